@@ -1,6 +1,6 @@
 //! The embedded catalogue files, in the order discovery lists their groups.
 
-/// One line a file: adding a group is a file and its line here.
+/// One line per file: adding a group is a file and its line here.
 pub(crate) const FILES: &[(&str, &str)] = &[
     ("core.cat", include_str!("../data/core.cat")),
     ("apiregistration.cat", include_str!("../data/apiregistration.cat")),

@@ -1,21 +1,21 @@
-//! Resources that come and go while the server runs.
+//! Adding and removing resources while the server runs.
 
 use std::sync::Arc;
 
 use crate::{Catalog, Group, Index, Name, Resource, ResourceDef, ResourceId, Storage, StorageId, Types};
 
-/// Why a definition does not fit the catalogue.
+/// Why a definition cannot be added to the catalogue.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DefineError {
-    #[error("{0} is served already")]
+    #[error("{0} is already served")]
     Served(String),
-    #[error("the key prefix {0} belongs to another resource")]
+    #[error("the key prefix {0} is used by another resource")]
     Prefix(Name),
 }
 
 impl Catalog {
-    /// The catalogue with one resource more, or with another definition of the one that has the same group and plural. Either
-    /// way it gets ids that no definition had before; the definition as it is now known comes back beside the catalogue.
+    /// The catalogue with one more resource, or with a new definition of the one with the same group and plural. Either
+    /// way it gets new ids; returns the definition with these ids beside the catalogue.
     pub fn define(&self, def: ResourceDef) -> Result<(Catalog, ResourceDef), DefineError> {
         let mut next = match def.names().and_then(|(group, plural)| self.undefine(group, plural)) {
             Some((without, _)) => without,
@@ -76,7 +76,7 @@ impl Catalog {
         self.undefine(group, plural).map(|(_, def)| def)
     }
 
-    /// Groups and look-ups, as the resources are now.
+    /// Rebuilds groups and lookups.
     pub(crate) fn index_again(&mut self) {
         self.groups = groups(&self.resources);
         self.index = Index::new(&self.resources, &self.storages, &self.schema);

@@ -1,15 +1,15 @@
-//! Every group, kind, field, list key and protobuf number of the API: data and its parser, pure.
+//! Every group, kind, field, list key and protobuf number of the API: data and its parser, without I/O.
 //!
 //! ```text
 //! data/core.cat ─┐
-//! data/apps.cat ─┼─ parse ─> Catalog { resources (served) ─> storages (kept), schema (types) }
+//! data/apps.cat ─┼─ parse ─> Catalog { resources (served) ─> storages, schema (types) }
 //! data/...      ─┘                routes, discovery, OpenAPI      keys        decode, patch, protobuf
 //! ```
 //!
-//! A catalogue is an immutable snapshot. [`Catalog::define`] and [`Catalog::undefine`] make another one with a resource more
-//! or less, which whoever holds the current one swaps in; who still has the one before goes on with it.
+//! A catalogue is an immutable snapshot. [`Catalog::define`] and [`Catalog::undefine`] return another one with a resource added
+//! or removed, which the owner swaps in; holders of the old one continue with it.
 //!
-//! A new kind is a `resource` block and its `type` blocks in one file; the grammar stands in [`parse`](Catalog::parse)'s module.
+//! A new kind is a `resource` block and its `type` blocks in one file; see [`parse`](Catalog::parse)'s module for the grammar.
 
 mod builtin;
 mod define;
@@ -34,7 +34,7 @@ pub use resource::{
 };
 pub use schema::{AnyKind, Field, ListKind, MapKind, PatchRule, Schema, Shape, StructType, TypeId, Types};
 
-/// Everything that is served, and how.
+/// All served resources and their types.
 #[derive(Clone, Debug)]
 pub struct Catalog {
     pub(crate) resources: Vec<Arc<Resource>>,
@@ -42,12 +42,12 @@ pub struct Catalog {
     pub(crate) schema: Types,
     pub(crate) groups: Vec<Group>,
     pub(crate) index: Index,
-    /// The ids that the next definition gets.
+    /// The ids for the next definition.
     pub(crate) next: (ResourceId, StorageId),
     pub(crate) generation: u64,
 }
 
-/// Lookups by the last, most telling part of a name; what shares it (one to three entries) is compared in full.
+/// Lookups by the most selective part of a name; the few entries that share it are compared in full.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Index {
     pub(crate) plurals: NameMap<Vec<Arc<Resource>>>,
@@ -58,7 +58,7 @@ pub(crate) struct Index {
 }
 
 impl Catalog {
-    /// What Kubernetes v1.36 serves by default.
+    /// The resources Kubernetes v1.36 serves by default.
     pub fn builtin() -> Catalog {
         Catalog::parse(builtin::FILES).expect("the embedded catalogue parses: a test of this crate says so")
     }
@@ -73,12 +73,12 @@ impl Catalog {
         Ok(more.storages.iter().filter_map(of).collect())
     }
 
-    /// Reads catalogue files, given as (name for messages, text). Their order is the order of groups in discovery.
+    /// Parses catalogue files, given as (name for messages, text). Their order is the order of groups in discovery.
     pub fn parse(files: &[(&str, &'static str)]) -> Result<Catalog, CatalogError> {
         parse::parse(files, Schema::default())
     }
 
-    /// Grows with every definition that comes or goes: what was derived from the catalogue can be kept until then.
+    /// Increases with every added or removed definition, so that derived data can be cached.
     pub fn generation(&self) -> u64 {
         self.generation
     }
@@ -93,7 +93,7 @@ impl Catalog {
     pub fn schema(&self) -> &Schema {
         &self.schema
     }
-    /// The same, to be shared by definitions that come later.
+    /// The same, shared with later definitions.
     pub fn types(&self) -> &Types {
         &self.schema
     }
@@ -107,7 +107,7 @@ impl Catalog {
         self.index.plurals.get(plural)?.iter().find(|r| r.group == *group && r.version == *version)
     }
 
-    /// What is stored under a group and plural, whichever versions are served, or none.
+    /// The storage of a group and plural, whichever versions are served, or none.
     pub fn find_storage(&self, group: &str, plural: &str) -> Option<&Arc<Storage>> {
         self.index.stored.get(plural)?.iter().find(|s| s.group == *group)
     }
@@ -142,7 +142,7 @@ impl Catalog {
         all().filter(own).chain(all().filter(move |r| !own(r)))
     }
 
-    /// Which storage a key belongs to; `None`: no definition claims it.
+    /// The storage a key belongs to; `None`: no definition claims it.
     pub fn storage_of_key(&self, key: &str) -> Option<&Arc<Storage>> {
         // Prefixes end in '/', so only cuts after a '/' can be one; from the right, the longest comes first.
         let mut end = key.len();

@@ -58,8 +58,8 @@ impl PartialEq for Name {
 }
 impl Eq for Name {}
 impl PartialEq<str> for Name {
-    /// Members are looked up by going through their names, and nearly all comparisons fail: at the length, or at the first
-    /// letter, without a call.
+    /// Members are looked up by a linear scan, and nearly all comparisons fail: at the length, or at the first
+    /// byte, without a call.
     #[inline]
     fn eq(&self, other: &str) -> bool {
         let own = self.as_str();

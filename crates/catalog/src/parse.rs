@@ -1,20 +1,20 @@
-//! Reads catalogue files into a [`Catalog`].
+//! Parses catalogue files into a [`Catalog`].
 //!
-//! The form is lines of words. `#` starts a comment line; a blank line means nothing; a line that starts in the first column
+//! The format is lines of words. `#` starts a comment line; blank lines are ignored; a line that starts in the first column
 //! opens a block, an indented line adds to it.
 //!
 //! ```text
 //! resource GROUP/VERSION PLURAL TYPE namespaced|cluster singular=NAME [short=A,B] [categories=A,B] verbs=all|create,get,...
 //!     [deprecated=1.33 [instead=GROUP/VERSION/KIND]]
 //!   sub NAME GROUP/VERSION/KIND TYPE VERBS          a subresource and the kind of its body
-//!   unstored                                        answered, never kept; or
-//!   stored-as GROUP/VERSION PLURAL                  kept as another resource is; or
+//!   unstored                                        served, never stored; or
+//!   stored-as GROUP/VERSION PLURAL                  stored as another resource; or
 //!   storage PREFIX/ [unconditional-update] [create-on-update] [returns-deleted] [orphan] [no-gc] [ttl=SECONDS]
-//!   select NAME [path=A.B] [else=A.B] [absent=TEXT] [alias=NAME] [indexed]      a field that selectors may name
-//!   unknown-field TEXT                              what a selector by any other field is told; `{}` or `{q}` (quoted) is its name
-//!   label NAME SELECTABLE                           what this resource calls a selectable field of the one it is stored as
+//!   select NAME [path=A.B] [else=A.B] [absent=TEXT] [alias=NAME] [indexed]      a selectable field
+//!   unknown-field TEXT                              error for any other field selector; `{}` or `{q}` (quoted) is its name
+//!   label NAME SELECTABLE                           this resource's name of a selectable field of the one it is stored as
 //!
-//! kept GROUP/VERSION PLURAL TYPE namespaced|cluster PREFIX/      what the server keeps for itself and serves to nobody
+//! internal GROUP/VERSION PLURAL TYPE namespaced|cluster PREFIX/      an internal object of the server, not served
 //!
 //! type PACKAGE.VERSION.NAME [gvk=GROUP/VERSION/KIND] [atomic] [union=JSON]
 //!   NUMBER NAME TYPE [required] [ptr] [omitempty] [omitzero] [value] [list=atomic|set|map:KEY,KEY] [map=atomic|granular]
@@ -35,7 +35,7 @@ use std::collections::HashMap;
 use crate::{Catalog, Name, ResourceId, Schema, StorageId, TypeId, Types};
 use line::{Line, lines};
 
-/// Where a catalogue file is wrong, and how.
+/// The position of an error in a catalogue file, and the problem.
 #[derive(Debug, thiserror::Error)]
 #[error("{file}:{line}: {problem}")]
 pub struct CatalogError {
@@ -46,21 +46,21 @@ pub struct CatalogError {
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    #[error("a block opens with `resource`, `kept` or `type`, not `{0}`")]
+    #[error("a block starts with `resource`, `internal` or `type`, not `{0}`")]
     UnknownBlock(String),
     #[error("indented line outside a block; start a `resource` or `type` first")]
     OutsideBlock,
-    #[error("the line lacks its {0}")]
+    #[error("the line has no {0}")]
     Missing(&'static str),
     #[error("`{word}` is not {expected}")]
     Unexpected { word: String, expected: &'static str },
-    #[error("{what} `{name}` is there twice")]
+    #[error("duplicate {what} `{name}`")]
     Duplicate { what: &'static str, name: String },
-    #[error("no type is called `{0}`; write `type {0}` or mend the name")]
+    #[error("unknown type `{0}`; add `type {0}` or correct the name")]
     UnknownType(String),
-    #[error("no stored resource is called `{0}`")]
+    #[error("unknown stored resource `{0}`")]
     UnknownStorage(String),
-    #[error("resource `{0}` says neither `storage`, `stored-as` nor `unstored`")]
+    #[error("resource `{0}` has neither `storage`, `stored-as` nor `unstored`")]
     NoStorage(String),
     #[error("`{0}` is not selectable where this resource is stored")]
     UnknownSelectable(String),
@@ -85,7 +85,7 @@ pub(crate) fn parse(files: &[(&str, &'static str)], mut schema: Schema) -> Resul
             block = match line.word() {
                 Some("type") => Block::Type(types::open(&schema, line)?),
                 Some("resource") => Block::Resource(draft.open(&schema, line)?),
-                Some("kept") => {
+                Some("internal") => {
                     draft.keep_only(&schema, line)?;
                     Block::None
                 }

@@ -5,25 +5,25 @@ use std::sync::{Arc, OnceLock};
 
 use crate::{Name, Schema, TypeId, Types};
 
-/// Tells the served resources of a world apart. Never reused, so what was remembered of a resource that is gone matches nothing.
+/// Identifies a served resource. Never reused, so data cached for a removed resource matches nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceId(pub u32);
 
-/// Tells the storage resources of a world apart. Never reused, as [`ResourceId`].
+/// Identifies a storage. Never reused, as [`ResourceId`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StorageId(pub u32);
 
-/// One resource as a value: where its objects are stored, and the versions it is served in. A row of the built-in catalogue
-/// makes one, and so does a CustomResourceDefinition; nothing behind it can tell them apart.
+/// One resource as a value: where its objects are stored, and the versions it is served in. Built-in resources
+/// and CustomResourceDefinitions both become one; nothing else distinguishes them.
 #[derive(Clone, Debug, Default)]
 pub struct ResourceDef {
-    /// `None`: answered, never stored.
+    /// `None`: served, never stored.
     pub storage: Option<Arc<Storage>>,
     /// In the order discovery lists them; the storage of each is `storage`.
     pub served: Vec<Arc<Resource>>,
 }
 
-/// A resource as discovery shows it: one group, one version, one plural.
+/// A resource as in discovery: one group, one version, one plural.
 #[derive(Clone, Debug)]
 pub struct Resource {
     pub id: ResourceId,
@@ -43,17 +43,17 @@ pub struct Resource {
     pub ty: TypeId,
     /// Where `ty` is looked up.
     pub types: Types,
-    /// `None`: answered, never stored (access reviews, bindings, component statuses).
+    /// `None`: served, never stored (access reviews, bindings, component statuses).
     pub storage: Option<Arc<Storage>>,
-    /// What field selectors call the storage's selectable fields when they come through this resource
+    /// This resource's names for the storage's selectable fields
     /// (`regarding.name` is `involvedObject.name`). Empty: the storage's own names.
     pub field_labels: Vec<(Name, Name)>,
-    /// The refusal of a field selector that names what cannot be selected by: `{}` stands for the name, `{q}` for the
-    /// name in quotes. Empty: the words of kinds that have none of their own.
+    /// The error for an unsupported field selector: `{}` stands for the name, `{q}` for the
+    /// quoted name. Empty: the default message.
     pub unknown_field: Name,
     /// Items of its lists carry kind and apiVersion, as those of custom resources do.
     pub typed_items: bool,
-    /// What every request is told when this resource is on its way out.
+    /// The deprecation warning sent with every response.
     pub deprecation: Option<String>,
 }
 
@@ -67,7 +67,7 @@ impl Resource {
         }
     }
 
-    /// `configmaps` or `deployments.apps`: how messages name the resource.
+    /// `configmaps` or `deployments.apps`: the resource in messages.
     pub fn qualified(&self) -> String {
         if self.group.is_empty() {
             self.plural.to_string()
@@ -80,7 +80,7 @@ impl Resource {
         &self.types
     }
 
-    /// The selectable field that a field selector's label names when it comes through this resource, with its position;
+    /// The selectable field for a label of a field selector on this resource, with its position;
     /// `None` is upstream's "field label not supported". `metadata.name` and `metadata.namespace` are not here.
     pub fn selectable(&self, label: &str) -> Option<(usize, &Selectable)> {
         let all = &self.storage.as_ref()?.selectable;
@@ -116,14 +116,14 @@ pub struct Subresource {
     pub verbs: Verbs,
 }
 
-/// A field that field selectors may name.
+/// A selectable field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selectable {
-    /// As the selector says it: `status.successful`.
+    /// The name in a selector: `status.successful`.
     pub name: Name,
-    /// Where the value stands in the storage version: `status.succeeded`. Scalars only; numbers and booleans by their text.
+    /// The path in the storage version: `status.succeeded`. Scalars only; numbers and booleans by their text.
     pub path: Vec<Name>,
-    /// Where to look when `path` is absent or empty (an event's `source` falls back to `reportingComponent`).
+    /// The fallback if `path` is absent or empty (an event's `source` falls back to `reportingComponent`).
     pub fallback: Vec<Name>,
     /// The value when the path is absent: `0`, `false`, mostly empty.
     pub absent: Name,
@@ -151,32 +151,32 @@ impl Selectable {
     }
 }
 
-/// What is stored: several served resources may point to one of these.
+/// A storage: several served resources may share one.
 #[derive(Clone, Debug)]
 pub struct Storage {
     pub id: StorageId,
     /// `/registry/configmaps/`.
     pub prefix: Name,
     pub group: Name,
-    /// The version values are stored in.
+    /// The version objects are stored in.
     pub version: Name,
     pub kind: Name,
     pub plural: Name,
     pub namespaced: bool,
     pub ty: TypeId,
-    /// Where `ty` is looked up: judging an update needs to know which members are pointers.
+    /// Where `ty` is looked up: validating an update needs to know which members are pointers.
     pub types: Types,
     /// An update may come without a resourceVersion.
     pub unconditional_update: bool,
     /// PUT of an absent object creates it.
     pub create_on_update: bool,
-    /// DELETE answers with the object even when it is gone at once; the others answer with a Status then.
+    /// DELETE returns the object even when it is removed at once; other resources return a Status then.
     pub returns_deleted: bool,
-    /// What a field selector may name beyond metadata.name and metadata.namespace.
+    /// Selectable fields beyond metadata.name and metadata.namespace.
     pub selectable: Vec<Selectable>,
     /// The selectable field the table keeps an index for (`spec.nodeName` of pods).
     pub indexed: Option<Name>,
-    /// What DELETE does with dependents when the client does not say.
+    /// The default propagation policy of DELETE.
     pub orphan_by_default: bool,
     /// Deletion propagation is not supported at all (events).
     pub no_gc: bool,
@@ -185,8 +185,8 @@ pub struct Storage {
     pub strategy: StrategySlot,
 }
 
-/// What code does for the objects of one storage. The catalogue knows no objects, so `kinds` puts its own type here: when it is
-/// first asked for a built-in row, or when the definition is made.
+/// The strategy of a storage. The catalogue does not know objects, so `kinds` stores its own type here: on
+/// first use of a built-in resource, or when a definition is added.
 #[derive(Clone, Default)]
 pub struct StrategySlot(OnceLock<Arc<dyn Any + Send + Sync>>);
 

@@ -1,4 +1,4 @@
-//! Types and fields: what a value of each API type may look like.
+//! Types and fields of the API.
 //!
 //! Catalogue types and, later, CRD schemas become the same `Schema`; decoding, normalising, patching,
 //! apply, protobuf and OpenAPI are written once over it.
@@ -14,10 +14,10 @@ pub struct TypeId(pub u32);
 
 /// Struct types; a [`Shape`] refers to them by [`TypeId`].
 ///
-/// A resource that is defined while the server runs has a schema of its own: the built-in types, shared, and its own behind them.
+/// A resource that is defined while the server runs has its own schema: the built-in types, shared, followed by its own.
 #[derive(Debug, Default)]
 pub struct Schema {
-    /// The types that its own may refer to.
+    /// The types that its own types may refer to.
     base: Option<Types>,
     /// The id of the first own type.
     first: u32,
@@ -26,7 +26,7 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Without types, but for those of `base`.
+    /// Empty except for the types of `base`.
     pub fn extending(base: Types) -> Schema {
         let first = base.first + base.types.len() as u32;
         Schema { base: Some(base), first, ..Schema::default() }
@@ -81,7 +81,7 @@ impl std::ops::Deref for Types {
     }
 }
 
-/// Thousands of types, which are not what is looked for where a storage is shown.
+/// Omits the thousands of types.
 impl std::fmt::Debug for Types {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} types", self.0.types.len())
@@ -168,7 +168,7 @@ impl Field {
     }
 }
 
-/// What a field or an element holds.
+/// The shape of a field or an element.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shape {
     Struct(TypeId),
@@ -190,7 +190,7 @@ pub enum Shape {
     Duration,
     Quantity,
     IntOrString,
-    /// Any JSON value, kept as it came (RawExtension, JSON, FieldsV1, JSONSchemaPropsOrBool ...).
+    /// Any JSON value, unchanged (RawExtension, JSON, FieldsV1, JSONSchemaPropsOrBool ...).
     Any,
 }
 

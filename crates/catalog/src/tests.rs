@@ -18,7 +18,7 @@ fn builtin_serves_what_upstream_serves() {
     let c = Catalog::builtin();
     assert_eq!(c.resources().len(), 68);
     assert_eq!(c.resources().iter().filter(|r| r.storage.is_none()).count(), 8);
-    // Events and autoscalers are served twice and kept once; the range of node ports is kept and not served.
+    // Events and autoscalers are served twice and stored once; the node port range is stored and not served.
     assert_eq!(c.storages().len(), 59);
     assert!(c.schema().iter().count() > 560);
     let groups: Vec<&str> = c.groups().iter().map(|g| g.name.as_str()).collect();
@@ -292,32 +292,32 @@ fn a_definition_cannot_take_what_another_has() {
 fn errors_name_file_line_and_cure() {
     assert_eq!(
         problem("\n\ntype a.v1.B\n  1 c Nope"),
-        "x.cat:4: no type is called `Nope`; write `type Nope` or mend the name"
+        "x.cat:4: unknown type `Nope`; add `type Nope` or correct the name"
     );
-    assert_eq!(problem("type a.v1.B\n\ntype a.v1.B"), "x.cat:3: type `a.v1.B` is there twice");
-    assert_eq!(problem("type a.v1.B\n  1 c string\n  2 c string"), "x.cat:3: field `c` is there twice");
-    assert_eq!(
-        problem("type a.v1.B\n  1 c string\n  1 d string"),
-        "x.cat:3: protobuf number `1` is there twice"
-    );
+    assert_eq!(problem("type a.v1.B\n\ntype a.v1.B"), "x.cat:3: duplicate type `a.v1.B`");
+    assert_eq!(problem("type a.v1.B\n  1 c string\n  2 c string"), "x.cat:3: duplicate field `c`");
+    assert_eq!(problem("type a.v1.B\n  1 c string\n  1 d string"), "x.cat:3: duplicate protobuf number `1`");
     assert_eq!(
         problem("type a.v1.B\n  x c string"),
         "x.cat:2: `x` is not a protobuf number (`1`, `2.1` or `-`)"
     );
     assert_eq!(problem("type a.v1.B\n  1 c string maybe"), "x.cat:2: `maybe` is not a flag of a field");
-    assert_eq!(problem("type a.v1.B\n  1 c"), "x.cat:2: the line lacks its field type");
-    assert_eq!(problem("typo a"), "x.cat:1: a block opens with `resource`, `kept` or `type`, not `typo`");
+    assert_eq!(problem("type a.v1.B\n  1 c"), "x.cat:2: the line has no field type");
+    assert_eq!(
+        problem("typo a"),
+        "x.cat:1: a block starts with `resource`, `internal` or `type`, not `typo`"
+    );
     assert_eq!(
         problem("  1 c string"),
         "x.cat:1: indented line outside a block; start a `resource` or `type` first"
     );
     assert_eq!(
         problem("type a.v1.B\nresource a/v1 bs a.v1.B cluster singular=b verbs=get"),
-        "x.cat:2: resource `bs.a` says neither `storage`, `stored-as` nor `unstored`"
+        "x.cat:2: resource `bs.a` has neither `storage`, `stored-as` nor `unstored`"
     );
     assert_eq!(
         problem("type a.v1.B\nresource a/v1 bs a.v1.B cluster singular=b verbs=get\n  stored-as core/v1 cs"),
-        "x.cat:3: no stored resource is called `cs`"
+        "x.cat:3: unknown stored resource `cs`"
     );
     assert_eq!(
         problem("type a.v1.B\nresource a/v1 bs a.v1.B cluster singular=b verbs=grab"),

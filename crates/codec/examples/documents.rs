@@ -43,7 +43,7 @@ fn measure(name: &str, schema: &Schema, ty: TypeId, sent: &[u8]) {
     });
 }
 
-/// The best of many short rounds: the machine is shared.
+/// The best of many short rounds, because the machine is shared.
 #[allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 fn report(what: &str, work: &mut dyn FnMut()) {
     const ROUND: u32 = 50;

@@ -1,10 +1,10 @@
-//! JSON in and out of the tree, with Go's rules: what `encoding/json` would read, write and complain about.
+//! JSON to and from the tree, with Go's rules: what `encoding/json` would accept, write and report as errors.
 //!
 //! ```text
 //! bytes ── read::parse(hint: schema type) ──> Value ── write::write ──> compact bytes (a client's `?pretty`: write_pretty)
 //!              │ names of catalogue fields are borrowed from the catalogue, duplicates stay, in order
 //! ```
-//! Meaning (pruning, types, zero values) is `object::normalise`'s, which runs after it.
+//! Pruning, types and zero values are handled by `object::normalise` afterwards.
 
 mod read;
 mod write;

@@ -1,4 +1,4 @@
-//! Kubernetes' protobuf, in and out of the tree, along the schema: no message has code of its own.
+//! Kubernetes' protobuf to and from the tree, driven by the schema: no message has its own code.
 //!
 //! ```text
 //! body     = "k8s\0" Unknown{ 1: TypeMeta{ 1: apiVersion, 2: kind }, 2: message, 3: contentEncoding, 4: contentType }
@@ -6,10 +6,10 @@
 //!
 //! bytes ── decode ──> Value, as the JSON of the same object would parse ── object::normalise ──> canonical tree ── encode ──> bytes
 //! ```
-//! What Go's generated code does and JSON does not show:
+//! What Go's generated code does differently from JSON:
 //! - scalars and structs held by value are always on the wire, zero or not; pointers, lists and maps only when there is something;
 //! - fields come in the order of their numbers, map entries in the order of their keys, lists of numbers are not packed (but may be read so);
-//! - `kind` and `apiVersion` are the envelope's alone: the items of a list have none.
+//! - `kind` and `apiVersion` are in the envelope only: list items have none.
 
 mod decode;
 mod encode;
@@ -23,10 +23,10 @@ pub use decode::{decode, decode_message};
 pub use encode::{encode, encode_message};
 pub use envelope::{LIST_TAIL, MAGIC, Sealed, encode_event, event_head, list_head, list_item, open, seal};
 
-/// How deep messages may nest, as for JSON.
+/// Maximum nesting of messages, as for JSON.
 pub const MAX_DEPTH: u32 = object::MAX_DEPTH as u32;
 
-/// Why bytes are no object. Go's words where it has some.
+/// Why bytes are not an object, worded as in Go where it has a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtobufError {
     #[error("empty data")]

@@ -5,7 +5,7 @@
 //! Value ── write (block style, sorted names, quoted where needed, folded at 80) ──> bytes
 //! ```
 //!
-//! What upstream does and we do too: only the first document is read; names that are no strings become strings;
+//! As upstream: only the first document is read; names that are not strings become strings;
 //! `yes`, `on` and `y` are true, `0644` is 420, `1.0` is the integer 1, `12:30` and timestamps are strings.
 
 mod brackets;
@@ -24,20 +24,20 @@ use crate::json;
 
 pub use write::write;
 
-/// As deep as JSON may be. Upstream's YAML reader counts what is in brackets and what is indented apart, and each may be
-/// as deep; JSON's reader then counts all.
+/// As deep as JSON. Upstream's YAML reader counts flow and block nesting separately, and each may be
+/// as deep; its JSON reader then counts all.
 pub const MAX_DEPTH: usize = object::MAX_DEPTH;
 
 /// The first document of a body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
-    /// Names are unique; of a name given twice the last value counts.
+    /// Names are unique; of duplicates the last value wins.
     pub value: Value,
-    /// What strict field validation says of names given twice, in upstream's words: one text for all of them.
+    /// Strict field validation of duplicate names, worded as upstream: one message for all of them.
     pub duplicates: Option<String>,
 }
 
-/// Why a body is no YAML, or none that is JSON too.
+/// Why a body is not YAML, or cannot be converted to JSON.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum YamlError {
     #[error("yaml: invalid leading UTF-8 octet")]
@@ -55,7 +55,7 @@ pub enum YamlError {
         "yaml: line {line}: brackets nest more than 255 deep around anchors or aliases, or too often; write the document as JSON, or indent what they hold"
     )]
     TooManyBrackets { line: usize },
-    /// Good YAML, but the JSON made of it is not read.
+    /// Valid YAML, but the resulting JSON is not accepted.
     #[error("json parse error: invalid character '{bracket}' exceeded max depth")]
     TooDeepForJson { bracket: char },
     #[error("yaml: document contains excessive aliasing")]
@@ -91,7 +91,7 @@ impl YamlError {
     }
 }
 
-/// Reads the first document; null where there is none.
+/// Parses the first document; null if there is none.
 pub fn parse_document(bytes: &[u8]) -> Result<Document, YamlError> {
     let text = std::str::from_utf8(bytes).map_err(|_| YamlError::NotUtf8)?;
     if text.chars().any(|c| !scalar::is_allowed(c)) {
@@ -113,8 +113,8 @@ pub fn parse(bytes: &[u8]) -> Result<Value, YamlError> {
     Ok(parse_document(bytes)?.value)
 }
 
-/// What nests deeper than the parser underneath can count, and cannot be cut, was nearly always written as JSON, which is YAML as
-/// well; names given twice mean something else there, and so are not taken.
+/// Documents that nest deeper than the parser supports, and cannot be split, were nearly always written as JSON, which is YAML as
+/// well; duplicate names mean something else there, so these are not accepted.
 fn as_json(bytes: &[u8]) -> Option<Document> {
     let value = json::parse(bytes, None).ok()?;
     object::patch::duplicate_fields(&value).is_empty().then_some(Document { value, duplicates: None })

@@ -1,45 +1,45 @@
-//! Files that are there whole, durable and with the right mode, or as they were: made beside their place, then put there.
+//! Atomic, durable file writes: a temporary file is written and synced, then renamed.
 //!
 //! ```text
-//! New::beside(path, mode) ── PATH.PID.tmp ── write ── fsync ── rename ── fsync of the folder ── path
+//! New::beside(path, mode) ── PATH.PID.tmp ── write ── fsync ── rename ── fsync of the directory ── path
 //! ```
-//! What is written may be secret. So the temporary file is always a new one: whatever lies under its name, such as a link somebody
-//! laid there or a leftover that others may read, is removed, never opened.
+//! The content may be secret. So the temporary file is always a new one: an existing file of that name, such as a symlink
+//! planted by another user or a leftover with wider permissions, is removed, never opened.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Replaces a file: after a crash the old content is there, or the new one.
+/// Replaces a file atomically: after a crash it has the old content or the new one.
 pub fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let mut new = New::beside(path, mode)?;
     new.file().write_all(content)?;
     new.replace()
 }
 
-/// Writes a file that must not exist yet: of two programs that start at the same time one is told `AlreadyExists`. Its name
-/// is durable once the folder is ([`sync_folder_of`], or a [`replace`] beside it), so that several new files share that fsync.
+/// Creates a file that must not exist yet: of two programs that start at the same time one gets `AlreadyExists`. Its name
+/// is durable once the directory is ([`sync_folder_of`], or a [`replace`] next to it), so that several new files share that fsync.
 pub fn create(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let mut new = New::beside(path, mode)?;
     new.file().write_all(content)?;
     new.create()
 }
 
-/// A file on its way to its place. Dropped before it is there, it is deleted.
+/// A temporary file that will be renamed. Deleted if dropped before.
 ///
-/// One process writes a path in one place at a time; two processes never share a temporary file.
+/// A process writes a path from one place at a time; two processes never share a temporary file.
 #[must_use = "it gets its name with `replace`"]
 pub struct New {
     file: File,
-    /// Open from the start: where descriptors run out it fails before anything has changed.
+    /// Opened first: when descriptors run out it fails before anything has changed.
     folder: File,
     temporary: PathBuf,
     path: PathBuf,
 }
 
 impl New {
-    /// An empty file beside `path`, with that mode (less what the process's mask takes).
+    /// An empty file next to `path`, with that mode (less the umask).
     pub fn beside(path: &Path, mode: u32) -> io::Result<New> {
         let folder = File::open(folder_of(path))?;
         let temporary = temporary(path);
@@ -58,23 +58,23 @@ impl New {
         &mut self.file
     }
 
-    /// Where it is until it gets its name.
+    /// The path of the temporary file.
     pub fn temporary(&self) -> &Path {
         &self.temporary
     }
 
-    /// Durable, and in its place, durably; what was there is gone.
+    /// Syncs and renames it, replacing an existing file.
     pub fn replace(self) -> io::Result<()> {
         self.file.sync_all()?;
         fs::rename(&self.temporary, &self.path)?;
         self.folder.sync_all()
     }
 
-    /// Durable, and in its place if nothing is there.
+    /// Syncs and renames it, if the path does not exist.
     fn create(self) -> io::Result<()> {
         self.file.sync_all()?;
         match fs::hard_link(&self.temporary, &self.path) {
-            // File systems without links: nearly as good.
+            // File systems without hard links: nearly as good.
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists && !self.path.exists() => {
                 fs::rename(&self.temporary, &self.path)
             }
@@ -90,7 +90,7 @@ impl Drop for New {
     }
 }
 
-/// Names in a folder are only durable once the folder is.
+/// A new name is only durable once its directory is synced.
 pub fn sync_folder_of(path: &Path) -> io::Result<()> {
     File::open(folder_of(path))?.sync_all()
 }
@@ -99,7 +99,7 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Ends in `.tmp`, by which leftovers are known.
+/// Ends in `.tmp`, by which leftovers are recognised.
 fn temporary(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));

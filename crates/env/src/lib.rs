@@ -1,11 +1,11 @@
-//! The world a program runs in, as a value: clocks, randomness, ids, tasks.
+//! The environment of a program as a value: clocks, randomness, ids, tasks.
 //!
-//! `main` makes one [`Env`] and hands it down; a test or a preview makes another. Nothing else in the
-//! workspace asks the machine for the time, for random numbers, or for a thread (clippy.toml enforces it),
-//! so two worlds can run in one process, and a world with a seed runs the same way twice.
+//! `main` creates one [`Env`] and passes it down; a test creates another. Nothing else in the
+//! workspace reads the system clock, draws random numbers, or spawns threads (clippy.toml enforces it),
+//! so several clusters can run in one process, and a run with a seed is reproducible.
 //!
-//! Virtual time is tokio's paused clock: a world made by [`Env::simulated`] belongs on a current-thread
-//! runtime with `start_paused`; its wall clock is a fixed start plus the time that runtime has passed.
+//! Virtual time is tokio's paused clock: an environment made by [`Env::simulated`] belongs on a current-thread
+//! runtime with `start_paused`; its wall clock is a fixed start plus the time of that runtime.
 
 pub mod file;
 mod rng;
@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use rng::Rng;
 
-/// Cheap to clone; all clones are the same world.
+/// Cheap to clone; all clones share one state.
 #[derive(Clone)]
 pub struct Env {
     world: Arc<World>,
@@ -28,7 +28,7 @@ pub struct Env {
 
 struct World {
     clock: Clock,
-    /// Guards the one random stream; held for a few instructions, and now and then while the operating system fills a block.
+    /// Guards the random stream; held for a few instructions, and occasionally while the operating system fills a block.
     rng: Mutex<Rng>,
     hostname: String,
 }
@@ -39,19 +39,19 @@ enum Clock {
     Virtual {
         epoch_nanos: u128,
         start: Instant,
-        /// By how much somebody set the wall clock since.
+        /// Adjustments of the wall clock since.
         set_by_nanos: AtomicI64,
     },
 }
 
 impl Env {
-    /// The machine's clocks and the operating system's randomness.
+    /// The system's clocks and the operating system's randomness.
     pub fn machine() -> Env {
         let (clock, rng) = (Clock::Machine, Mutex::new(Rng::machine()));
         Env { world: Arc::new(World { clock, rng, hostname: machine_name() }) }
     }
 
-    /// A world under a seed. Call it inside the (paused) runtime whose time it shall follow.
+    /// A simulated environment with a seed. Call it inside the (paused) runtime whose time it follows.
     #[allow(clippy::disallowed_methods)]
     pub fn simulated(seed: u64) -> Env {
         // 2026-01-01T00:00:00Z: any fixed instant does.
@@ -64,7 +64,7 @@ impl Env {
         Env { world: Arc::new(World { clock, rng: Mutex::new(Rng::seeded(seed)), hostname }) }
     }
 
-    /// What the machine is called; the same in every simulated world.
+    /// The host name; the same in every simulation.
     pub fn hostname(&self) -> &str {
         &self.world.hostname
     }
@@ -84,7 +84,7 @@ impl Env {
         }
     }
 
-    /// Sets a virtual wall clock forward or back, as somebody's hand or a time server does; the monotonic one goes on.
+    /// Moves a virtual wall clock forward or back, as an administrator or NTP does; the monotonic clock is unaffected.
     pub fn set_clock(&self, by_seconds: i64) {
         if let Clock::Virtual { set_by_nanos, .. } = &self.world.clock {
             set_by_nanos.fetch_add(by_seconds.saturating_mul(1_000_000_000), Ordering::Relaxed);
@@ -96,7 +96,7 @@ impl Env {
         (self.now_nanos() / 1_000_000_000) as u64
     }
 
-    /// The monotonic clock; virtual where the world is.
+    /// The monotonic clock; virtual in a simulation.
     #[allow(clippy::disallowed_methods)]
     pub fn monotonic(&self) -> Instant {
         Instant::now()
@@ -107,20 +107,20 @@ impl Env {
         tokio::time::sleep(duration).await
     }
 
-    /// A sleep until an instant of the monotonic clock, to be kept, polled and moved.
+    /// A sleep until an instant of the monotonic clock, to be stored, polled and reset.
     #[allow(clippy::disallowed_methods)]
     pub fn sleep_until(&self, deadline: Instant) -> tokio::time::Sleep {
         tokio::time::sleep_until(deadline)
     }
 
-    /// What `work` gives, if it ends within that time; otherwise it is dropped.
-    // No `async fn`: that would hold `work` twice, and limits within limits would double it again and again.
+    /// The output of `work`, if it completes within that time; otherwise it is dropped.
+    // Not an `async fn`: that would store `work` twice, and nested timeouts would double it again and again.
     #[allow(clippy::disallowed_methods)]
     pub fn timeout<F: Future>(&self, limit: Duration, work: F) -> tokio::time::Timeout<F> {
         tokio::time::timeout(limit, work)
     }
 
-    /// Starts a task of this world. The caller owns the handle: join or abort it.
+    /// Spawns a task. The caller owns the handle: join or abort it.
     #[allow(clippy::disallowed_methods)]
     pub fn spawn<F>(&self, name: &'static str, task: F) -> tokio::task::JoinHandle<F::Output>
     where
@@ -131,7 +131,7 @@ impl Env {
         tokio::spawn(task)
     }
 
-    /// The next number of the world's one random stream.
+    /// The next random number.
     pub fn random(&self) -> u64 {
         self.world.rng.lock().next()
     }
@@ -169,12 +169,12 @@ impl Env {
     }
 }
 
-/// Asked once: a process does not change its name when the machine does.
+/// Read once: the name stays the same for the life of the process.
 fn machine_name() -> String {
     let kernel = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let name = kernel.or_else(|| std::env::var("HOSTNAME").ok()).unwrap_or_default();
     let name = name.trim();
-    // The kernel's word for a machine that was given no name.
+    // The kernel's name of a host that was given none.
     if name.is_empty() || name == "(none)" { "localhost".to_owned() } else { name.to_owned() }
 }
 

@@ -1,15 +1,15 @@
-//! The one random stream of a world: the operating system's, or one that a seed repeats.
+//! The random stream of an [`Env`](crate::Env): the operating system's, or a seeded one.
 
 use ring::rand::{SecureRandom, SystemRandom};
 
-/// Drawn from the operating system at once: a uid takes 16 bytes, and so one system call serves 64 of them.
+/// Drawn from the operating system at once: a uid takes 16 bytes, so one system call serves 64 of them.
 const BLOCK: usize = 1024;
 
 pub(crate) enum Rng {
-    /// Nothing that was handed out tells what comes next: who has seen a uid cannot guess another's.
+    /// Unpredictable: a known uid does not help to guess another.
     Machine { system: SystemRandom, block: Box<[u8; BLOCK]>, used: usize },
-    /// SplitMix64: small, fast, and the same everywhere. One number gives all the others away, so a world that
-    /// others can reach never runs on it.
+    /// SplitMix64: small, fast, and the same everywhere. One number reveals all others, so a server that
+    /// is reachable from outside never uses it.
     Seeded(u64),
 }
 
@@ -27,7 +27,7 @@ impl Rng {
         match self {
             Rng::Machine { system, block, used } => {
                 if *used == BLOCK {
-                    // Guessable ids would be worse than none.
+                    // Predictable ids would be worse than a panic.
                     system.fill(&mut **block).expect("the kernel fills a buffer of ours at any time");
                     *used = 0;
                 }

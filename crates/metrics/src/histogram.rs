@@ -8,11 +8,11 @@ use std::time::Duration;
 pub struct Bounds<const N: usize> {
     pub values: [u64; N],
     pub labels: [&'static str; N],
-    /// Units in one of what the name says: nanoseconds in a second.
+    /// Units per unit of the metric: nanoseconds in a second.
     pub per_unit: u64,
 }
 
-/// Counts by bound. The bounds themselves are given with every use: they are constants of the family.
+/// Counts by bucket. The bounds are passed with every use: they are constants of the metric.
 pub struct Histogram<const N: usize> {
     counts: [AtomicU64; N],
     over: AtomicU64,

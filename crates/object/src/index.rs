@@ -1,24 +1,24 @@
-//! Looking up many names of one map: one walk over it instead of one a name.
+//! An index over a map for many lookups: one scan instead of one per name.
 
 use std::collections::HashMap;
 
 use crate::{Map, Value};
 
-/// So few are found faster by going through them.
+/// Fewer members are found faster by scanning.
 const FEW: usize = 16;
 
-/// The members of a map by name. Whoever looks up every name of one map in another does so here: clients send maps with tens of
-/// thousands of members, and a map itself is searched from one end to the other.
+/// The members of a map by name. Use it to look up every name of one map in another: clients send maps with tens of
+/// thousands of members, and a lookup in a map is a linear scan.
 pub enum Index<'a> {
     Few(Option<&'a Map>),
     Many(HashMap<&'a str, &'a Value>),
 }
 
 impl<'a> Index<'a> {
-    /// Of what is no map, nothing.
+    /// Empty if it is not a map.
     pub fn of(value: Option<&'a Value>) -> Index<'a> {
         match value.and_then(Value::as_map) {
-            // Of members with one name the last counts, as everywhere.
+            // Of duplicate names the last one wins.
             Some(map) if map.len() > FEW => {
                 Index::Many(map.iter().map(|(name, value)| (&**name, value)).collect())
             }
@@ -45,7 +45,7 @@ mod tests {
             for i in 0..count {
                 map.push(format!("k{i}").into(), Value::Int(i));
             }
-            // Twice the same name: the last counts.
+            // Duplicate name: the last one wins.
             map.push(String::from("k1").into(), Value::Null);
             let value = Value::Map(map);
             let index = Index::of(Some(&value));

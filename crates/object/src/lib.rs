@@ -1,4 +1,4 @@
-//! Objects, without I/O: as a tree ([`Value`]), as bytes with a header ([`Obj`]), and what is said about them (selectors, patches,
+//! API objects, without I/O: as a tree ([`Value`]), as bytes with a header ([`Obj`]), and operations on them (selectors, patches,
 //! quantities, times, [`Status`]).
 
 mod deep;

@@ -1,11 +1,11 @@
-//! The one pass that makes a tree canonical: what Go's decode into the type, and encode again, would leave.
+//! Normalises a tree: the result of decoding into the Go type and encoding again.
 //!
 //! ```text
 //! tree from JSON, YAML, a patch     unknown and duplicate names ──> Strict (messages in document order)
-//!            │                      a value of the wrong type    ──> TypeError (the decoder's words)
+//!            │                      a value of the wrong type    ──> TypeError (worded as Go's decoder)
 //!            v  along the schema
-//! structs in declaration order, maps sorted, nulls and empty optional values gone, values Go always writes filled in,
-//! quantities, times, durations and base64 in their one form
+//! structs in declaration order, maps sorted, nulls and empty optional values dropped, values Go always writes filled in,
+//! quantities, times, durations and base64 in canonical form
 //! ```
 //! Equal objects become equal bytes, and running it again changes nothing.
 
@@ -32,10 +32,10 @@ use catalog::{Schema, Shape, TypeId};
 use crate::{LEVELS_AT_ONCE, Map, Value, deep};
 use error::{Place, Step};
 
-/// How deep values may nest. Parsers stop at the same depth; a patch could build more.
+/// Maximum nesting. Parsers stop at the same depth; a patch could build more.
 pub const MAX_DEPTH: u32 = crate::MAX_DEPTH as u32;
 
-/// Makes `value` canonical for the type. After an error the value is half done and of no use.
+/// Normalises `value` for the type. After an error the value is partly changed and must be dropped.
 pub fn normalise(
     schema: &Schema,
     ty: TypeId,
@@ -45,9 +45,9 @@ pub fn normalise(
     run(schema, ty, value, strict, false).map(|_| ())
 }
 
-/// As [`normalise`], but what was written as an empty list or map stays: Go's decoder makes it an empty value, not
-/// nil, which defaulting and validation tell apart. Says whether there is one, for then [`normalise`] must still
-/// run before the object is encoded: storage keeps no difference.
+/// As [`normalise`], but keeps empty lists and maps: Go decodes them to an empty value, not
+/// nil, which defaulting and validation distinguish. Returns whether there is one: then [`normalise`] must still
+/// run before the object is encoded, because storage does not distinguish them.
 pub fn normalise_decoded(
     schema: &Schema,
     ty: TypeId,
@@ -79,14 +79,14 @@ fn run(
 struct Pass<'s> {
     schema: &'s Schema,
     strict: &'s mut Strict,
-    /// Go reports the first value of a wrong type, but only after it has read everything: a text that its own
-    /// type cannot read (a quantity, a time) ends the pass at once and is reported instead.
+    /// Go reports the first value of a wrong type, but only after reading everything: a string that its
+    /// type cannot parse (a quantity, a time) ends the pass at once and is reported instead.
     first_mismatch: Option<TypeError>,
     /// Scratch of [`structure`]: positions of the members of all open structs.
     order: Vec<u16>,
     memo: FieldMemo,
     depth: u32,
-    /// The depth at which to look at the stack.
+    /// The depth at which to check the stack next.
     look_at: u32,
     /// Empty lists and maps stay, and whether one did.
     keep_empty: bool,
@@ -108,7 +108,7 @@ impl<'s> Pass<'s> {
         }
     }
 
-    /// Makes one value canonical. Nulls are the caller's: they mean different things in fields, lists and maps.
+    /// Normalises one value. The caller handles nulls: they differ in fields, lists and maps.
     fn value(&mut self, shape: &'_ Shape, value: &mut Value, here: &Place<'_>) -> Result<(), TypeError> {
         match shape {
             Shape::String if matches!(value, Value::Str(_)) => Ok(()),
@@ -130,7 +130,7 @@ impl<'s> Pass<'s> {
         }
     }
 
-    /// [`value`](Pass::value) after a look at the stack, and at how deep this is.
+    /// [`value`](Pass::value) after checking the stack and the depth.
     #[cold]
     #[inline(never)]
     fn with_room(&mut self, shape: &Shape, value: &mut Value, here: &Place<'_>) -> Result<(), TypeError> {
@@ -187,7 +187,7 @@ impl<'s> Pass<'s> {
         Ok(())
     }
 
-    /// A member of a map or an element of a list: null is the zero of its type.
+    /// A member of a map or an element of a list: null is the zero value of its type.
     fn element(&mut self, inner: &Shape, item: &mut Value, here: &Place<'_>) -> Result<(), TypeError> {
         if item.is_null() {
             *item = structure::zero(self.schema, inner, 0);
@@ -196,7 +196,7 @@ impl<'s> Pass<'s> {
         self.value(inner, item, here)
     }
 
-    /// Kept as it came, but for numbers: the same number is always the same value, and so the same bytes.
+    /// Unchanged except for numbers: equal numbers become equal values, and so equal bytes.
     fn any(&mut self, value: &mut Value) -> Result<(), TypeError> {
         match value {
             Value::Float(_) => scalar::shorten_float(value),
@@ -224,7 +224,7 @@ impl<'s> Pass<'s> {
     }
 }
 
-/// Sorts by name; of entries with one name the last stays.
+/// Sorts by name; of duplicate names the last one stays.
 fn sort_keeping_last(map: &mut Map) {
     let entries = map.entries_mut();
     entries.sort_by(|(a, _), (b, _)| a.cmp(b));

@@ -18,28 +18,28 @@ use revision::Revision;
 
 use crate::scan::{Places, Span, scan};
 
-/// One key at one revision. GET, LIST and WATCH copy from its body; nobody encodes it again.
+/// One key at one revision. GET, LIST and WATCH copy from its body; it is never encoded again.
 ///
-/// There is one per stored object, so every byte of the header counts (with its two counters it fills 64): what few
-/// objects have is in `extra`, and places that follow from others are not kept.
+/// There is one per stored object, so every byte of the header counts (with its reference counts it fills 64): rare
+/// data is in `extra`, and offsets that follow from others are not stored.
 pub struct Obj {
-    /// The body, a newline, and behind it the key: one allocation, and the table is ordered by what its objects hold.
+    /// The body, a newline, and the key after it: one allocation, and the table is ordered by keys its objects hold.
     text: Box<[u8]>,
     revision: Revision,
-    /// Made with the object, or when first needed.
+    /// Computed with the object, or when first needed.
     extra: OnceBox<Extra>,
     metadata_len: u32,
     uid_start: u32,
     key_len: u16,
-    /// The part of the key that is the storage's.
+    /// Length of the storage prefix of the key.
     prefix_len: u16,
-    /// Up to where kind and apiVersion reach; `"metadata":` follows.
+    /// The end of kind and apiVersion; `"metadata":` follows.
     type_end: u16,
     uid_len: u8,
     deleting: bool,
 }
 
-/// What most objects do without.
+/// Data that few objects have.
 #[derive(Default)]
 struct Extra {
     /// Unix seconds; 0: never.
@@ -47,14 +47,14 @@ struct Extra {
     owners: Span,
     labels: Box<[(Span, Span)]>,
     fields: Box<[FieldText]>,
-    /// Where the revision was put in, if not behind the uid.
+    /// Where the revision was inserted, if not after the uid.
     splice: Option<Span>,
-    /// Other forms (another served version, protobuf), each made when first asked for and gone with this version. Guards a
-    /// list of at most two for each served version; most objects are never asked for one and have no list.
+    /// Other encodings (another served version, protobuf), each built on first use and dropped with this version. Guards a
+    /// list of at most two for each served version; most objects have no list.
     forms: OnceBox<Mutex<Forms>>,
 }
 
-/// Forms by their number, and the view loops read.
+/// Encodings by number, and the view controllers read.
 #[derive(Default)]
 struct Forms {
     made: Vec<(u32, Bytes)>,
@@ -78,11 +78,11 @@ enum FieldText {
     /// The catalogue's value for an absent field.
     Absent(Name),
     Span(Span),
-    /// The text had escapes.
+    /// The text had escape sequences.
     Owned(Box<str>),
 }
 
-/// Keeps an object while its body is on its way to a client.
+/// Keeps an object alive while its body is sent to a client.
 struct SharedLine(Arc<Obj>);
 
 impl AsRef<[u8]> for SharedLine {
@@ -96,7 +96,7 @@ impl AsRef<[u8]> for SharedLine {
 pub struct NotAnObject;
 
 impl Obj {
-    /// The one function that gives a stored value its revision.
+    /// The only function that inserts the revision into a stored value.
     pub fn publish(
         storage: &Storage,
         key: &str,
@@ -142,7 +142,7 @@ impl Obj {
             .zip(&places.fields)
             .map(|(selectable, span)| {
                 let fallback = if selectable.fallback.is_empty() { None } else { second.next() };
-                // Quotes around nothing are as good as absent.
+                // An empty string counts as absent.
                 let span = if span.len <= 2 { fallback.filter(|f| f.len > 2).unwrap_or(span) } else { span };
                 field_text(&body, selectable, moved(*span))
             })
@@ -187,7 +187,7 @@ impl Obj {
         })
     }
 
-    /// An object that was never committed, without a revision: what a dry-run create answers.
+    /// An object that was never committed, without a revision: the response of a dry-run create.
     pub fn unpublished(storage: &Storage, key: &str, value: &[u8]) -> Result<Obj, NotAnObject> {
         Obj::build(storage, key, value, None, None)
     }
@@ -205,7 +205,7 @@ impl Obj {
     fn body_len(&self) -> usize {
         self.text.len() - usize::from(self.key_len) - 1
     }
-    /// The body and its newline as a shared buffer, for an answer; nothing is copied.
+    /// The body and its newline as a shared buffer, for a response; nothing is copied.
     pub fn shared_line(self: &Arc<Obj>) -> Bytes {
         Bytes::from_owner(SharedLine(self.clone()))
     }
@@ -218,7 +218,7 @@ impl Obj {
         let start = self.type_end as usize + METADATA_NAME.len();
         &self.text[start..start + self.metadata_len as usize]
     }
-    /// What the engine keeps: the body without the revision.
+    /// The stored value: the body without the revision.
     pub fn stored_value(&self) -> Vec<u8> {
         let (body, (start, end)) = (self.body(), self.splice());
         let mut out = Vec::with_capacity(body.len() - (end - start));
@@ -226,14 +226,14 @@ impl Obj {
         out.extend_from_slice(&body[end..]);
         out
     }
-    /// Is this what the engine would keep? Compares without copying.
+    /// Whether this is the stored value. Compares without copying.
     pub fn is_stored_as(&self, value: &[u8]) -> bool {
         let (body, (start, end)) = (self.body(), self.splice());
         value.len() == body.len() - (end - start)
             && value[..start] == body[..start]
             && value[start..] == body[end..]
     }
-    /// From where to where the revision's text was put in.
+    /// The range of the inserted revision.
     fn splice(&self) -> (usize, usize) {
         if let Some(span) = self.extra.get().and_then(|e| e.splice) {
             return (span.start as usize, span.end() as usize);
@@ -250,7 +250,7 @@ impl Obj {
         // It came as a text.
         std::str::from_utf8(self.key_bytes()).unwrap_or("")
     }
-    /// What the table is ordered by.
+    /// The key the table is ordered by.
     pub fn key_bytes(&self) -> &[u8] {
         &self.text[self.body_len() + 1..]
     }
@@ -264,7 +264,7 @@ impl Obj {
     pub fn path(&self) -> &str {
         std::str::from_utf8(self.path_bytes()).unwrap_or("")
     }
-    /// What an informer's store is ordered by.
+    /// The key an informer's store is ordered by.
     pub fn path_bytes(&self) -> &[u8] {
         &self.key_bytes()[self.prefix_len as usize..]
     }
@@ -299,12 +299,12 @@ impl Obj {
             None => "",
         }
     }
-    /// Another form of this object, made by `make` on first use and shared afterwards.
+    /// Another encoding of this object, built by `make` on first use and shared afterwards.
     pub fn form(&self, id: u32, make: impl FnOnce(&Obj) -> Bytes) -> Bytes {
         if let Some(made) = self.forms().and_then(|forms| forms.lock().find(id)) {
             return made;
         }
-        // Made without the lock: it may take a while, and who asks meanwhile only makes it twice.
+        // Built without the lock: it may take a while, and a concurrent caller only builds it twice.
         let made = make(self);
         let mut forms = self.forms_made().lock();
         forms.find(id).unwrap_or_else(|| {
@@ -312,14 +312,14 @@ impl Obj {
             made
         })
     }
-    /// What loops read of this object, made by `make` on first use and shared by all of them afterwards. A kind has one such
-    /// view: asked for another type, it is made anew each time.
+    /// The view controllers read of this object, built by `make` on first use and shared afterwards. A kind has one such
+    /// view: for another type it is built anew each time.
     pub fn view<T: Any + Send + Sync>(&self, make: impl FnOnce(&Obj) -> T) -> Arc<T> {
         let there = self.forms().and_then(|forms| forms.lock().view.clone());
         if let Some(there) = there {
             return there.downcast().unwrap_or_else(|_| Arc::new(make(self)));
         }
-        // Made without the lock: who asks meanwhile only makes it twice.
+        // Built without the lock: a concurrent caller only builds it twice.
         let made = Arc::new(make(self));
         self.forms_made().lock().view = Some(made.clone());
         made
@@ -330,7 +330,7 @@ impl Obj {
     fn forms_made(&self) -> &Mutex<Forms> {
         self.extra.get_or_init(Box::default).forms.get_or_init(Box::default)
     }
-    /// What it costs to keep this version in memory.
+    /// The memory this version takes.
     pub fn weight(&self) -> usize {
         self.text.len() + std::mem::size_of::<Obj>() + 64
     }
@@ -379,7 +379,7 @@ fn field_text(body: &[u8], selectable: &catalog::Selectable, span: Span) -> Fiel
     FieldText::Owned(unescape(&text[1..text.len() - 1]).into_boxed_str())
 }
 
-/// JSON escapes undone; a malformed one is left as it stands (it then simply matches nothing).
+/// Unescapes a JSON string; a malformed escape is left unchanged (it then simply matches nothing).
 fn unescape(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let mut out = String::with_capacity(text.len());

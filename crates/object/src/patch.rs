@@ -1,4 +1,4 @@
-//! The three patches of the API, applied to a [`Value`]: JSON patch, JSON merge patch, strategic merge patch.
+//! The three patch types of the API, applied to a [`Value`]: JSON patch, JSON merge patch, strategic merge patch.
 //!
 //! ```text
 //! application/json-patch+json             json::JsonPatch      a list of operations on paths
@@ -10,10 +10,10 @@
 //! When one fails, the document is half changed: the caller drops it.
 
 mod entries;
+mod go_format;
 pub mod json;
 pub mod merge;
 pub mod strategic;
-mod words;
 
 #[cfg(test)]
 mod properties;
@@ -107,10 +107,10 @@ impl Patch {
     }
 }
 
-/// As many as upstream's decoder collects before it stops looking.
+/// Upstream's decoder collects at most this many.
 const MAX_STRICT_ERRORS: usize = 100;
 
-/// What strict field validation says of a patch body before it is applied: names that occur twice in one
+/// Strict field validation of a patch body before it is applied: duplicate names in a
 /// map, as `duplicate field "metadata.labels.a"`.
 pub fn duplicate_fields(patch: &Value) -> Vec<String> {
     duplicate_fields_below("", patch)
@@ -123,7 +123,7 @@ fn duplicate_fields_below(path: &str, value: &Value) -> Vec<String> {
     out
 }
 
-/// Of members with one name the last counts, as in a Go map.
+/// Of duplicate names the last one wins, as in a Go map.
 pub fn keep_last_fields(patch: &mut Value) {
     match patch {
         Value::Map(map) => {
@@ -139,9 +139,9 @@ pub fn keep_last_fields(patch: &mut Value) {
     }
 }
 
-/// A patch as Go prints it in a refusal: `map[metadata:map[labels:x]]`.
+/// A patch as Go prints it in an error: `map[metadata:map[labels:x]]`.
 pub fn go_text(patch: &Value) -> String {
-    words::print(patch)
+    go_format::print(patch)
 }
 
 /// Nulls in maps mean "remove"; where there is nothing to remove they mean nothing.
@@ -189,7 +189,7 @@ fn find_duplicates(value: &Value, path: &mut String, out: &mut Vec<String>) {
     }
 }
 
-/// The bracket of the first map or list that lies deeper than a document may be, as a reader would come upon it.
+/// The bracket of the first map or list beyond the maximum depth, as a reader would find it.
 pub fn too_deep(document: &Value) -> Option<char> {
     fn below(value: &Value, depth: usize) -> Option<char> {
         match value {

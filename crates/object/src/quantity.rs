@@ -1,4 +1,4 @@
-//! Resource quantities: `100m`, `1.5Gi`, `12e6`, read, compared, added and written the way Kubernetes does.
+//! Resource quantities: `100m`, `1.5Gi`, `12e6`, parsed, compared, added and formatted the way Kubernetes does.
 
 mod text;
 
@@ -12,10 +12,10 @@ use std::ops::{Add, Sub};
 
 use thiserror::Error;
 
-/// An exact decimal number and the family of suffixes it was written with.
+/// An exact decimal number and its suffix format.
 ///
-/// Numbers of up to 38 digits are held. Differs from kube-apiserver, which holds any length: nothing that is
-/// counted needs more, and a bound is better than none.
+/// Holds numbers of up to 38 digits. Differs from kube-apiserver, which holds any length: nothing
+/// real needs more, and a limit is safer.
 #[derive(Clone, Copy, Debug)]
 pub struct Quantity {
     /// The number is `mantissa * 10^scale`; `scale` is never below -9.
@@ -24,7 +24,7 @@ pub struct Quantity {
     format: Format,
 }
 
-/// How a quantity prints its size.
+/// The suffix format of a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// `12e6`
@@ -45,7 +45,7 @@ pub enum QuantityError {
     Suffix,
 }
 
-/// The text upstream would store for this one. It keeps some texts that are not in the shortest form
+/// The text upstream would store for this one. It keeps some texts that are not canonical
 /// (`1.500`, `+5`), so this is not always [`Quantity`]'s own text.
 pub fn canonical(text: &str) -> Result<Cow<'_, str>, QuantityError> {
     let parsed = text::parse(text)?;
@@ -80,12 +80,12 @@ impl Quantity {
         self.mantissa.signum() as i32
     }
 
-    /// In whole units, rounded away from zero; what does not fit is the nearest that does.
+    /// In whole units, rounded away from zero; saturates.
     pub fn as_i64(&self) -> i64 {
         self.scaled(0)
     }
 
-    /// In thousandths, rounded away from zero; what does not fit is the nearest that does.
+    /// In thousandths, rounded away from zero; saturates.
     pub fn as_milli(&self) -> i64 {
         self.scaled(-3)
     }
@@ -121,7 +121,7 @@ fn divide_away(mantissa: i128, digits: u32) -> i128 {
     if mantissa % by == 0 { cut } else { cut + mantissa.signum() }
 }
 
-/// The sum; zero takes the other's family of suffixes. What does not fit is the larger of the two.
+/// The sum; zero takes the other's suffix format. Saturates to the larger of the two.
 impl Add for Quantity {
     type Output = Quantity;
     fn add(self, other: Quantity) -> Quantity {
@@ -184,7 +184,7 @@ impl Ord for Quantity {
     }
 }
 
-/// No digit behind a point, no precision lost, the largest suffix that allows it.
+/// Canonical form: no fractional digits, no precision lost, the largest suffix that allows it.
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_zero() {
@@ -210,7 +210,7 @@ impl fmt::Display for Quantity {
         let mut zeros = exponent.rem_euclid(3);
         exponent -= zeros;
         if self.format != Format::DecimalExponent {
-            // Differs from kube-apiserver: it has no suffix above E and drops the size without a word.
+            // Differs from kube-apiserver: it has no suffix above E and silently drops the exponent.
             zeros += (exponent - 18).max(0);
             exponent = exponent.min(18);
         }

@@ -1,4 +1,4 @@
-//! Finds the few places of an encoded object that the server needs, without parsing the rest.
+//! Finds the few parts of an encoded object that the server needs, without parsing the rest.
 //!
 //! Input is a stored value: canonical JSON written by us, or by another program on the same etcd. Anything
 //! that is no JSON object with metadata is reported, never guessed at: its bytes are what clients get.
@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use catalog::Name;
 use memchr::memchr2;
 
-/// A stretch of a body.
+/// A byte range of a body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
     pub start: u32,
@@ -32,23 +32,23 @@ impl Span {
     }
 }
 
-/// The places of one object.
+/// The byte ranges found in one object.
 #[derive(Debug, Default)]
 pub struct Places {
-    /// The whole `{...}` of metadata.
+    /// The complete `{...}` of metadata.
     pub metadata: Span,
     /// From after the opening brace up to (not including) `"metadata"`: kind and apiVersion with their commas.
     pub type_meta: Span,
     /// The text of the uid, without quotes.
     pub uid: Span,
-    /// The text of an already present resourceVersion, without quotes; it may be empty.
+    /// The text of an existing resourceVersion, without quotes; it may be empty.
     pub resource_version: Option<Span>,
     pub deleting: bool,
     /// The `[...]` of ownerReferences.
     pub owners: Span,
     /// Keys and values of the labels, without quotes (label syntax needs no escapes).
     pub labels: Vec<(Span, Span)>,
-    /// One per wanted path, in order: the scalar's text, strings with their quotes.
+    /// One per requested path, in order: the scalar's text, strings with their quotes.
     pub fields: Vec<Span>,
 }
 
@@ -66,7 +66,7 @@ pub fn scan(body: &[u8], wanted: &[&[Name]]) -> Option<Places> {
     loop {
         let member = s.at;
         let name = s.name()?;
-        // Twice: nobody knows which is meant.
+        // Duplicate: ambiguous.
         if !seen.insert(name) {
             return None;
         }
@@ -90,7 +90,7 @@ pub fn scan(body: &[u8], wanted: &[&[Name]]) -> Option<Places> {
     (metadata_seen && s.at == body.len()).then_some(out)
 }
 
-/// The names an object has had so far. Ours have a handful; what others write may have any number.
+/// The names an object has had so far. Ours have a handful; other writers' may have any number.
 #[derive(Default)]
 pub struct Names<'a> {
     few: [&'a [u8]; 12],
@@ -99,7 +99,7 @@ pub struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    /// False if it was there already.
+    /// False if it is a duplicate.
     pub fn insert(&mut self, name: &'a [u8]) -> bool {
         if self.few[..self.len].contains(&name) {
             return false;
@@ -115,7 +115,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// The members of an object: their names without quotes, and their values. `None` if it is none.
+/// The members of an object: names without quotes, and values. `None` if it is not an object.
 pub fn members(body: &[u8]) -> Option<Vec<(Span, Span)>> {
     let mut s = Scanner { body, at: 0, open: Vec::new() };
     let mut out = Vec::new();
@@ -134,19 +134,19 @@ pub fn members(body: &[u8]) -> Option<Vec<(Span, Span)>> {
     (s.at == body.len()).then_some(out)
 }
 
-/// Strings are looked at so far before a search for their end begins.
+/// Strings are scanned so far before a search for their end begins.
 const SHORT: usize = 24;
 
 struct Scanner<'a> {
     body: &'a [u8],
     at: usize,
-    /// The closing brackets that what is being skipped still needs: on the heap, so that depth costs no stack.
+    /// The closing brackets still expected while skipping: on the heap, so that depth costs no stack.
     open: Vec<u8>,
 }
 
 impl<'a> Scanner<'a> {
     fn space(&mut self) {
-        // One comparison where there is none, as in all that we wrote.
+        // One comparison if there is none, as in everything we wrote.
         while let Some(&c) = self.body.get(self.at)
             && c <= b' '
             && matches!(c, b' ' | b'\n' | b'\t' | b'\r')
@@ -170,7 +170,7 @@ impl<'a> Scanner<'a> {
     fn string(&mut self) -> Option<Span> {
         self.expect(b'"')?;
         let start = self.at;
-        // Most end soon: looking at byte by byte is faster than to set out for a search.
+        // Most end soon: a byte-by-byte scan is faster than starting a search.
         for byte in self.body.get(start..)?.iter().take(SHORT) {
             match byte {
                 b'"' => {
@@ -184,7 +184,7 @@ impl<'a> Scanner<'a> {
         loop {
             let rest = self.body.get(self.at..)?;
             let (plain, found) = rest.split_at(memchr2(b'"', b'\\', rest)?);
-            // Without an early end, so that many bytes are looked at in one step.
+            // Without an early exit, so that it is vectorised.
             if plain.iter().fold(false, |control, byte| control | (*byte < 0x20)) {
                 return None;
             }
@@ -211,7 +211,7 @@ impl<'a> Scanner<'a> {
     }
     fn number(&mut self) -> Option<()> {
         let _sign = self.word(b"-");
-        // No number begins with a zero but zero itself.
+        // Only zero itself starts with a zero.
         if self.word(b"0").is_none() {
             self.digits()?;
         }
@@ -224,7 +224,7 @@ impl<'a> Scanner<'a> {
         }
         Some(())
     }
-    /// A member's name; the cursor then stands on its value.
+    /// A member's name; the cursor is then at its value.
     fn name(&mut self) -> Option<&'a [u8]> {
         let body = self.body;
         let name = self.string()?;
@@ -285,7 +285,7 @@ impl<'a> Scanner<'a> {
             }
         }
     }
-    /// Walks an object's members; `visit` stands on each value and must consume it.
+    /// Iterates over an object's members; `visit` is called at each value and must consume it.
     fn members(&mut self, mut visit: impl FnMut(&mut Self, &'a [u8]) -> Option<()>) -> Option<()> {
         if self.peek()? != b'{' {
             self.skip()?;
@@ -416,7 +416,7 @@ mod tests {
             assert!(scan(&body.as_bytes()[..n], &paths).is_none(), "cut at {n}");
         }
         assert!(scan(body.as_bytes(), &paths).is_some());
-        // Also where nobody asks for what stands behind the metadata: clients get all of it.
+        // Also if nothing after the metadata was requested: clients get all of it.
         for n in 0..body.len() {
             assert!(scan(&body.as_bytes()[..n], &[]).is_none(), "cut at {n}");
         }

@@ -1,10 +1,10 @@
 //! API failures: `Status` values with upstream's reasons, codes, messages and causes.
 //!
-//! Every refusal a client sees is made by one of these constructors, so that the words exist once.
+//! Every error a client sees is built by one of these constructors, so that each message exists once.
 
 use crate::{Map, Value};
 
-/// A failed request, as the client reads it.
+/// A failed request, as sent to the client.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Status {
     pub code: u16,
@@ -12,9 +12,9 @@ pub struct Status {
     pub reason: &'static str,
     pub message: String,
     pub details: Option<Details>,
-    /// Set on a 410 of a paged list: where an inconsistent list may go on.
+    /// Set on a 410 of a paged list: the token to continue with an inconsistent list.
     pub continue_token: Option<String>,
-    /// What the client was to be warned of before the request failed; headers, not part of the body.
+    /// Warnings added before the request failed; sent as headers, not part of the body.
     pub warnings: Vec<String>,
 }
 
@@ -72,7 +72,7 @@ impl Status {
             warnings: Vec::new(),
         }
     }
-    /// Upstream adds an empty `details` object to the statuses its generic layer makes.
+    /// Upstream adds an empty `details` object to the statuses of its generic layer.
     pub fn with_empty_details(mut self) -> Status {
         self.details = Some(Details::default());
         self
@@ -85,7 +85,7 @@ impl Status {
     pub fn bad_request(message: impl Into<String>) -> Status {
         Status::new(400, "BadRequest", message)
     }
-    /// A name that could be no part of a key finds nothing: upstream says so before it looks.
+    /// A name that cannot be part of a key finds nothing: upstream rejects it before the lookup.
     pub fn check_key_name(name: &str) -> Result<(), Status> {
         let mut why = Vec::new();
         match name {
@@ -124,7 +124,7 @@ impl Status {
         let message = format!("{} {} not found", about.qualified(), quote(name));
         Status { details: about.details(name), ..Status::new(404, "NotFound", message) }
     }
-    /// No such resource: the path names nothing the catalogue serves.
+    /// No such resource: the path is not served.
     pub fn no_such_resource() -> Status {
         Status::new(404, "NotFound", "the server could not find the requested resource").with_empty_details()
     }
@@ -143,7 +143,7 @@ impl Status {
         let message = format!("{} {} already exists", about.qualified(), quote(name));
         Status { details: about.details(name), ..Status::new(409, "AlreadyExists", message) }
     }
-    /// The name is taken, and there was a `generateName` to make one of.
+    /// The generated name is taken.
     pub fn no_unique_name(about: About<'_>, name: &str) -> Status {
         let mut status = Status::already_exists(about, name);
         status.message.push_str(", the server was not able to generate a unique name for the object");
@@ -152,23 +152,23 @@ impl Status {
         }
         status
     }
-    /// A conflict for a reason of its own.
+    /// A conflict with its own message.
     pub fn conflict(about: About<'_>, name: &str, reason: impl AsRef<str>) -> Status {
         let (what, reason) = (about.qualified(), reason.as_ref());
         let message = format!("Operation cannot be fulfilled on {what} {}: {reason}", quote(name));
         Status { details: about.details(name), ..Status::new(409, "Conflict", message) }
     }
-    /// The object changed since the version the client named.
+    /// The object was modified since the resourceVersion of the request.
     pub fn modified(about: About<'_>, name: &str) -> Status {
         let words =
             "the object has been modified; please apply your changes to the latest version and try again";
         Status::conflict(about, name, words)
     }
-    /// 410: a resourceVersion or continue token below the history.
+    /// 410: a resourceVersion or continue token older than the history.
     pub fn expired(message: impl Into<String>) -> Status {
         Status::new(410, "Expired", message)
     }
-    /// 504: the client named a revision that has not happened yet.
+    /// 504: the requested resourceVersion does not exist yet.
     pub fn too_large_resource_version(wanted: u64, current: u64) -> Status {
         let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
         let cause = Cause {
@@ -185,7 +185,7 @@ impl Status {
     pub fn unsupported_media_type(message: impl Into<String>) -> Status {
         Status::new(415, "UnsupportedMediaType", message)
     }
-    /// The object breaks rules; every broken one is a cause. `kind` is a kind, not a resource.
+    /// The object is invalid; every error is a cause. `kind` is a kind, not a resource.
     pub fn invalid(group: &str, kind: &str, name: &str, errors: Vec<FieldError>) -> Status {
         let listed = match errors.as_slice() {
             [one] => one.to_string(),
@@ -228,7 +228,7 @@ impl Status {
             ..Status::new(500, "InternalError", format!("Internal error occurred: {message}"))
         }
     }
-    /// A 500 without a reason: what upstream sends for errors that are no API errors.
+    /// A 500 without a reason: upstream's response for errors that are not API errors.
     pub fn unknown(message: impl Into<String>) -> Status {
         Status::new(500, "", message)
     }
@@ -239,7 +239,7 @@ impl Status {
     pub fn request_timeout(message: impl Into<String>) -> Status {
         Status::new(408, "Timeout", message).with_empty_details()
     }
-    /// 507: the store has no room. Upstream answers 500 with the same words of its etcd's.
+    /// 507: the store is full. Upstream answers 500 with the same message from etcd.
     pub fn insufficient_storage(why: impl AsRef<str>) -> Status {
         let message = format!("etcdserver: mvcc: database space exceeded: {}", why.as_ref());
         Status::new(507, "InsufficientStorage", message)
@@ -248,7 +248,7 @@ impl Status {
         Status::new(504, "Timeout", format!("Timeout: {}", message.as_ref())).with_empty_details()
     }
 
-    /// The object a client receives.
+    /// The Status object a client receives.
     pub fn to_value(&self) -> Value {
         let mut out = Map::default();
         out.set("kind", "Status");
@@ -304,7 +304,7 @@ impl Cause {
     }
 }
 
-/// One broken rule of one field.
+/// A validation error of one field.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldError {
     pub kind: FieldErrorKind,
@@ -399,7 +399,7 @@ impl FieldError {
     fn plain(kind: FieldErrorKind, field: impl Into<String>, detail: impl Into<String>) -> FieldError {
         FieldError { kind, field: field.into(), bad_value: String::new(), detail: detail.into() }
     }
-    /// Everything after the field's name.
+    /// Everything after the field's path.
     fn detail_message(&self) -> String {
         let mut out = self.kind.words().to_owned();
         if !self.bad_value.is_empty() {
@@ -420,7 +420,7 @@ impl std::fmt::Display for FieldError {
     }
 }
 
-/// A number as Go reads one, or its words about what is none.
+/// Parses a number as Go does, or returns Go's error message.
 pub fn parse_int(text: &str) -> Result<i64, String> {
     let words = |error| format!("strconv.ParseInt: parsing {}: {}", quote(text), number_error(&error));
     text.parse().map_err(words)

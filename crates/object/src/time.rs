@@ -1,4 +1,4 @@
-//! Times and durations as text: RFC 3339 and Go's `1h2m3s`, read and written the way Go does.
+//! Times and durations as text: RFC 3339 and Go's `1h2m3s`, parsed and formatted the way Go does.
 
 mod duration;
 
@@ -15,7 +15,7 @@ pub const ZERO_SECONDS: i64 = -62_135_596_800;
 /// The two forms the API uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// `metav1.Time`: a fraction may come, and is dropped when written.
+    /// `metav1.Time`: a fraction is accepted, and dropped when formatted.
     Seconds,
     /// `metav1.MicroTime`: exactly six digits of fraction, in and out.
     Micros,
@@ -30,7 +30,7 @@ impl Layout {
     }
 }
 
-/// Why a text is no time, in Go's words.
+/// Why a text is not a time, worded as in Go.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TimeError {
     #[error("parsing time {} as \"{layout}\": cannot parse {} as \"{element}\"", quote(.text), quote(.rest))]

@@ -1,4 +1,4 @@
-//! Names, labels and keys: the rules of their text, each answering with upstream's messages (none when it is fine).
+//! Validation of names, labels and keys; each function returns upstream's messages (none if valid).
 
 #[cfg(test)]
 mod tests;
@@ -35,7 +35,7 @@ pub fn dns1123_subdomain(value: &str) -> Vec<String> {
     errors
 }
 
-/// As [`dns1123_subdomain`], in the words of upstream's declarative rules.
+/// As [`dns1123_subdomain`], worded as upstream's declarative validation.
 pub fn long_name(value: &str) -> Vec<String> {
     too_many_bytes(value, DNS1123_SUBDOMAIN_MAX).into_iter().chain(not_a_subdomain(value)).collect()
 }
@@ -80,7 +80,7 @@ pub fn wildcard_dns1123_subdomain(value: &str) -> Vec<String> {
     errors
 }
 
-/// A name that stands in a URL path; of roles and the like, which may hold almost anything.
+/// A name used as a URL path segment; of roles and the like, which may contain almost anything.
 pub fn path_segment_name(value: &str) -> Vec<String> {
     match value {
         "." | ".." => vec![format!("may not be '{value}'")],
@@ -95,7 +95,7 @@ pub fn path_segment_prefix(value: &str) -> Vec<String> {
 
 /// Keys of labels and annotations, names of extended resources: `name` or `example.com/name`.
 pub fn qualified_name(value: &str) -> Vec<String> {
-    // Most keys are fine, and a message costs more than looking: words are made only for what is wrong.
+    // Most keys are valid, so messages are only formatted for invalid ones.
     let rule = || {
         let rule = "must consist of alphanumeric characters, '-', '_' or '.', \
                     and must start and end with an alphanumeric character";
@@ -222,7 +222,7 @@ pub fn percent(value: &str) -> Vec<String> {
     vec![regex_error(rule, "[0-9]+%", &["1%", "93%"])]
 }
 
-/// A rule, examples, and the regular expression clients know it by.
+/// A rule with examples and its regular expression.
 pub fn regex_error(rule: &str, regex: &str, examples: &[&str]) -> String {
     if examples.is_empty() {
         return format!("{rule} (regex used for validation is '{regex}')");

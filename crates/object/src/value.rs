@@ -1,6 +1,6 @@
-//! The tree: the only in-memory form of an object that may be changed.
+//! The tree: the only mutable in-memory form of an object.
 //!
-//! A write parses its body once into a [`Value`], works on it, and encodes it once. Reads never see one.
+//! A write parses its body once into a [`Value`], modifies it, and encodes it once. Reads never use one.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use catalog::Name;
 
 use crate::deep::{deep, has_room};
 
-/// A JSON value. Integers and floats are apart, because `1` and `1.0` are different to Kubernetes.
+/// A JSON value. Integers and floats are separate, because `1` and `1.0` differ in Kubernetes.
 pub enum Value {
     Null,
     Bool(bool),
@@ -19,8 +19,8 @@ pub enum Value {
     Map(Map),
 }
 
-/// An ordered list of entries. Straight from a parser it may hold a name twice (the decoder reports
-/// that); after `normalise` names are unique, structs in declaration order, maps sorted.
+/// An ordered list of entries. Directly after parsing it may contain duplicate names (the decoder reports
+/// them); after `normalise` names are unique, structs in declaration order, maps sorted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Map {
     entries: Vec<(Name, Value)>,

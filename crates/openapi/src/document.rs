@@ -1,4 +1,4 @@
-//! What the JSON documents of both versions have in common: schemas, paths, and how to say who one is.
+//! Common parts of the JSON documents of both versions: schemas, paths, security.
 
 use std::collections::BTreeMap;
 
@@ -77,7 +77,7 @@ impl Writer<'_> {
     }
 }
 
-/// What a `$ref` says.
+/// The text of a `$ref`.
 pub(crate) fn reference(catalog: &Catalog, version: Version, target: Target) -> String {
     let place = match version {
         Version::V2 => "definitions",

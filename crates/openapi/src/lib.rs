@@ -1,10 +1,10 @@
-//! OpenAPI documents of the catalogue: v3 per group version, v2 of everything, both as JSON and as protobuf. Pure.
+//! OpenAPI documents of the catalogue: v3 per group version, v2 of everything, both as JSON and as protobuf. No I/O.
 //!
 //! ```text
 //!             ┌─ paths    PathItem, Operation ─┐   ┌─ v3, wire3   JSON and protobuf, one group version
 //! Catalog ────┤                                ├───┤
 //!             └─ schemas  Definition, Node  ───┘   └─ v2, wire    JSON and protobuf, everything
-//!                                                     document    what is alike in the JSON of v2 and v3
+//!                                                     document    common to the JSON of v2 and v3
 //! ```
 //!
 //! Routes, discovery and these documents are read from the same rows, so they cannot disagree. Keys are written in
@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 
 use catalog::Catalog;
 
-/// Of the API the documents describe, as kube-apiserver says it.
+/// The `info` of the documents, as in kube-apiserver.
 const API_VERSION: &str = "1.36";
 
 /// The entries of the index: `api/v1`, `apis/apps/v1`, `apis/apps`.
@@ -35,12 +35,12 @@ pub fn v3_entries(catalog: &Catalog) -> Vec<String> {
     v3::entries(catalog)
 }
 
-/// The version of a document for caches: equal documents have equal hashes. Makes it to know it.
+/// The hash of a document for caches: equal documents have equal hashes. Builds the document.
 pub fn v3_hash(catalog: &Catalog, path: &str) -> Option<String> {
     v3::document(catalog, path).map(|document| fingerprint(&document))
 }
 
-/// The document at `/openapi/v3`: where the document of each group version is.
+/// The document at `/openapi/v3`: the URL of each group version's document.
 pub fn v3_index(hashes: &BTreeMap<String, String>) -> Vec<u8> {
     v3::index(hashes)
 }

@@ -19,7 +19,7 @@ pub(crate) struct PathItem {
     pub operations: Vec<(Method, Operation)>,
 }
 
-/// The paths that no group has: of discovery, and what the server says of itself.
+/// Paths outside of groups: discovery, health, metrics and version.
 pub(crate) const ROOTS: [&str; 5] =
     [".well-known/openid-configuration", "api", "apis", "openid/v1/jwks", "version"];
 
@@ -110,7 +110,7 @@ fn one(path: &str, operation: Operation) -> PathItem {
     PathItem { path: format!("/{path}/"), parameters: Vec::new(), operations: vec![(Method::Get, operation)] }
 }
 
-/// A type of ours; a catalogue without it (a test's tiny one) gets the empty object in its place.
+/// A built-in type; a catalogue without it (in tests) gets the empty object instead.
 fn target(catalog: &Catalog, kind: &str) -> Answer {
     let found = catalog.schema().find(kind);
     Answer::Is(found.map_or(Target::Special(Special::RawExtension), |id| Target::Type(TypeRef::builtin(id))))
@@ -214,7 +214,7 @@ impl Draft<'_> {
             op.parameters = DELETE.to_vec();
             op.body = Some(Body::Options(self.options()));
             let returned = self.r.storage.as_ref().is_some_and(|storage| storage.returns_deleted);
-            // Upstream's document does not know that a kind with finalizers of its own answers with the object.
+            // Upstream's document does not mention that DELETE of a kind with finalizers returns the object.
             let returned = returned && !self.r.subresources.iter().any(|sub| sub.name == "finalize");
             let answer = if returned { Answer::Is(own) } else { target(self.catalog, "meta.v1.Status") };
             op.answers = vec![(200, answer), (202, answer)];

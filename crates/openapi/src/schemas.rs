@@ -9,15 +9,15 @@ use crate::json::{group_version_kind, quoted};
 use crate::names;
 use crate::paths::PathItem;
 
-/// What a `$ref` points to.
+/// The target of a `$ref`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     Type(TypeRef),
-    /// Go types that are no structs in JSON.
+    /// Go types that are not structs in JSON.
     Special(Special),
 }
 
-/// A type, and whose.
+/// A type and its schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TypeRef {
     /// The resource whose schema has it; `None`: a built-in one.
@@ -62,7 +62,7 @@ pub(crate) enum Special {
     VersionInfo,
 }
 
-/// Fields of what `/version` answers, and whether they are always there.
+/// Fields of `/version`, and whether they are required.
 const VERSION_INFO: [(&str, bool); 13] = [
     ("buildDate", true),
     ("compiler", true),
@@ -104,11 +104,11 @@ impl Special {
     }
 }
 
-/// A schema without its surroundings.
+/// A schema node.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub kind: Kind,
-    /// JSON text. Only v3 documents say defaults.
+    /// JSON text. Only v3 documents include defaults.
     pub default: Option<String>,
     pub values: Vec<String>,
     /// `x-kubernetes-...` and its value as JSON text, in alphabetical order.
@@ -127,7 +127,7 @@ pub(crate) enum Kind {
     },
     /// Any JSON value.
     Any,
-    /// Some of these scalar types; v2 knows no alternatives and takes a string.
+    /// One of these scalar types; v2 has no alternatives and uses a string.
     OneOf(Option<&'static str>, [&'static str; 2]),
 }
 

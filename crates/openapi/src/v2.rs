@@ -9,7 +9,7 @@ use crate::json::Json;
 use crate::paths::{self, Answer, Operation, Param, PathItem, phrase};
 use crate::schemas::{self, Node};
 
-/// What the document is made of, for both of its encodings.
+/// The content of the document, for both encodings.
 pub(crate) struct Parts {
     pub items: Vec<PathItem>,
     pub definitions: std::collections::BTreeMap<String, Node>,

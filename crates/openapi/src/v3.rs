@@ -37,7 +37,7 @@ pub(crate) fn index(hashes: &BTreeMap<String, String>) -> Vec<u8> {
     w.finish()
 }
 
-/// What a document says, before it is written down.
+/// The content of a document, before it is encoded.
 pub(crate) struct Parts {
     pub items: Vec<PathItem>,
     pub definitions: BTreeMap<String, Node>,

@@ -1,4 +1,4 @@
-//! Control loops beside a test's server: started with it, stopped by themselves, killed and started again.
+//! Controllers next to a test's server: started with it, stopped cleanly, killed and started again.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 
 use crate::TestCluster;
 
-/// A controller manager of its own: informers, loops, and a switch.
+/// A controller manager: informers, controllers, and a stop switch.
 pub struct ControlPlane {
     pub context: Context,
     stopper: Stopper,
@@ -20,14 +20,14 @@ pub struct ControlPlane {
 }
 
 impl TestCluster {
-    /// All loops, in process, but those the cluster has from its beginning.
+    /// All controllers, in process, except those the cluster starts with.
     pub fn control_plane(&self) -> ControlPlane {
         let mut plane = self.bare_control_plane(self.local_clients());
         plane.tasks = controllers::start(&plane.context, &|name| !controllers::ACCOUNTS.contains(&name));
         plane
     }
 
-    /// The loops of these names, through those clients.
+    /// The controllers of these names, through those clients.
     pub fn loops(&self, clients: Arc<dyn Clients>, names: &[&str]) -> ControlPlane {
         let known = |name: &&str| controllers::CONTROLLERS.iter().any(|row| row.name == *name);
         assert!(names.iter().all(known), "not all of {names:?} are names of loops");
@@ -36,7 +36,7 @@ impl TestCluster {
         plane
     }
 
-    /// A context without any loop, for a test that starts some by hand, through clients of its own.
+    /// A context without any controller, for a test that starts some by hand, through its own clients.
     pub fn bare_control_plane(&self, clients: Arc<dyn Clients>) -> ControlPlane {
         let (stopper, stop) = Stopper::new();
         let reader = clients.user("system:kube-controller-manager", &[]);
@@ -58,17 +58,17 @@ impl TestCluster {
         }
     }
 
-    /// The loops without which no pod can be made.
+    /// The controllers without which no pod can be created.
     pub(crate) fn start_accounts(&mut self) {
         self.accounts = Some(self.loops(self.local_clients(), &controllers::ACCOUNTS));
     }
 
-    /// Clients without a socket, one identity for each loop.
+    /// Clients without a socket, one identity for each controller.
     pub fn local_clients(&self) -> Arc<dyn Clients> {
         Arc::new(LocalClients::new(self.api().clone()))
     }
 
-    /// Waits, in virtual time, until something is so; panics after an hour of it.
+    /// Waits, in virtual time, until the condition holds; panics after an hour.
     pub async fn until<F>(&self, what: &str, mut so: impl FnMut() -> F)
     where
         F: Future<Output = bool>,
@@ -83,7 +83,7 @@ impl TestCluster {
     }
 }
 
-/// So many simulated nodes, `sim-0` and on.
+/// Starts simulated nodes `sim-0` and on.
 pub fn nodes(count: usize) -> node::simulated::Settings {
     node::simulated::Settings { count, ..Default::default() }
 }
@@ -94,7 +94,7 @@ impl ControlPlane {
         self.tasks.extend(tasks);
     }
 
-    /// Stops the loops in good order.
+    /// Stops the controllers cleanly.
     pub async fn stop(mut self) {
         self.stopper.stop();
         self.tasks.extend(self.context.informers.take_tasks());
@@ -103,7 +103,7 @@ impl ControlPlane {
         }
     }
 
-    /// Stops the loops where they stand, in the middle of whatever they do.
+    /// Kills the controllers in the middle of whatever they do.
     pub fn kill(mut self) {
         self.tasks.extend(self.context.informers.take_tasks());
         for task in self.tasks.drain(..) {

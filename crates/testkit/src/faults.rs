@@ -1,4 +1,4 @@
-//! What goes wrong between a loop and the API: one wrapper around any client, the same faults for every loop.
+//! Faults between a controller and the API: a wrapper around any client, the same for every controller.
 //!
 //! ```text
 //! loop ── Faulty ── client          writes: the n-th is the last one the loop ever makes (its answer never comes)
@@ -19,26 +19,26 @@ use tokio::sync::watch;
 
 use crate::forward::{Forward, Forwarding, Verb};
 
-/// Which faults to make; none by default.
+/// The faults to inject; none by default.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// After this many writes, leases not counted, the loop is dead: the write happens, its answer never comes, nor any other.
+    /// After this many writes, not counting Leases, the controller is dead: the write happens, but neither its response nor any other arrives.
     pub die_after: Option<usize>,
-    /// One write in n, and the first, is refused as a conflict without being carried out.
+    /// One write in n, and the first, is rejected with a conflict without being carried out.
     pub conflict_every: Option<usize>,
-    /// One write in n, and the first, is carried out, and answered as a timeout.
+    /// One write in n, and the first, is carried out, but reported as a timeout.
     pub lose_answer_every: Option<usize>,
-    /// Every event is seen this much later.
+    /// Every event is delayed by this much.
     pub stale: Duration,
-    /// What is read is known this much later.
+    /// Every read returns state that is this old.
     pub slow_reads: Duration,
-    /// Every n-th event never arrives; the watch ends with 410 some events later.
+    /// Every n-th event is lost; the watch ends with 410 some events later.
     pub lose_event_every: Option<usize>,
-    /// Every n-th time that something is seen, the connection breaks instead; it can be had again.
+    /// Every n-th time events arrive, the connection breaks instead; it can be reopened.
     pub cut_every: Option<usize>,
 }
 
-/// Hands out clients that share one plan, and counts their writes.
+/// Creates clients that share one plan, and counts their writes.
 pub struct Faults {
     plan: Plan,
     env: Env,
@@ -48,9 +48,9 @@ pub struct Faults {
 
 struct Counted {
     writes: AtomicUsize,
-    /// Writes that may be refused, or whose answers may be lost.
+    /// Writes that may be rejected, or whose responses may be lost.
     exposed: AtomicUsize,
-    /// What went wrong on purpose, deaths aside.
+    /// Injected faults, deaths aside.
     met: AtomicUsize,
     events: AtomicUsize,
     pulls: AtomicUsize,
@@ -76,15 +76,15 @@ impl Faults {
         Arc::new(Faults { plan, env: env.clone(), inner, counted: Arc::new(counted) })
     }
 
-    /// How many writes were tried, leases not counted.
+    /// The number of attempted writes, not counting Leases.
     pub fn writes(&self) -> usize {
         self.counted.writes.load(Ordering::Acquire)
     }
-    /// How often something went wrong: refusals, lost answers, news that came late or never, cuts.
+    /// The number of faults: rejections, lost responses, late or lost events, broken connections.
     pub fn met(&self) -> usize {
         self.counted.met.load(Ordering::Acquire)
     }
-    /// Resolves when the last write of [`Plan::die_after`] was made.
+    /// Resolves after the last write of [`Plan::die_after`].
     pub async fn dead(&self) {
         let _ = self.counted.dead.subscribe().wait_for(|dead| *dead).await;
     }
@@ -115,20 +115,20 @@ struct Faulty {
 }
 
 impl Faulty {
-    /// Carries a write out, or not, and tells, or not.
+    /// Applies the faults to a write.
     async fn written<T>(&self, verb: Verb, target: Target<'_>, call: Answer<'_, T>) -> Result<T, Status> {
-        // Events are told to people, not acted on: they are not what a loop must survive.
+        // Events are informational: a controller need not survive their loss.
         if target.resource.plural == "events" {
             return call.await;
         }
-        // Signs of life are refused and lost as all else; but a node gives hundreds, and to die at one is to die at any time.
+        // Lease renewals are rejected and lost like other writes, but do not count for a death: a node makes hundreds.
         let is_sign = target.resource.plural == "leases";
         let number = if is_sign { 0 } else { self.counted.writes.fetch_add(1, Ordering::AcqRel) + 1 };
         let is_dead = *self.counted.dead.borrow();
         if is_dead || self.plan.die_after.is_some_and(|last| number > last) {
             return std::future::pending().await;
         }
-        // A collection has no version to be in conflict with, and a namespace has dozens of them.
+        // A collection has no resourceVersion to conflict with, and a namespace has dozens of them.
         let exposed = verb != Verb::DeleteCollection;
         let at = exposed.then(|| self.counted.exposed.fetch_add(1, Ordering::AcqRel));
         let every = |n: Option<usize>| at.zip(n).is_some_and(|(at, n)| scattered(at).is_multiple_of(n));
@@ -150,8 +150,8 @@ impl Faulty {
     }
 }
 
-/// The same numbers every time, but in no step with how many calls a loop makes in a turn: what fails must not be always the
-/// same call. The first, 0, is a multiple of everything: who writes once meets with a fault too.
+/// A fixed pseudo-random sequence, not in step with the calls of one reconcile, so that not always the
+/// same call fails. The first number, 0, is a multiple of everything: a controller that writes once meets a fault too.
 fn scattered(number: usize) -> usize {
     let mixed = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ((mixed ^ (mixed >> 29)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 42) as usize
@@ -199,7 +199,7 @@ struct FaultyWatch {
     env: Env,
     inner: Box<dyn Watch>,
     counted: Arc<Counted>,
-    /// The state comes whole; only changes are touched.
+    /// The initial list is complete; only changes are affected.
     initial: bool,
     /// An event was lost: the next pull ends the watch.
     lost: bool,
@@ -233,7 +233,7 @@ impl Watch for FaultyWatch {
                     matches!(event, Event::Bookmark { .. })
                         || !(self.counted.events.fetch_add(1, Ordering::AcqRel) + 1).is_multiple_of(every)
                 });
-                // Progress past what was lost must not be told.
+                // A bookmark past the lost event must not be delivered.
                 self.lost = into.len() < before;
                 if self.lost {
                     self.counted.meet();

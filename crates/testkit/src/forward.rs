@@ -1,4 +1,4 @@
-//! A client that passes every call on, and does something of its own about some of them: what faults are made of.
+//! A client that forwards every call and intercepts some: the base of fault injection.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use client::{
 use object::{Obj, Value};
 use store::Revision;
 
-/// What a wrapper does about calls; those it says nothing about are passed on as they are.
+/// How a wrapper intercepts calls; the default forwards them unchanged.
 pub trait Forward: Send + Sync {
     fn inner(&self) -> &dyn Client;
 
@@ -64,7 +64,7 @@ pub enum Verb {
     Act,
 }
 
-/// Clients each of which is wrapped.
+/// Wraps each client.
 pub struct Wrapping<W> {
     pub inner: Arc<dyn Clients>,
     pub wrap: W,
@@ -79,7 +79,7 @@ impl<F: Forward + 'static, W: Fn(Arc<dyn Client>) -> F + Send + Sync> Clients fo
     }
 }
 
-/// The client a wrapper makes.
+/// The wrapped client.
 pub struct Forwarding<F>(pub F);
 
 impl<F: Forward> Client for Forwarding<F> {

@@ -1,4 +1,4 @@
-//! Everything a cluster ever wrote, in order: what two runs under one seed are compared by.
+//! Everything a cluster ever wrote, in order, to compare two runs with the same seed.
 //!
 //! ```text
 //! engine ── publish ──> Recorded ──> Table
@@ -14,15 +14,15 @@ use serde_json::Value;
 use store::{Change, MemoryEngine, Reload, Revision, State};
 use table::Table;
 
-/// A log of changes. Clones are the same log.
+/// A log of changes. Clones share it.
 #[derive(Clone, Default)]
 pub struct Journal {
-    /// Guards the lines; held while a commit's are added.
+    /// Guards the lines; held while a commit's are appended.
     lines: Arc<Mutex<String>>,
 }
 
 impl Journal {
-    /// Writes down what a cluster with this configuration will write.
+    /// Records what a cluster with this configuration writes.
     pub fn record(&self, config: &mut ApiConfig) {
         let state = Recorded { table: config.table.clone(), journal: self.clone() };
         config.engine = MemoryEngine::open(Arc::new(state));
@@ -32,7 +32,7 @@ impl Journal {
         self.lines.lock().clone()
     }
 
-    /// Every state an object whose key begins with `prefix` was ever in, in order, with its key; `None`: gone.
+    /// Every state of objects whose key starts with `prefix`, in order, with the key; `None`: deleted.
     pub fn states(&self, prefix: &str) -> Vec<(String, Option<Value>)> {
         let lines = self.lines.lock();
         let states = lines.lines().filter_map(|line| {

@@ -1,4 +1,4 @@
-//! A whole cluster inside a test: the same server, on the memory store, without a socket.
+//! A complete cluster inside a test: the same server, on the memory store, without a socket.
 //!
 //! ```text
 //!  TestCluster::start()          machine clock, any runtime
@@ -9,7 +9,7 @@
 //!        ├── pipe(), http_clients()      HTTP in memory ┤
 //!        └── serve()                     TLS socket ────┘
 //! ```
-//! Every cluster is a value of its own: tests share nothing and may run side by side.
+//! Clusters share nothing, so tests may run in parallel.
 
 mod control;
 pub mod faults;
@@ -43,33 +43,33 @@ pub use raw::{Ask, Reply, Stream};
 pub use socket::Served;
 pub use widgets::widgets;
 
-/// A running cluster. Stop it with [`shutdown`](TestCluster::shutdown); dropping it stops its loops too.
+/// A running cluster. Stop it with [`shutdown`](TestCluster::shutdown); dropping it stops its controllers too.
 pub struct TestCluster {
     api: Arc<Api>,
     loops: Vec<JoinHandle<()>>,
-    /// Makes default accounts, where nobody else does.
+    /// Creates default ServiceAccounts, if nothing else does.
     accounts: Option<ControlPlane>,
     sockets: Vec<JoinHandle<()>>,
 }
 
 impl TestCluster {
-    /// On the machine's clock.
+    /// On the system clock.
     pub async fn start() -> TestCluster {
         Self::in_world(Env::machine(), None).await
     }
 
-    /// In a world of its own with a virtual clock and a seed: the same calls give the same answers, ids and
+    /// With a virtual clock and a seed: the same calls give the same responses, uids and
     /// times included. Needs a current-thread runtime whose time is paused.
     pub async fn simulated(seed: u64) -> TestCluster {
         Self::in_world(Env::simulated(seed), None).await
     }
 
-    /// In a given world, with static tokens for callers that bring one.
+    /// With a given [`Env`], and static tokens.
     pub async fn in_world(env: Env, tokens: Option<Tokens>) -> TestCluster {
         Self::with(env, |config| config.tokens = tokens).await
     }
 
-    /// In a given world, with a configuration of one's own.
+    /// With a given [`Env`] and configuration.
     pub async fn with(env: Env, change: impl FnOnce(&mut ApiConfig)) -> TestCluster {
         let mut cluster = Self::bare(env, change).await;
         cluster.start_accounts();
@@ -77,7 +77,7 @@ impl TestCluster {
         cluster
     }
 
-    /// The server alone: no namespace gets an account, so no pod can be made, unless the test runs the loops that do.
+    /// The server alone: namespaces get no ServiceAccount, so no pod can be created, unless the test runs the controllers that do.
     pub async fn bare(env: Env, change: impl FnOnce(&mut ApiConfig)) -> TestCluster {
         let table = Table::new(Arc::new(Catalog::builtin()), env.clone());
         let engine = MemoryEngine::open(table.clone());
@@ -102,7 +102,7 @@ impl TestCluster {
         TestCluster { api, loops, accounts: None, sockets: Vec::new() }
     }
 
-    /// Waits until loops have made a default account for every namespace there is.
+    /// Waits until controllers have created a default ServiceAccount in every namespace.
     pub async fn settled(&self) {
         let table = self.api.registry().table();
         let catalog = table.catalog();
@@ -137,18 +137,18 @@ impl TestCluster {
         self.api.registry().catalog()
     }
 
-    /// The administrator's client; no socket is involved.
+    /// The administrator's client, without a socket.
     pub fn client(&self) -> kube::Client {
         self.client_as(admin())
     }
 
-    /// A client with any identity, as if a certificate had proven it.
+    /// A client with any user, as if authenticated by a certificate.
     pub fn client_as(&self, user: UserInfo) -> kube::Client {
         let caller = Caller::Known(Arc::new(user.authenticated()));
         kube::Client::new(service::InProcess::new(self.api.clone(), caller), "default")
     }
 
-    /// Ends watches, waits for loops and sockets.
+    /// Ends watches, waits for controllers and sockets.
     pub async fn shutdown(mut self) {
         if let Some(accounts) = self.accounts.take() {
             accounts.stop().await;
@@ -171,8 +171,8 @@ impl Drop for TestCluster {
     }
 }
 
-/// The issuer of every test cluster. Its key is the same in all of them: a world under a seed must not draw
-/// keys from the machine, and the world's own random numbers are no stuff for keys.
+/// The issuer of every test cluster. All use the same key: a simulation must not draw
+/// keys from the operating system, and its own random numbers are not fit for keys.
 pub fn service_accounts(settings: Settings) -> ServiceAccounts {
     let key = SigningKey::from_pem(SERVICE_ACCOUNT_KEY).expect("the key below is one");
     ServiceAccounts::new(settings, key, Vec::new())
@@ -180,7 +180,7 @@ pub fn service_accounts(settings: Settings) -> ServiceAccounts {
 
 const SERVICE_ACCOUNT_KEY: &[u8] = include_bytes!("service_account.key");
 
-/// Who [`TestCluster::client`] and the raw requests are.
+/// The user of [`TestCluster::client`] and of raw requests.
 pub fn admin() -> UserInfo {
     UserInfo::new("kubernetes-admin", &[groups::MASTERS, groups::AUTHENTICATED])
 }

@@ -1,6 +1,6 @@
-//! The same cluster behind HTTP over a pipe in memory: real requests, real encoding, virtual time.
+//! The same cluster behind HTTP over an in-memory pipe: real requests, real encoding, virtual time.
 //!
-//! A socket lets paused time run away, for the runtime cannot know that bytes are on their way; a pipe does not.
+//! With a socket paused time would advance while bytes are in flight, which the runtime cannot know; with a pipe it does not.
 
 use std::io;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use tokio::task::JoinHandle;
 
 use crate::{TestCluster, admin};
 
-/// What a pipe holds of each direction.
+/// Buffer size of each direction.
 const PIPE_BYTES: usize = 64 << 10;
 
-/// Connections to a cluster as one user. Cheap to clone; clones are the same wire, to be cut by a test.
+/// Connections to a cluster as one user. Cheap to clone; clones share the connections, which a test can cut.
 #[derive(Clone)]
 pub struct Pipe {
     inner: Arc<Inner>,
@@ -29,12 +29,12 @@ struct Inner {
     user: Arc<UserInfo>,
     http2: bool,
     dials: AtomicUsize,
-    /// Guards the servers' ends of open pipes; `None`: nobody listens.
+    /// Guards the server ends of open pipes; `None`: not listening.
     open: Mutex<Option<Vec<JoinHandle<()>>>>,
 }
 
 impl TestCluster {
-    /// Clients over HTTP as the administrator, each loop as itself by impersonation.
+    /// Clients over HTTP as the administrator, who impersonates each controller.
     pub fn http_clients(&self) -> HttpClients {
         HttpClients::new(self.pipe(true).client(self), Identities::Impersonated)
     }

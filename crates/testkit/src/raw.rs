@@ -1,4 +1,4 @@
-//! Requests by hand: any method, path, header and body; status, headers and JSON back.
+//! Raw requests: any method, path, header and body; returns status, headers and JSON.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::{TestCluster, admin};
 
-/// A request being put together; JSON and the administrator unless told otherwise.
+/// A request builder; JSON as the administrator by default.
 #[must_use = "a request does nothing before `send` or `stream`"]
 pub struct Ask {
     api: Arc<Api>,
@@ -24,7 +24,7 @@ pub struct Ask {
     body: Bytes,
 }
 
-/// A whole answer.
+/// A complete response.
 #[derive(Clone, Debug)]
 pub struct Reply {
     pub status: u16,
@@ -32,7 +32,7 @@ pub struct Reply {
     pub bytes: Bytes,
 }
 
-/// An answer that comes line by line: a watch.
+/// A streamed response: a watch.
 pub struct Stream {
     pub status: u16,
     pub headers: HeaderMap,
@@ -92,7 +92,7 @@ impl Ask {
         self.caller = Caller::Known(Arc::new(user.authenticated()));
         self
     }
-    /// Without a client certificate: a token in a header, or nobody.
+    /// Without a client certificate: with a token, or anonymous.
     pub fn unproven(mut self) -> Ask {
         self.caller = Caller::Unknown;
         self
@@ -124,7 +124,7 @@ impl Ask {
 }
 
 impl Reply {
-    /// The body as JSON; text that is none becomes a JSON string.
+    /// The body as JSON; other text becomes a JSON string.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.bytes).unwrap_or_else(|_| Value::String(self.text()))
     }
@@ -141,13 +141,13 @@ impl Reply {
             .map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned())
             .collect()
     }
-    /// Fails the test, with the whole answer, unless the status is this one; then gives the JSON.
+    /// Panics with the complete response unless the status is this one; returns the JSON.
     #[track_caller]
     pub fn ok(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text());
         self.json()
     }
-    /// `metadata.resourceVersion` of the answer.
+    /// `metadata.resourceVersion` of the response.
     #[track_caller]
     pub fn version(&self) -> String {
         match self.json().pointer("/metadata/resourceVersion") {

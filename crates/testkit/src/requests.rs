@@ -1,4 +1,4 @@
-//! Who asks for which writes, and whether anybody writes a status where it does not belong, or though nothing changed.
+//! Records which user makes which writes, and finds status writes to the wrong endpoint or without a change.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,29 +12,29 @@ use table::Table;
 use crate::TestCluster;
 use crate::forward::{Forward, Forwarding, Verb};
 
-/// Clients that write down what they are asked for.
+/// Clients that record their requests.
 pub struct Requests {
     inner: Arc<dyn Clients>,
     table: Arc<Table>,
     seen: Arc<Mutex<Seen>>,
 }
 
-/// What was asked for so far.
+/// The requests so far.
 #[derive(Clone, Default, Debug)]
 pub struct Seen {
-    /// How often: by who asked, the verb, and `resource` or `resource/subresource`. Refused ones count.
+    /// Counts by user, verb, and `resource` or `resource/subresource`. Rejected ones count.
     pub writes: BTreeMap<(String, String, String), usize>,
-    /// Statuses written through the resource itself, and status writes that changed nothing.
+    /// Status written through the main resource, and status writes that changed nothing.
     pub wrongs: Vec<String>,
 }
 
 impl Seen {
-    /// How many writes somebody made to something; `what` as in [`Seen::writes`], `who` a whole name.
+    /// The number of writes of a user to a resource; `what` as in [`Seen::writes`], `who` a full user name.
     pub fn count(&self, who: &str, what: &str) -> usize {
         let its = self.writes.iter().filter(|((name, _, resource), _)| name == who && resource == what);
         its.map(|(_, count)| count).sum()
     }
-    /// How many writes somebody made in all, but for Events and leases, which only tell.
+    /// The number of writes of a user, except for Events and Leases.
     pub fn all_of(&self, who: &str) -> usize {
         let tells = |what: &str| what == "events" || what == "leases";
         let its = self.writes.iter().filter(|((name, _, resource), _)| name == who && !tells(resource));
@@ -81,14 +81,14 @@ impl Noted {
         self.seen.lock().wrongs.push(line);
     }
 
-    /// The object as the server has it.
+    /// The object as stored.
     fn stored(&self, target: Target<'_>) -> Option<Arc<Obj>> {
         let catalog = self.table.catalog();
         let storage = catalog.find_storage(&target.resource.group, &target.resource.plural)?;
         self.table.get(storage.id, &storage.key(target.namespace, target.name))
     }
 
-    /// A write that is done has a revision after all that were before it; one that changed nothing has not.
+    /// A write that changed something has a newer resourceVersion; one that changed nothing has not.
     async fn changes(&self, target: Target<'_>, call: Answer<'_, Arc<Obj>>) -> Result<Arc<Obj>, Status> {
         let before: Revision = self.table.revision();
         let answer = call.await?;

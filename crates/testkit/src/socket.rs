@@ -18,21 +18,21 @@ pub struct Served {
     /// The administrator's kubeconfig, as text.
     pub kubeconfig: String,
     pub pki: Pki,
-    /// What the server shows; another may be put in its place while it runs.
+    /// The serving certificate; can be replaced while the server runs.
     pub certificate: Arc<ServingCertificate>,
     directory: TempDir,
 }
 
 impl Served {
-    /// Where the authority's files are.
+    /// Where the CA's files are.
     pub fn pki_directory(&self) -> PathBuf {
         self.directory.path().join("pki")
     }
 }
 
 impl TestCluster {
-    /// Listens on a free port of this machine until the cluster shuts down. For worlds on the machine's clock:
-    /// paused time runs away while a socket waits.
+    /// Listens on a free port of this machine until the cluster shuts down. Only with the system clock:
+    /// paused time would advance while a socket waits.
     pub async fn serve(&mut self) -> Result<Served> {
         let directory = tempfile::tempdir().context("a directory for certificates")?;
         let now = self.env().now_seconds();

@@ -1,4 +1,4 @@
-//! The end state of a cluster as text two runs can be compared by: without what differs by chance or by time.
+//! The final state of a cluster as text, to compare two runs: without what differs by chance or time.
 
 use std::fmt::Write;
 
@@ -7,9 +7,9 @@ use table::{Scope, Selection};
 
 use crate::TestCluster;
 
-/// Not part of the state: what tells people, what only says who is alive.
+/// Not part of the state: Events and Leases.
 const IGNORED: [&str; 2] = ["events", "leases"];
-/// Named after an address, which is drawn.
+/// Named after a randomly chosen address.
 const DRAWN: &str = "ipaddresses";
 
 impl TestCluster {

@@ -1,4 +1,4 @@
-//! `resource` blocks: what is served, and where it is kept.
+//! `resource` blocks: served resources and their storage.
 
 use std::sync::Arc;
 
@@ -16,15 +16,15 @@ pub(super) struct Draft<'f> {
     storages: Vec<Storage>,
     stored: StoredAs,
     /// One per resource: its opening line, and what its lines said about storage.
-    kept: Vec<(Line<'f>, Kept<'f>)>,
+    storage_lines: Vec<(Line<'f>, StorageLine<'f>)>,
     labels: Vec<(Line<'f>, ResourceId)>,
 }
 
 /// Served resources, and the storages they point to.
 type Finished = (Vec<Arc<Resource>>, Vec<Arc<Storage>>);
 
-enum Kept<'f> {
-    Unsaid,
+enum StorageLine<'f> {
+    Unset,
     Nowhere,
     Here(StorageId),
     /// The `stored-as` line: the other resource may stand in a later file.
@@ -95,7 +95,7 @@ impl<'f> Draft<'f> {
             return Err(line.duplicate("resource", &r.qualified()));
         }
         self.resources.push(r);
-        self.kept.push((*line, Kept::Unsaid));
+        self.storage_lines.push((*line, StorageLine::Unset));
         Ok(id)
     }
 
@@ -131,15 +131,15 @@ impl<'f> Draft<'f> {
                     verbs,
                 });
             }
-            "unstored" => self.keep(i, line, Kept::Nowhere)?,
+            "unstored" => self.set_storage(i, line, StorageLine::Nowhere)?,
             "stored-as" => {
                 let (group, version) = group_version(line, words.need("GROUP/VERSION")?)?;
                 let plural = Name::Static(words.need("plural")?);
-                self.keep(i, line, Kept::As(*line, (group, version, plural)))?;
+                self.set_storage(i, line, StorageLine::As(*line, (group, version, plural)))?;
             }
             "storage" => {
                 let storage = self.storage(i, line)?;
-                self.keep(i, line, Kept::Here(storage.id))?;
+                self.set_storage(i, line, StorageLine::Here(storage.id))?;
                 self.stored.insert(
                     (storage.group.clone(), storage.version.clone(), storage.plural.clone()),
                     storage.id,
@@ -148,7 +148,7 @@ impl<'f> Draft<'f> {
                 return Ok(());
             }
             "select" => {
-                let Kept::Here(storage) = self.kept[i].1 else {
+                let StorageLine::Here(storage) = self.storage_lines[i].1 else {
                     return Err(line.error(Problem::Missing("`storage` line before it")));
                 };
                 let (selectable, indexed) = selectable(line)?;
@@ -185,12 +185,12 @@ impl<'f> Draft<'f> {
     /// After the last line: ties served resources to their storages.
     pub(super) fn finish(mut self, types: &Types) -> Result<Finished, CatalogError> {
         let mut stored: Vec<Option<StorageId>> = Vec::with_capacity(self.resources.len());
-        for (r, (line, kept)) in self.resources.iter().zip(&self.kept) {
-            stored.push(match kept {
-                Kept::Unsaid => return Err(line.error(Problem::NoStorage(r.qualified()))),
-                Kept::Nowhere => None,
-                Kept::Here(id) => Some(*id),
-                Kept::As(line, other) => match self.stored.get(other) {
+        for (r, (line, storage_line)) in self.resources.iter().zip(&self.storage_lines) {
+            stored.push(match storage_line {
+                StorageLine::Unset => return Err(line.error(Problem::NoStorage(r.qualified()))),
+                StorageLine::Nowhere => None,
+                StorageLine::Here(id) => Some(*id),
+                StorageLine::As(line, other) => match self.stored.get(other) {
                     Some(id) => Some(*id),
                     None => return Err(line.error(Problem::UnknownStorage(other.2.to_string()))),
                 },
@@ -227,11 +227,16 @@ impl<'f> Draft<'f> {
         Ok((resources, storages))
     }
 
-    fn keep(&mut self, i: usize, line: &Line<'f>, kept: Kept<'f>) -> Result<(), CatalogError> {
-        if !matches!(self.kept[i].1, Kept::Unsaid) {
+    fn set_storage(
+        &mut self,
+        i: usize,
+        line: &Line<'f>,
+        storage_line: StorageLine<'f>,
+    ) -> Result<(), CatalogError> {
+        if !matches!(self.storage_lines[i].1, StorageLine::Unset) {
             return Err(line.duplicate("storage of", &self.resources[i].qualified()));
         }
-        self.kept[i].1 = kept;
+        self.storage_lines[i].1 = storage_line;
         Ok(())
     }
 
@@ -258,7 +263,7 @@ impl<'f> Draft<'f> {
         Ok(s)
     }
 
-    /// A `kept` line: a storage that no resource serves.
+    /// An `internal` line: a storage that is not served.
     pub(super) fn keep_only(&mut self, schema: &Schema, line: &Line<'f>) -> Result<(), CatalogError> {
         let mut words = line.words();
         words.next();
@@ -319,7 +324,7 @@ fn namespaced(line: &Line, word: &'static str) -> Result<bool, CatalogError> {
     }
 }
 
-/// A `select` line, and whether the table shall keep an index of it.
+/// A `select` line, and whether the table has an index for it.
 fn selectable(line: &Line) -> Result<(Selectable, bool), CatalogError> {
     let mut words = line.words();
     words.next();

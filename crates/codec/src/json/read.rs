@@ -9,10 +9,10 @@ use object::normalise::FieldMemo;
 use object::{LEVELS_AT_ONCE, Map, Value, deep, discard};
 use thiserror::Error;
 
-/// Objects and arrays inside each other: Go's bound.
+/// Maximum nesting of objects and arrays: Go's limit.
 pub const MAX_DEPTH: u32 = object::MAX_DEPTH as u32;
 
-/// Why a text is no JSON, in the words Go's scanner uses; clients show and parse them.
+/// Why a text is not JSON, worded as Go's scanner; clients show and parse these messages.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ParseError {
     #[error("unexpected end of JSON input")]
@@ -24,8 +24,8 @@ pub enum ParseError {
     NumberOutOfRange(String),
 }
 
-/// Reads exactly one value. With a hint, names that are fields of the struct at their place are clones of the
-/// catalogue's (no allocation); the value itself is not judged by the schema.
+/// Parses exactly one value. With a hint, names of struct fields are clones of the
+/// catalogue's (no allocation); the value itself is not checked against the schema.
 pub fn parse(bytes: &[u8], hint: Option<(&Schema, TypeId)>) -> Result<Value, ParseError> {
     let root;
     let (schema, shape) = match hint {
@@ -49,7 +49,7 @@ pub fn parse(bytes: &[u8], hint: Option<(&Schema, TypeId)>) -> Result<Value, Par
     };
     reader.skip_space();
     let read = reader.value(shape);
-    // What was read before an error may be deep as well.
+    // Iteratively: the part read before an error may be deep as well.
     reader.items.drain(..).for_each(discard);
     let value = read.map_err(|bad| *bad)?;
     reader.skip_space();
@@ -71,10 +71,10 @@ struct Reader<'a> {
     text: Option<&'a str>,
     at: usize,
     depth: u32,
-    /// The depth at which to look at the stack.
+    /// The depth at which to check the stack next.
     look_at: u32,
     schema: Option<&'a Schema>,
-    /// The first number no float can hold.
+    /// The first number that does not fit a float.
     out_of_range: Option<String>,
     memo: FieldMemo,
     /// Members and elements of all open containers; a closed one is moved out at its exact size.
@@ -104,7 +104,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// [`value`](Reader::value) after a look at the stack.
+    /// [`value`](Reader::value) after checking the stack.
     #[cold]
     #[inline(never)]
     fn with_room(&mut self, hint: Option<&Shape>) -> Result<Value, Bad> {
@@ -153,7 +153,7 @@ impl<'a> Reader<'a> {
         }
         self.leave();
         let read = self.entries.len() - start;
-        // Structs are going to be completed.
+        // Room for the fields that defaulting adds.
         let more = if matches!(names, Names::Struct(..)) { read / 2 + 2 } else { 0 };
         let mut map = Map::with_capacity(read + more);
         map.entries_mut().extend(self.entries.drain(start..));
@@ -248,7 +248,7 @@ impl<'a> Reader<'a> {
         }
         match text.parse::<f64>() {
             Ok(f) if f.is_finite() => Ok(Value::Float(f)),
-            // A syntax error further on is the graver one, so this one waits.
+            // A later syntax error takes precedence, so this one waits.
             _ => {
                 self.out_of_range.get_or_insert_with(|| text.into_owned());
                 Ok(Value::Null)
@@ -282,7 +282,7 @@ impl<'a> Reader<'a> {
         self.bytes.get(self.at).copied()
     }
 
-    /// Inside a token the end of the input counts as a space: that is the character Go then complains about.
+    /// Inside a token the end of the input counts as a space: the character Go then reports.
     #[inline]
     fn current(&self) -> u8 {
         self.peek().unwrap_or(b' ')
@@ -290,7 +290,7 @@ impl<'a> Reader<'a> {
 
     #[inline]
     fn skip_space(&mut self) {
-        // One comparison where there is none, as between the parts of what machines send.
+        // One comparison if there is none, as usual in generated JSON.
         while let Some(c) = self.peek()
             && c <= b' '
             && matches!(c, b' ' | b'\n' | b'\t' | b'\r')
@@ -300,7 +300,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Turns the keys of one object into names.
+/// Interns the keys of one object.
 enum Names<'s> {
     /// Fields of a struct; documents tend to follow the declaration, so the next field is tried first.
     Struct(&'s StructType, usize),
@@ -355,7 +355,7 @@ fn ended() -> Bad {
     Box::new(ParseError::UnexpectedEnd)
 }
 
-/// A byte as Go quotes the character of that number.
+/// A byte as Go quotes it in an error.
 fn quote_byte(c: u8) -> String {
     match c {
         b'\'' => r"'\''".to_owned(),

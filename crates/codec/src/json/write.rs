@@ -1,9 +1,9 @@
-//! The JSON writer: the bytes Go's encoder would make of the same tree.
+//! The JSON writer: the same bytes as Go's encoder.
 
 use object::normalise::format_float;
 use object::{LEVELS_AT_ONCE, Value, deep};
 
-/// Appends the value without any space between its parts.
+/// Appends the value in compact form.
 pub fn write(value: &Value, out: &mut Vec<u8>) {
     write_at(0, value, out);
 }
@@ -44,7 +44,7 @@ fn write_at(level: u32, value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// [`write`] after a look at the stack.
+/// [`write`] after checking the stack.
 #[cold]
 #[inline(never)]
 fn with_room(value: &Value, out: &mut Vec<u8>) {
@@ -52,18 +52,18 @@ fn with_room(value: &Value, out: &mut Vec<u8>) {
 }
 
 pub fn to_vec(value: &Value) -> Vec<u8> {
-    // Most objects fit, so that what was written need not move.
+    // Fits most objects without reallocation.
     let mut out = Vec::with_capacity(4096);
     write(value, &mut out);
     out
 }
 
-/// Levels that are indented.
+/// Maximum indented levels.
 const MAX_INDENTED: usize = 128;
 
 /// For people (`?pretty=true`): two spaces a level; empty objects and lists stay on their line.
-// Differs from kube-apiserver: what lies deeper than anybody reads stays on one line. Thousands of spaces before each of
-// many thousand lines would make some megabytes as many gigabytes.
+// Differs from kube-apiserver: deeper levels stay on one line. Thousands of spaces before each of
+// many thousand lines would turn megabytes into gigabytes.
 pub fn write_pretty(value: &Value, out: &mut Vec<u8>) {
     write_indented(value, 0, out);
 }
@@ -105,7 +105,7 @@ fn new_line(depth: usize, out: &mut Vec<u8>) {
     out.resize(out.len() + 2 * depth, b' ');
 }
 
-/// Appends a quoted string. `<`, `>`, `&` and the two line separators are escaped, as Go does for the sake of HTML.
+/// Appends a quoted string. `<`, `>`, `&` and the two line separators are escaped, as in Go.
 pub fn write_string(text: &str, out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let bytes = text.as_bytes();
@@ -145,7 +145,7 @@ pub fn write_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Where the first byte from `from` on stands that may need an escape (or the end), eight bytes a step.
+/// The position of the first byte after `from` that may need an escape (or the end), eight bytes at a time.
 fn plain_until(bytes: &[u8], from: usize) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGHS: u64 = 0x8080_8080_8080_8080;
@@ -153,7 +153,7 @@ fn plain_until(bytes: &[u8], from: usize) -> usize {
     let mut at = from;
     while let Some(chunk) = bytes.get(at..at + 8) {
         let word = u64::from_le_bytes(chunk.try_into().expect("the slice has eight bytes"));
-        // `<` and `>` differ in one bit. A borrow can only spoil bytes above the first hit, and only that is used.
+        // `<` and `>` differ in one bit. A borrow can only affect bytes after the first hit, and only that is used.
         let hits = ((word.wrapping_sub(ONES * 0x20) & !word)
             | zero_bytes(word ^ (ONES * b'"' as u64))
             | zero_bytes(word ^ (ONES * b'\\' as u64))
@@ -179,7 +179,7 @@ fn write_float(f: f64, out: &mut Vec<u8>) {
     if f.is_finite() {
         out.extend_from_slice(format_float(f).as_bytes());
     } else {
-        // No reader makes one, and JSON cannot say it.
+        // No reader produces one, and JSON cannot represent it.
         out.extend_from_slice(b"null");
     }
 }

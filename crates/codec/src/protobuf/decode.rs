@@ -1,4 +1,4 @@
-//! Bytes to tree: what Go's generated `Unmarshal` and a JSON encoding after it would give.
+//! Bytes to tree: equivalent to Go's generated `Unmarshal` followed by a JSON encoding.
 
 mod special;
 
@@ -13,9 +13,9 @@ use super::envelope::{open, wrong_wire};
 use super::wire::{Reader, Wire};
 use super::{MAX_DEPTH, ProtobufError};
 
-/// Reads a body. The envelope's kind is looked up with `find_type`; `default` is the type when the envelope names no kind, or
-/// one by the default's own name that is looked up in vain (`DeleteOptions` travels in the version of whatever it deletes).
-/// The tree is what the JSON of the same object would parse to, and still wants `object::normalise`.
+/// Decodes a body. The envelope's kind is looked up with `find_type`; `default` is the type if the envelope has no kind, or
+/// one with the default's name that is not found (`DeleteOptions` is sent in the version of the deleted resource).
+/// The tree is what the JSON of the same object would parse to, and still needs `object::normalise`.
 pub fn decode(
     schema: &Schema,
     bytes: &[u8],
@@ -25,7 +25,7 @@ pub fn decode(
     Decoder { schema, find_type, depth: 0 }.body(bytes, default).map_err(|e| *e)
 }
 
-/// Reads a message that has no envelope.
+/// Decodes a message without an envelope.
 pub fn decode_message(
     schema: &Schema,
     ty: TypeId,
@@ -35,17 +35,17 @@ pub fn decode_message(
     decoder.structure(ty, bytes).map(Value::Map).map_err(|e| *e)
 }
 
-/// An error on its way out is a box, so that the frames of a deep message are small.
+/// Errors are boxed, so that the stack frames of a deep message are small.
 type Result<T> = std::result::Result<T, Box<ProtobufError>>;
 
 struct Decoder<'s> {
     schema: &'s Schema,
-    /// For the bodies within bodies: a `RawExtension` may hold one.
+    /// For nested bodies: a `RawExtension` may contain one.
     find_type: &'s dyn Fn(&str, &str) -> Option<TypeId>,
     depth: u32,
 }
 
-/// What a field number means at its place in a message.
+/// The meaning of a field number in a message.
 enum Meaning<'s> {
     Field(usize, &'s Field),
     /// An embedded message: its fields are members of the same struct. Holds the way to it.
@@ -86,7 +86,7 @@ impl<'s> Decoder<'s> {
         Ok(map)
     }
 
-    /// Whoever goes down comes up again by `depth -= 1`, unless it fails: then nothing is read any more.
+    /// Every descent is followed by `depth -= 1`, except on failure, when decoding ends.
     fn descend(&mut self) -> Result<()> {
         if self.depth == MAX_DEPTH {
             return Err(ProtobufError::TooDeep.into());
@@ -95,7 +95,7 @@ impl<'s> Decoder<'s> {
         Ok(())
     }
 
-    /// Reads the fields that travel at `path` into `map`. `seen` has a bit for each of the struct's first fields.
+    /// Decodes the fields at `path` into `map`. `seen` has a bit for each of the struct's first fields.
     #[inline(never)]
     fn members(
         &mut self,
@@ -164,7 +164,7 @@ impl<'s> Decoder<'s> {
             }
             shape => {
                 let value = self.value(shape, field, reader, wire)?;
-                // Never sent by Go; then the last one counts, whatever was before.
+                // Never sent by Go; the last one wins.
                 let again = match 1u128.checked_shl(at as u32) {
                     Some(bit) => std::mem::replace(seen, *seen | bit) & bit != 0,
                     None => map.contains(&field.name),
@@ -188,7 +188,7 @@ impl<'s> Decoder<'s> {
         self.other_value(shape, field, reader, wire)
     }
 
-    /// Apart from [`Self::value`] for the sake of its frame: nearly all nesting is by structs.
+    /// Separate from [`Self::value`] to keep its stack frame small: nearly all nesting is by structs.
     #[inline(never)]
     fn other_value(
         &mut self,
@@ -218,7 +218,7 @@ impl<'s> Decoder<'s> {
         })
     }
 
-    /// An entry of a map. Go fills in what the entry leaves out.
+    /// A map entry. Go fills in a missing key or value.
     #[inline(never)]
     fn entry(&mut self, inner: &Shape, field: &Field, bytes: &[u8]) -> Result<(Name, Value)> {
         self.descend()?;
@@ -247,7 +247,7 @@ impl<'s> Decoder<'s> {
         Ok((Name::from(key), value))
     }
 
-    /// A map's value that is a list: protobuf has no such thing, so a message holds it at 1.
+    /// A map value that is a list: protobuf has no such type, so a message wraps it in field 1.
     #[inline(never)]
     fn list_message(&mut self, inner: &Shape, field: &Field, bytes: &[u8]) -> Result<Value> {
         let mut reader = Reader::new(bytes);
@@ -281,7 +281,7 @@ impl<'s> Decoder<'s> {
     }
 }
 
-/// Looks first at the field found last and those after it: Go writes them in order.
+/// Starts at the field found last: Go writes fields in order.
 #[inline(never)]
 fn meaning<'s>(ty: &'s StructType, path: &[u32], number: u32, near: usize) -> Option<Meaning<'s>> {
     let (before, after) = ty.fields.split_at(near.min(ty.fields.len()));
@@ -304,7 +304,7 @@ pub(super) fn wrapped_list<'s>(ty: &'s StructType, within: &[u32]) -> Option<&'s
     fields.next().is_none().then_some(only)
 }
 
-/// The list or map of a field that comes in pieces, nearly always the entry made last.
+/// The list or map of a repeated field, nearly always the last entry.
 fn repeated<'m>(map: &'m mut Map, field: &Field, empty: impl FnOnce() -> Value) -> &'m mut Value {
     let entries = map.entries_mut();
     let at = match entries.iter().rposition(|(name, _)| *name == field.name) {
@@ -317,7 +317,7 @@ fn repeated<'m>(map: &'m mut Map, field: &Field, empty: impl FnOnce() -> Value) 
     &mut entries[at].1
 }
 
-/// Zeros that Go's JSON leaves out although protobuf has them. `normalise` would drop them too, but not inside an `Any`.
+/// Zeros that Go's JSON omits although protobuf has them. `normalise` would drop them too, but not inside an `Any`.
 fn is_omitted(field: &Field, value: &Value) -> bool {
     field.omit_empty
         && !field.pointer
@@ -350,7 +350,7 @@ fn number(shape: &Shape, field: &Field, reader: &mut Reader<'_>) -> Result<Value
     })
 }
 
-/// Go's strings hold any bytes, and its JSON writes U+FFFD for those that are no text.
+/// Go's strings may hold any bytes, and its JSON writes U+FFFD for invalid UTF-8.
 #[inline(never)]
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()

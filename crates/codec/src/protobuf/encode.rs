@@ -1,4 +1,4 @@
-//! Tree to bytes: what Go's generated `Marshal` would write for the same object.
+//! Tree to bytes: the same bytes as Go's generated `Marshal`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,13 +10,13 @@ use super::envelope::seal;
 use super::wire::{Wire, close, open, put_bytes, put_tag, put_varint};
 use crate::json;
 
-/// Appends a body: the canonical `value` of type `ty` in its envelope. Equal values give equal bytes. What does not fit the
-/// type is written as its zero, as far as there is any: a canonical value has no such thing, except in the schemas of a CRD.
+/// Appends a body: the canonical `value` of type `ty` in its envelope. Equal values give equal bytes. A value that does not match
+/// its type is written as zero: canonical values always match, except in the schemas of a CRD.
 pub fn encode(schema: &Schema, ty: TypeId, api_version: &str, kind: &str, value: &Value, out: &mut Vec<u8>) {
     seal(api_version, kind, out, |out| encode_message(schema, ty, value, out));
 }
 
-/// Appends the message alone: an item of a list, its metadata.
+/// Appends the message without an envelope: a list item, its metadata.
 pub fn encode_message(schema: &Schema, ty: TypeId, value: &Value, out: &mut Vec<u8>) {
     Encoder { schema, out }.members(schema.get(ty), value.as_map(), &[]);
 }
@@ -27,7 +27,7 @@ struct Encoder<'s, 'o> {
 }
 
 impl Encoder<'_, '_> {
-    /// Writes the fields that travel at `path`, by ascending number. Without a map all of them are zero.
+    /// Writes the fields at `path`, by ascending number. Without a map all of them are zero.
     fn members(&mut self, ty: &StructType, map: Option<&Map>, path: &[u32]) {
         let mut last = 0;
         let mut near = 0;

@@ -1,12 +1,12 @@
-//! What stands around a message: the envelope that names its kind, lists, and the frames of a watch.
+//! Around a message: the envelope with its kind, lists, and watch frames.
 
 use super::ProtobufError;
 use super::wire::{self, Reader, Wire, close, put_bytes};
 
-/// Every body begins with it, so that nobody takes it for JSON.
+/// The prefix of every body, which distinguishes it from JSON.
 pub const MAGIC: &[u8; 4] = b"k8s\0";
 
-/// An opened envelope; everything borrows from the body.
+/// A parsed envelope, borrowed from the body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sealed<'b> {
     pub api_version: &'b str,
@@ -14,7 +14,7 @@ pub struct Sealed<'b> {
     pub message: &'b [u8],
 }
 
-/// Takes a body apart without reading its message.
+/// Parses the envelope without decoding the message.
 pub fn open(body: &[u8]) -> Result<Sealed<'_>, ProtobufError> {
     if body.is_empty() {
         return Err(ProtobufError::Empty);
@@ -52,8 +52,8 @@ pub fn seal(api_version: &str, kind: &str, out: &mut Vec<u8>, message: impl FnOn
     put_bytes(out, 4, b"");
 }
 
-/// Appends what stands before the first item of a list whose items are written later, one by one: the envelope must
-/// name the length of all, so their lengths come first. All list kinds have the metadata at 1 and the items at 2.
+/// Appends the bytes before the first item of a list whose items are written later, one by one: the envelope
+/// contains the total length, so the item lengths come first. All list kinds have the metadata at 1 and the items at 2.
 pub fn list_head(
     api_version: &str,
     kind: &str,
@@ -73,15 +73,15 @@ pub fn list_head(
     put_bytes(out, 1, metadata);
 }
 
-/// Appends one item behind [`list_head`]: a message without its envelope.
+/// Appends one item after [`list_head`]: a message without its envelope.
 pub fn list_item(message: &[u8], out: &mut Vec<u8>) {
     put_bytes(out, 2, message);
 }
 
-/// What stands behind the last item: contentEncoding and contentType, empty.
+/// The bytes after the last item: contentEncoding and contentType, empty.
 pub const LIST_TAIL: &[u8] = &[3 << 3 | 2, 0, 4 << 3 | 2, 0];
 
-/// Appends one frame of a watch; `object` is a whole body, envelope included, and may be shared by all watchers.
+/// Appends one watch frame; `object` is a complete body, envelope included, and may be shared by all watchers.
 pub fn encode_event(event_type: &str, object: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
@@ -89,12 +89,12 @@ pub fn encode_event(event_type: &str, object: &[u8], out: &mut Vec<u8>) {
     let extension = wire::open(out, 2);
     put_bytes(out, 1, object);
     close(out, extension);
-    // Bodies are bounded far below 4 GiB; a longer frame could not be told from a broken one.
+    // Bodies are limited far below 4 GiB; a longer frame would be indistinguishable from a broken one.
     let length = u32::try_from(out.len() - start - 4).expect("an object is shorter than 4 GiB");
     out[start..start + 4].copy_from_slice(&length.to_be_bytes());
 }
 
-/// Appends what stands before the object in a frame of a watch: with the object behind it, it is what [`encode_event`] writes.
+/// Appends the bytes before the object in a watch frame: with the object after it, the same as [`encode_event`].
 pub fn event_head(event_type: &str, object_length: usize, out: &mut Vec<u8>) {
     let member = |length: usize| 1 + wire::varint_len(length as u64) + length;
     let length = member(event_type.len()) + member(member(object_length));

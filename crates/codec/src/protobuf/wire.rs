@@ -1,4 +1,4 @@
-//! The wire format: tags, varints and lengths, read with care and written plainly.
+//! The wire format: tags, varints and lengths.
 
 use super::ProtobufError;
 
@@ -24,7 +24,7 @@ impl Wire {
     }
 }
 
-/// Reads one message; every length is checked against what is left before anything is made of it.
+/// Reads one message; every length is checked against the remaining bytes first.
 pub(super) struct Reader<'b> {
     rest: &'b [u8],
 }
@@ -93,7 +93,7 @@ impl<'b> Reader<'b> {
         Ok(taken)
     }
 
-    /// Steps over the value of a field nobody knows.
+    /// Skips the value of an unknown field.
     pub(super) fn skip(&mut self, wire: Wire) -> Result<(), ProtobufError> {
         match wire {
             Wire::Varint => self.varint().map(drop),
@@ -141,7 +141,7 @@ pub(super) fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Opens a message whose length is not known yet; [`close`] fills it in.
+/// Starts a message whose length is not known yet; [`close`] fills it in.
 pub(super) fn open(out: &mut Vec<u8>, number: u32) -> usize {
     put_tag(out, number, Wire::Length);
     out.push(0);

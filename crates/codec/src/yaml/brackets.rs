@@ -1,5 +1,5 @@
-//! Brackets that nest deeper than the parser underneath can count, which is a byte: what lies below is cut out and read on its
-//! own, as often as it takes.
+//! Flow collections that nest deeper than the parser's one-byte counter: the deep part is cut out and parsed
+//! separately, as often as needed.
 //!
 //! ```text
 //!  [[[ … [[[ 1, 2 ]] … ]]]      the 256th bracket and what it holds, and all others as deep in the same brackets
@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use super::{MAX_DEPTH, YamlError};
 
-/// How often one text may be cut. Each time costs a reading of all of it; who writes so many deep lists writes JSON.
+/// How often one text may be cut. Each cut rescans all of it; real documents this deep are JSON.
 pub(super) const MAX_CUTS: usize = 8;
 /// How deep the bracket is that is one too many.
 const CUT_AT: usize = u8::MAX as usize + 1;

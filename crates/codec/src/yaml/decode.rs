@@ -1,4 +1,4 @@
-//! Nodes to a value: scalars resolved, names made strings, merge keys and aliases expanded within bounds.
+//! Nodes to a value: resolves scalars, converts names to strings, expands merge keys and aliases within limits.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,10 +9,10 @@ use super::nodes::{Node, NodeId, Nodes};
 use super::scalar::{Scalar, print_float_32};
 use super::{Document, MAX_DEPTH, YamlError};
 
-/// Text that aliases may repeat, in bytes. Upstream bounds only the number of nodes, and one long text repeated
-/// that often would fill the memory.
+/// Limit for the bytes of text repeated by aliases. Upstream only limits the number of nodes, and a long text repeated
+/// that often would exhaust memory.
 const MAX_ALIASED_BYTES: usize = 16 * 1024 * 1024;
-/// More duplicates than this are not worth a line each.
+/// Maximum reported duplicates.
 const MAX_DUPLICATES: usize = 100;
 
 pub(super) fn decode(nodes: &Nodes<'_>) -> Result<Document, YamlError> {
@@ -37,11 +37,11 @@ pub(super) fn decode(nodes: &Nodes<'_>) -> Result<Document, YamlError> {
 
 struct Decoder<'n, 'a> {
     nodes: &'n Nodes<'a>,
-    /// Nodes decoded, each as often as it is reached.
+    /// Nodes decoded, counting repetitions by aliases.
     decoded: usize,
     decoded_by_alias: usize,
     aliased_bytes: usize,
-    /// Aliases being followed: one met again is inside itself.
+    /// Aliases being expanded: one found again contains itself.
     open_aliases: HashSet<NodeId>,
     depth: usize,
     duplicates: Vec<String>,
@@ -157,7 +157,7 @@ impl<'n> Decoder<'n, '_> {
         match tag.as_deref() {
             None if *plain => Ok(Scalar::resolve(text)),
             None => Ok(Scalar::Text),
-            // Differs from kube-apiserver: it decodes the bytes and puts them, mended, into JSON text.
+            // Differs from kube-apiserver: it decodes the bytes and replaces invalid UTF-8 in them.
             Some("binary") => Err(YamlError::Binary { line: self.nodes.line(id) }),
             Some(tag) => Scalar::resolve_tagged(text, tag),
         }

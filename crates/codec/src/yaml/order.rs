@@ -1,4 +1,4 @@
-//! The order of names in written YAML: as people sort, `a2` before `a10`.
+//! The order of names in written YAML: natural order, `a2` before `a10`.
 
 use std::cmp::Ordering;
 

@@ -1,4 +1,4 @@
-//! What an unquoted scalar means: the types of YAML 1.1 as upstream's library resolves them.
+//! Resolves plain scalars: the types of YAML 1.1 as in upstream's library.
 
 use object::Value;
 
@@ -45,7 +45,7 @@ impl Scalar {
         }
     }
 
-    /// With an explicit tag (`!!int "12"`): the tag wins over quotes, and text that cannot be it is refused.
+    /// With an explicit tag (`!!int "12"`): the tag overrides quotes, and text that does not match is rejected.
     pub fn resolve_tagged(text: &str, tag: &str) -> Result<Scalar, YamlError> {
         let found = match tag {
             "bool" | "int" | "float" | "null" | "timestamp" => Scalar::resolve(text),

@@ -1,4 +1,4 @@
-//! Writes YAML the way `kubectl get -o yaml` shows it: block style, sorted names, as few quotes as possible,
+//! Writes YAML like `kubectl get -o yaml`: block style, sorted names, as few quotes as possible,
 //! lines folded after 80 characters.
 
 use object::{Map, Value};
@@ -291,7 +291,7 @@ impl Emitter<'_> {
     }
 }
 
-/// The lightest style the text can bear.
+/// The simplest style that can represent the text.
 fn style_of(text: &str, place: Place) -> Style {
     let shape = Shape::of(text);
     if text.contains('\n') {
@@ -304,7 +304,7 @@ fn style_of(text: &str, place: Place) -> Style {
     if shape.plain { Style::Plain } else { Style::Single }
 }
 
-/// Which styles a text can be written in.
+/// The styles in which a text can be written.
 struct Shape {
     plain: bool,
     single: bool,

@@ -1,4 +1,4 @@
-//! A value of the wrong type, and where it stands, in the words of Go's decoder.
+//! A value of the wrong type and its path, worded as Go's decoder.
 
 use catalog::{Schema, Shape, StructType};
 use thiserror::Error;
@@ -7,7 +7,7 @@ use super::go_names;
 use crate::quantity::QuantityError;
 use crate::time::{DurationError, TimeError};
 
-/// Why a tree does not fit its type. Clients read these texts after `X in version "v1" cannot be handled as a X: `.
+/// Why a tree does not match its type. Clients see these messages after `X in version "v1" cannot be handled as a X: `.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TypeError {
     /// `found` is Go's word for the value (`array`, `number 5000000000`), `place` what it names as the target.
@@ -31,7 +31,7 @@ impl TypeError {
     }
 }
 
-/// The way from the root to a value, held on the stack; it becomes text only in an error.
+/// The path from the root to a value, kept on the stack; formatted only in an error.
 pub(super) struct Place<'p> {
     pub parent: Option<&'p Place<'p>>,
     pub step: Step<'p>,

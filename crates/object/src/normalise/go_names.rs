@@ -1,4 +1,4 @@
-//! What Go's decoder calls a field's type, where the catalogue knows only what it holds: named types, embedded structs.
+//! Go's names of field types, where the catalogue only knows their shape: named types, embedded structs.
 
 use super::error::{Place, Step};
 

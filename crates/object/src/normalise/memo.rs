@@ -1,9 +1,9 @@
-//! Finding fields by name fast: documents repeat themselves, and mostly follow the declaration.
+//! Fast lookup of fields by name: documents are repetitive, and mostly follow the declaration order.
 
 use catalog::{Field, StructType};
 
-/// Remembers where names were found, for one document. A remembered place is a guess that is checked, so that
-/// neither another type nor another name in the same slot can do harm.
+/// Caches where names were found, for one document. A cached position is verified, so that
+/// neither another type nor another name in the same slot does harm.
 #[derive(Debug)]
 pub struct FieldMemo {
     slots: [u16; SLOTS],

@@ -1,5 +1,5 @@
-//! Why a tree that a strategic patch made does not fit its type: such a tree is turned into an object without JSON in
-//! between, and that has other words than the decoder.
+//! Why the result of a strategic merge patch does not match its type: upstream converts it to an object without JSON in
+//! between, with other messages than the decoder.
 
 use catalog::{Schema, Shape, TypeId};
 

@@ -1,4 +1,4 @@
-//! Values without members: each type's own way to be read, and its one form.
+//! Scalars: how each type is parsed, and its canonical form.
 
 use std::borrow::Cow;
 

@@ -1,17 +1,17 @@
-//! Names that do not belong: collected for `fieldValidation=Warn` and `Strict`.
+//! Unknown and duplicate fields, collected for `fieldValidation=Warn` and `Strict`.
 
 use std::collections::HashSet;
 
 use super::error::Place;
 use crate::{Map, quote};
 
-/// As upstream: more would only fill the answer.
+/// As upstream: more would only fill the response.
 const MAX_MESSAGES: usize = 100;
 
 /// Collects unknown and duplicate fields, in document order, each path once.
 #[derive(Debug, Default)]
 pub struct Strict {
-    /// `None`: nobody asked.
+    /// `None`: not requested.
     messages: Option<Vec<String>>,
 }
 

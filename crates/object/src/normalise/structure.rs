@@ -1,4 +1,4 @@
-//! Structs: which members stay, which are added, and their order.
+//! Structs: which members are kept, which are added, and their order.
 
 use catalog::{Field, Name, Schema, Shape, StructType};
 
@@ -6,12 +6,12 @@ use super::error::{Place, Step};
 use super::{Pass, TypeError};
 use crate::{Map, Value, deep, discard};
 
-/// What becomes of a member.
+/// What happens to a member.
 enum Fate {
     Keep,
-    /// Present, but Go would not write it; of duplicates it still counts as the last.
+    /// Present, but Go would not write it; among duplicates it still counts as the last.
     Omit,
-    /// As if it had not been there: null for a value that is no pointer.
+    /// Ignored: null for a value that is not a pointer.
     NoEffect,
 }
 
@@ -71,7 +71,7 @@ impl<'s> Pass<'s> {
         Ok(())
     }
 
-    /// Puts in what Go writes although nobody set it. `order[start..]` holds the positions of the entries, ascending.
+    /// Adds what Go writes for unset fields. `order[start..]` holds the positions of the entries, ascending.
     fn add_absent(&mut self, ty: &StructType, map: &mut Map, start: usize) {
         let mut present = start;
         let mut added = 0;

@@ -1,6 +1,6 @@
-//! JSON patch (RFC 6902) with the habits of the library kube-apiserver uses.
+//! JSON patch (RFC 6902) with the quirks of the library kube-apiserver uses.
 //!
-//! Those habits, beyond the RFC: `replace` of a missing member adds it; `test` of a missing member succeeds
+//! These are, beyond the RFC: `replace` of a missing member adds it; `test` of a missing member succeeds
 //! against null; negative indices count from the end; the whole document can be tested and replaced, but not
 //! added, removed, moved or copied; text before the first slash of a path is ignored.
 
@@ -14,18 +14,18 @@ use self::node::{Node, Opened};
 use super::{MAX_DEPTH, MAX_STRICT_ERRORS, depth, duplicate_fields_below};
 use crate::{Status, Value, deep, discard};
 
-/// Upstream's bound; more is refused with 413.
+/// Upstream's limit; more is rejected with 413.
 pub const MAX_OPERATIONS: usize = 10_000;
-/// What all copies of one patch may add, in bytes of JSON: upstream's bound. A few copies of a member into
-/// itself would otherwise fill the memory.
+/// Limit for the bytes of JSON that all copies of one patch may add, as upstream's. A few copies of a member into
+/// itself would otherwise exhaust memory.
 pub const MAX_COPY_BYTES: usize = 3 * 1024 * 1024;
-/// So many elements may be shifted in lists and looked at in what is moved, by all operations together: some tenths of a second.
-/// Nobody's patch comes near, but a list of a million elements whose first one is removed ten thousand times would take minutes.
+/// Limit for list elements shifted and values visited by all operations together: some tenths of a second.
+/// No real patch comes near, but removing the first element of a million ten thousand times would take minutes.
 const MAX_STEPS: usize = 1 << 26;
-/// To look at a value costs as much as to shift so many elements.
+/// Visiting a value costs as much as shifting so many elements.
 const LOOK_STEPS: usize = 16;
-/// A document may become so deep on the way: the deepest value at the end of the deepest path. Whether the outcome is
-/// too deep is the caller's to see, who can say so.
+/// Maximum depth of intermediate documents: the deepest value at the end of the deepest path. The caller
+/// checks the depth of the result.
 const MAX_GROWN: usize = 2 * MAX_DEPTH;
 
 /// A parsed list of operations.
@@ -43,7 +43,7 @@ struct Operation {
     value: Value,
 }
 
-/// What the operations of one patch have used of what they may.
+/// What the operations of one patch have used of their limits.
 #[derive(Default)]
 struct Spent {
     copied_bytes: usize,
@@ -61,11 +61,11 @@ impl Spent {
     }
 }
 
-/// An operation that does not apply. The client is told only that one did not, as upstream does.
+/// An operation that does not apply. As upstream, the client only learns that one failed.
 struct Failed;
 
 impl JsonPatch {
-    /// The operations of a patch that is looked at before it is applied, as it is unless nobody wants to know of wrong fields.
+    /// The operations of a patch, decoded strictly, unless field validation is off.
     pub fn parse(patch: Value) -> Result<JsonPatch, Status> {
         let mut strict_errors = Vec::new();
         let list = match patch {
@@ -80,7 +80,7 @@ impl JsonPatch {
         JsonPatch::bounded(operations, strict_errors)
     }
 
-    /// The same where nobody wants to know: only what is no list of maps is refused; a wrong member fails when it is applied.
+    /// Without field validation: only rejects what is not a list of maps; an invalid member fails when it is applied.
     pub fn parse_unchecked(patch: Value) -> Result<JsonPatch, Status> {
         let refuse = |value: &Value, into: &str| {
             let found = value.json_type();
@@ -119,7 +119,7 @@ impl JsonPatch {
         Ok(JsonPatch { operations, strict_errors })
     }
 
-    /// What strict field validation says of the patch itself: unknown and duplicate members of operations.
+    /// Strict field validation of the patch itself: unknown and duplicate members of operations.
     pub fn strict_errors(&self) -> &[String] {
         &self.strict_errors
     }
@@ -144,7 +144,7 @@ impl JsonPatch {
         Value::List(operations.collect())
     }
 
-    /// Applies all operations in order; on an error nothing is left of `doc`.
+    /// Applies all operations in order; on an error `doc` must be dropped.
     pub fn apply(&self, doc: &mut Value) -> Result<(), Status> {
         let mut spent = Spent::default();
         let mut tree = Node::Closed(std::mem::replace(doc, Value::Null));
@@ -270,7 +270,7 @@ impl Operation {
     }
 }
 
-/// A path, split: where the container lies, and which of its members is meant.
+/// A parsed path: the container, and its member.
 struct Pointer {
     parts: Vec<String>,
     last: String,

@@ -4,7 +4,7 @@ use super::discard_nulls;
 use super::entries::Entries;
 use crate::{Map, Status, Value, deep, discard};
 
-/// Merges `patch` into `doc`. A patch that is not a map is refused: an object cannot become a scalar.
+/// Merges `patch` into `doc`. A patch that is not a map is rejected: an object cannot become a scalar.
 ///
 /// Beyond the RFC, nulls are also left out of maps inside lists that the patch adds, as kube-apiserver does.
 pub fn apply(doc: &mut Value, patch: Value) -> Result<(), Status> {

@@ -21,7 +21,7 @@ use catalog::{Field, Name, PatchRule, Schema, Shape, StructType, TypeId};
 
 use super::discard_nulls;
 use super::entries::Entries;
-use super::words::{print, print_as_text, type_name};
+use super::go_format::{print, print_as_text, type_name};
 use crate::{Map, Status, Value, deep, discard, quote};
 use work::Work;
 
@@ -30,7 +30,7 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM: &str = "$deleteFromPrimitiveList";
 const SET_ORDER: &str = "$setElementOrder";
 
-/// Merges `patch` into `doc`, an object of type `ty`; on an error `doc` is half changed and must be dropped.
+/// Merges `patch` into `doc`, an object of type `ty`; on an error `doc` is partly changed and must be dropped.
 pub fn apply(schema: &Schema, ty: TypeId, doc: &mut Value, patch: Value) -> Result<(), Status> {
     let mut work = Work::on(doc, &patch);
     let patch = match patch {
@@ -49,7 +49,7 @@ pub fn apply(schema: &Schema, ty: TypeId, doc: &mut Value, patch: Value) -> Resu
     Ok(())
 }
 
-/// What upstream shows of a patch in a refusal after it was applied to `doc`, an object of type `ty`: without the directives it
+/// The patch as upstream shows it in an error after it was applied to `doc`, an object of type `ty`: without the directives it
 /// has followed.
 pub fn rest(schema: &Schema, ty: TypeId, doc: &Value, patch: &Value) -> Value {
     let mut work = Work::on(doc, patch);
@@ -60,7 +60,7 @@ pub fn rest(schema: &Schema, ty: TypeId, doc: &Value, patch: &Value) -> Value {
     patch
 }
 
-/// What is known about the map at hand.
+/// The schema of the current map.
 #[derive(Clone, Copy)]
 enum Level<'a> {
     Struct(&'a Schema, &'a StructType),
@@ -69,7 +69,7 @@ enum Level<'a> {
     Open,
 }
 
-/// What the schema says of one member.
+/// The schema of one member.
 #[derive(Clone, Copy)]
 struct Member<'a> {
     shape: Option<(&'a Schema, &'a Shape)>,
@@ -87,7 +87,7 @@ impl<'a> Level<'a> {
 
     /// A name the schema does not have merges as plain JSON; decoding reports it afterwards.
     // Differs from kube-apiserver: inside arbitrary JSON and maps of structs it fails with 500 where both
-    // sides hold a map, because it finds no Go field; merging is what the client asked for.
+    // sides hold a map, because it finds no Go field; merging is what the client wants.
     fn member(self, name: &str) -> Member<'a> {
         match self {
             Level::Struct(schema, ty) => match ty.field(name) {

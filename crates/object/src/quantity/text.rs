@@ -1,4 +1,4 @@
-//! Reading quantities: sign, digits, suffix, and the roundings upstream applies.
+//! Parsing quantities: sign, digits, suffix, and the roundings upstream applies.
 
 use super::{Format, Quantity, QuantityError, divide_away};
 
@@ -8,7 +8,7 @@ pub(super) const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 const DECIMAL: [(&str, i32); 10] =
     [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
 
-/// Exponents above are refused (upstream takes any and may then compute for hours); below they are nothing but nano.
+/// Larger exponents are rejected (upstream accepts any and may then compute for hours); smaller ones round to nano.
 const MAX_EXPONENT: i64 = 1_000;
 /// As many as 127 bits hold of any number.
 const MAX_DIGITS: usize = 38;

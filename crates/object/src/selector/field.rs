@@ -1,10 +1,10 @@
 //! Field selectors: `metadata.name=a,spec.nodeName!=b`.
 //!
-//! Which fields a resource can be selected by is not known here; the caller checks [`FieldSelector::requirements`].
+//! The selectable fields of a resource are not known here; the caller checks [`FieldSelector::requirements`].
 
 use std::fmt;
 
-/// Terms that must all hold.
+/// Terms, all of which must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSelector {
     requirements: Vec<FieldRequirement>,
@@ -50,11 +50,11 @@ impl FieldSelector {
     pub fn requirements(&self) -> &[FieldRequirement] {
         &self.requirements
     }
-    /// The value that `field` must have, when a term says so.
+    /// The value that `field` must have, if a term requires one.
     pub fn exact(&self, field: &str) -> Option<&str> {
         self.requirements.iter().find(|r| r.equal && r.field == field).map(|r| r.value.as_str())
     }
-    /// An absent field is an empty one.
+    /// An absent field equals the empty value.
     pub fn matches<'a>(&self, get: &dyn Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements.iter().all(|r| (get(&r.field).unwrap_or_default() == r.value) == r.equal)
     }
@@ -76,7 +76,7 @@ impl fmt::Display for FieldSelector {
     }
 }
 
-/// At commas that no backslash escapes.
+/// Splits at commas not escaped by a backslash.
 fn split_terms(text: &str) -> Vec<&str> {
     let mut terms = Vec::new();
     let mut start = 0;

@@ -9,7 +9,7 @@ use std::fmt;
 use crate::validate_text::{label_value, qualified_name};
 use crate::{FieldError, Value, quote};
 
-/// Requirements that must all hold, sorted by key.
+/// Requirements, all of which must match, sorted by key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LabelSelector {
     requirements: Vec<LabelRequirement>,
@@ -39,12 +39,12 @@ pub enum LabelOperator {
 }
 
 impl LabelSelector {
-    /// Reads the text of a `labelSelector` parameter.
+    /// Parses a `labelSelector` parameter.
     pub fn parse(text: &str) -> Result<LabelSelector, String> {
         parse::parse(text).map(LabelSelector::new)
     }
 
-    /// Reads the `LabelSelector` of a spec (`matchLabels`, `matchExpressions`); null selects nothing.
+    /// Parses the `LabelSelector` of a spec (`matchLabels`, `matchExpressions`); null selects nothing.
     pub fn from_label_selector(value: &Value) -> Result<LabelSelector, String> {
         if value.is_null() {
             return Ok(LabelSelector::nothing());
@@ -103,7 +103,7 @@ impl LabelSelector {
         &self.requirements
     }
 
-    /// The one value that `key` must have, when a requirement says so.
+    /// The value that `key` must have, if a requirement fixes it.
     pub fn exact(&self, key: &str) -> Option<&str> {
         use LabelOperator::{DoubleEquals, Equals, In};
         let r = self.requirements.iter().find(|r| r.key == key)?;
@@ -124,7 +124,7 @@ impl LabelSelector {
 }
 
 impl LabelRequirement {
-    /// A requirement, or all that is wrong with it in upstream's words.
+    /// A requirement, or all its errors, worded as upstream.
     fn checked(
         key: String,
         operator: LabelOperator,
@@ -184,7 +184,7 @@ impl LabelRequirement {
         }
     }
 
-    /// Against the label's value, `None` where the object does not have the label.
+    /// Matches the label's value, `None` if the object does not have the label.
     pub fn matches(&self, label: Option<&str>) -> bool {
         let listed = |label: &str| self.values.iter().any(|value| value == label);
         match self.operator {

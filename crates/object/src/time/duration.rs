@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use super::quote;
 
-/// Why a text is no duration, in Go's words.
+/// Why a text is not a duration, worded as in Go.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DurationError {
     #[error("time: invalid duration {}", quote(.0))]

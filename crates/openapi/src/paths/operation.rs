@@ -1,4 +1,4 @@
-//! What one method does on one path.
+//! One operation: a method on a path.
 
 use catalog::Verbs;
 
@@ -97,12 +97,12 @@ pub(crate) enum Produces {
     Log,
     Anything,
     Json,
-    /// The public keys of account tokens.
+    /// The public keys of service account tokens (JWKS).
     Keys,
 }
 
 impl Produces {
-    // Differs from kube-apiserver: it also names CBOR, which we do not speak.
+    // Differs from kube-apiserver: it also lists CBOR, which we do not support.
     pub(crate) fn types(self) -> &'static [&'static str] {
         match self {
             Produces::Objects => {

@@ -1,4 +1,4 @@
-//! Strings: found eight bytes a step, unescaped, and mended where they are no UTF-8.
+//! Strings: scanned eight bytes at a time, unescaped, invalid UTF-8 replaced.
 
 use std::borrow::Cow;
 
@@ -82,7 +82,7 @@ impl<'a> Reader<'a> {
         if let Some(c) = char::from_u32(first) {
             return Ok(c);
         }
-        // A surrogate: with its partner one character, alone a replacement, and what follows stands for itself.
+        // A surrogate pair is one character; a lone surrogate is replaced, and what follows it is kept.
         if first < 0xdc00
             && self.bytes.get(self.at) == Some(&b'\\')
             && self.bytes.get(self.at + 1) == Some(&b'u')
@@ -111,7 +111,7 @@ impl<'a> Reader<'a> {
         Ok(code)
     }
 
-    /// The input between two places, bytes that are not UTF-8 replaced one by one as Go does.
+    /// A range of the input, with invalid UTF-8 replaced byte by byte as in Go.
     pub(super) fn piece(&self, from: usize, until: usize) -> Cow<'a, str> {
         if let Some(piece) = self.text.and_then(|text| text.get(from..until)) {
             return Cow::Borrowed(piece);
@@ -125,7 +125,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Where the first quote, backslash or control character from `from` on stands (or the end), eight bytes a step.
+/// The position of the first quote, backslash or control character after `from` (or the end), eight bytes at a time.
 #[inline]
 fn plain_until(bytes: &[u8], from: usize) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
@@ -135,7 +135,7 @@ fn plain_until(bytes: &[u8], from: usize) -> usize {
         let word = u64::from_le_bytes(*chunk);
         let quote = word ^ (ONES * b'"' as u64);
         let backslash = word ^ (ONES * b'\\' as u64);
-        // A borrow can only spoil bytes above the first hit, and only the first one is used.
+        // A borrow can only affect bytes after the first hit, and only the first one is used.
         let hits = ((word.wrapping_sub(ONES * 0x20) & !word)
             | (quote.wrapping_sub(ONES) & !quote)
             | (backslash.wrapping_sub(ONES) & !backslash))

@@ -1,4 +1,4 @@
-//! Types with a form of their own: times, durations, quantities, numbers or strings, raw JSON, schemas or something else.
+//! Types with a special encoding: times, durations, quantities, IntOrString, raw JSON, JSONSchemaPropsOr*.
 
 use catalog::{AnyKind, Name, Shape};
 use object::{Value, time};

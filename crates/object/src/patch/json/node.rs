@@ -1,4 +1,4 @@
-//! The document while operations change it: what a path led through lies open, the rest is as it came.
+//! The document while operations change it: maps and lists on the path are opened, the rest is unchanged.
 //!
 //! Go writes every map it opened by name, and refusals show it so. Open maps are ordered for that, and so that
 //! thousands of operations on a map of many thousand members do not walk through all of them each time.

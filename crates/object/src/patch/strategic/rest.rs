@@ -1,5 +1,5 @@
-//! What applying a patch leaves of it: upstream takes directives out of the patch while it follows them, and shows the
-//! rest in its refusals.
+//! What is left of a patch after it was applied: upstream removes directives from the patch while it follows them, and shows the
+//! rest in its errors.
 //!
 //! ```text
 //! {"$patch": "replace", "a": 1}                                   {"a": 1}

@@ -1,4 +1,4 @@
-//! How much a patch may cost: in proportion to what it holds and to what it is applied to.
+//! Limits the cost of a patch in proportion to its size and to that of the document.
 //!
 //! Every map and list is opened once, except where elements of the patch have one merge key: each of them opens the element
 //! they merge into again. Two such elements are a port of TCP and UDP. Thirty thousand of them, on an element of thirty thousand
@@ -7,12 +7,12 @@
 use super::super::count;
 use crate::{Status, Value};
 
-/// How often everything may be looked at: twice where `$setElementOrder` says how a list is ordered, else once.
+/// How often everything may be visited: twice with `$setElementOrder`, else once.
 const LOOKS: usize = 3;
-/// What even a small patch may cost.
+/// Budget of even a small patch.
 const FREE: usize = 1 << 16;
 
-/// What is left of the work a patch may cause, in members and elements looked at.
+/// The remaining budget of a patch, in members and elements visited.
 pub(super) struct Work {
     left: usize,
 }

@@ -1,4 +1,4 @@
-//! The grammar of label selectors, with upstream's error words.
+//! The grammar of label selectors, with upstream's error messages.
 //!
 //! ```text
 //! selector    = [ requirement { "," requirement } ]

@@ -1,4 +1,4 @@
-//! Values and their types the way Go prints them, for messages that carry a piece of the patch.
+//! Formats values and their types as Go prints them, for messages that include a part of the patch.
 
 use crate::{Value, deep};
 
