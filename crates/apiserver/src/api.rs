@@ -164,7 +164,7 @@ impl Api {
         self.token_authenticator.set_external_address(address.into());
     }
 
-    /// Not ready any more, watches end; requests under way finish.
+    /// Not ready any more, watches end; requests in flight finish.
     pub fn begin_shutdown(&self) {
         self.trigger.begin();
     }

@@ -122,7 +122,7 @@ impl Api {
         self.run(&gate, head, body, critical, deadline, &mut record.outcome).await
     }
 
-    /// The verb, within its deadline and in turn with others.
+    /// The verb, within its deadline; ordinary requests through the run queue.
     async fn run(
         self: &Arc<Api>,
         gate: &Gate<'_>,

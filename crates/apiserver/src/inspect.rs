@@ -16,8 +16,8 @@ use object::{Status, Value};
 use crate::request_info::Query;
 use crate::respond::{self, Answer};
 
-const HEADING: &str = "What each control loop did last, newest first, and why.
-One loop: ?controller=NAME; one object and what is named after it: ?key=NAMESPACE/NAME; also what changed nothing: ?all=true; JSON: ?format=json
+const HEADING: &str = "What each controller did last, newest first, and why.
+One controller: ?controller=NAME; one object and what is named after it: ?key=NAMESPACE/NAME; also what changed nothing: ?all=true; JSON: ?format=json
 ";
 
 pub(crate) fn controllers(shown: &Value, headers: &HeaderMap, query: &Query<'_>) -> Result<Answer, Status> {

@@ -115,7 +115,7 @@ impl OpenApiCache {
     }
 
     /// What is kept of the catalogue of that generation; another one's is forgotten. Two that alternate, while a definition
-    /// comes and requests from before are still under way, only make things twice.
+    /// comes and requests from before are still in flight, only build documents twice.
     fn at(&self, generation: u64) -> parking_lot::MutexGuard<'_, Cached> {
         let mut cached = self.cached.lock();
         if cached.generation != generation {
