@@ -41,26 +41,16 @@ impl Registry {
     ) -> Result<Deleted, Status> {
         let key: Key = storage.key(request.namespace, request.name).into();
         let mut options = options.clone();
-        let mut fresh = false;
         // What we marked as going, until it is gone: a node agent that saw the mark may remove it before we do.
         let mut going: Option<Arc<Obj>> = None;
         let mut contended = None;
+        self.linearizable_read().await?;
         loop {
-            if !fresh {
-                self.linearizable_read().await?;
-                fresh = true;
-            }
-            let current = self.find(storage, &key)?;
-            let old = match (current, going.take()) {
+            let old = match (self.find(storage, &key)?, &going) {
                 (None, None) => return Err(Status::not_found(request.about(), request.name)),
-                (None, Some(gone)) => return Ok(Deleted { obj: gone, removed: true }),
-                (Some(other), Some(gone)) if other.uid() != gone.uid() => {
-                    return Ok(Deleted { obj: gone, removed: true });
-                }
-                (Some(old), was_going) => {
-                    going = was_going;
-                    old
-                }
+                (Some(old), None) => old,
+                (Some(old), Some(gone)) if old.uid() == gone.uid() => old,
+                (_, Some(gone)) => return Ok(Deleted { obj: gone.clone(), removed: true }),
             };
             let old_tree = convert::tree(storage, &old);
             let mut attempt =
@@ -88,9 +78,7 @@ impl Registry {
                 // Nothing goes, and so the mark is the last that is known of it.
                 Decision::Remove { marked: Some(marked) } => {
                     let value = self.encode_marked(storage, marked)?;
-                    let obj = Obj::publish(storage, &key, &value, old.revision(), old.expires_at());
-                    let obj = obj.map_err(|_| Status::internal("the marked object could not be encoded"))?;
-                    return Ok(Deleted { obj: Arc::new(obj), removed: true });
+                    return Ok(Deleted { obj: shown(storage, &old, &value, old.revision())?, removed: true });
                 }
                 Decision::Remove { .. } => (Op::Delete, None),
                 Decision::Keep(new) => {
@@ -104,9 +92,7 @@ impl Registry {
             };
             if options.dry_run {
                 let Some(value) = answer else { return Ok(Deleted { removed: true, obj: old }) };
-                let obj = Obj::publish(storage, &key, &value, old.revision(), old.expires_at());
-                let obj = obj.map_err(|_| Status::internal("the marked object could not be encoded"))?;
-                return Ok(Deleted { obj: Arc::new(obj), removed: false });
+                return Ok(Deleted { obj: shown(storage, &old, &value, old.revision())?, removed: false });
             }
             if answer.is_none()
                 && let Some(allocator) = self.admission.allocator(storage)
@@ -124,9 +110,7 @@ impl Registry {
                 Ok(_) if answer.is_none() => return Ok(Deleted { obj: old, removed: true }),
                 Ok(revision) => {
                     let value = answer.unwrap_or_default();
-                    let obj = Obj::publish(storage, &key, &value, revision, old.expires_at());
-                    let obj = obj.map_err(|_| Status::internal("the marked object could not be encoded"))?;
-                    return Ok(Deleted { obj: Arc::new(obj), removed: false });
+                    return Ok(Deleted { obj: shown(storage, &old, &value, revision)?, removed: false });
                 }
                 // What goes with the object (a service's ports) is others' too: look again, in turn with them. A conflict
                 // over the object itself means that somebody changed it, and that is seen.
@@ -194,4 +178,10 @@ impl Registry {
             .map_err(|e| Status::internal(format!("the object no longer fits its type: {e}")))?;
         Ok(json::to_vec(&new))
     }
+}
+
+/// The object with another value, as it is at a revision.
+fn shown(storage: &Storage, old: &Obj, value: &[u8], revision: Revision) -> Result<Arc<Obj>, Status> {
+    let obj = Obj::publish(storage, old.key(), value, revision, old.expires_at());
+    obj.map(Arc::new).map_err(|_| Status::internal("the marked object could not be encoded"))
 }

@@ -41,9 +41,10 @@ impl Registry {
             schema: resource.schema(),
             catalog: request.catalog,
         };
+        let validation = request.options.field_validation;
         self.change(request, rules, &mut |old| {
             let (mut new, mut messages) =
-                self.patched(of, &patch, &duplicates, old, request.options.field_validation)?;
+                Patching { of, patch: &patch, duplicates: &duplicates, old, validation }.apply()?;
             kinds::defaults::apply(kind, &resource.version, &mut new);
             decode::check_place(request, &mut new)
                 .map_err(|status| status.after_warnings(messages.clone()))?;
@@ -53,122 +54,154 @@ impl Registry {
         })
         .await
     }
+}
 
-    /// Applies a patch to an object of that type.
-    pub(crate) fn patched(
-        &self,
-        of: PatchedType<'_>,
-        patch: &Patch,
-        duplicates: &[String],
-        old: &Value,
-        validation: FieldValidation,
-    ) -> Result<(Value, Vec<String>), Status> {
+/// A patch of one object, and how strictly its sender wants it read.
+#[derive(Clone, Copy)]
+pub(crate) struct Patching<'a> {
+    pub of: PatchedType<'a>,
+    pub patch: &'a Patch,
+    /// Members that came twice, for strict clients.
+    pub duplicates: &'a [String],
+    pub old: &'a Value,
+    pub validation: FieldValidation,
+}
+
+impl Patching<'_> {
+    /// The patched object, decoded, and what the sender is warned of.
+    pub(crate) fn apply(self) -> Result<(Value, Vec<String>), Status> {
+        let mut new = self.patched()?;
+        self.check_type(&mut new)?;
+        self.check_version_named(&new)?;
+        self.decode(new)
+    }
+
+    fn is_strategic(&self) -> bool {
+        matches!(self.patch, Patch::Strategic(_))
+    }
+
+    fn patched(&self) -> Result<Value, Status> {
+        let (of, old) = (&self.of, self.old);
         let mut new = old.clone();
-        patch.apply(of.schema, of.ty, &mut new)?;
-        if matches!(patch, Patch::Strategic(_)) {
-            // It changes the object itself, whose type is no field of it. What is no text is refused below.
+        self.patch.apply(of.schema, of.ty, &mut new)?;
+        if self.is_strategic() {
+            // It changes the object itself, whose type is not one of its fields. What is not text is refused later.
             for name in ["kind", "apiVersion"] {
-                let kept = old
-                    .get(name)
-                    .filter(|_| new.get(name).is_none_or(|v| v.is_null() || v.as_str().is_some()));
-                if let Some(kept) = kept {
+                let replaceable = |v: &Value| v.is_null() || v.as_str().is_some();
+                if let Some(kept) = old.get(name).filter(|_| new.get(name).is_none_or(replaceable)) {
                     new.make_map().set(name, kept.clone());
                 }
             }
         }
-        // A document is shown as it would have been decoded; a strategic patch is applied to the object itself.
-        let refused = |why: String| {
-            let mut shown = old.clone();
-            patch.apply(of.schema, of.ty, &mut shown)?;
-            let text = String::from_utf8_lossy(&json::to_vec(&shown)).into_owned();
-            Err(Status::invalid("", "", "", vec![FieldError::invalid("patch", quote(&text), why)]))
-        };
-        // A strategic patch is shown itself, not the object it led to.
-        let strategic_refusal = |asked: &Value, why: String| {
-            let rest = patch::strategic::rest(of.schema, of.ty, old, asked);
-            let shown = quote(&patch::go_text(&rest));
-            Status::invalid("", "", "", vec![FieldError::invalid("patch", shown, why)])
-        };
-        if let (Patch::Json(_), Some(bracket)) = (patch, patch::too_deep(&new)) {
+        Ok(new)
+    }
+
+    /// The patched document must be of the kind it was.
+    fn check_type(&self, new: &mut Value) -> Result<(), Status> {
+        let of = &self.of;
+        if let (Patch::Json(_), Some(bracket)) = (self.patch, patch::too_deep(new)) {
             let why = "couldn't get version/kind; json parse error: invalid character";
-            return refused(format!("{why} '{bracket}' exceeded max depth"));
+            return Err(self.refused(format!("{why} '{bracket}' exceeded max depth")));
         }
-        if !matches!(patch, Patch::Strategic(_))
-            && let Some(why) = decode::unreadable_type(&new)
+        if !self.is_strategic()
+            && let Some(why) = decode::unreadable_type(new)
         {
-            return refused(why);
+            return Err(self.refused(why));
         }
-        // Upstream reads what a patch leads to in the version it names, and has it back in its own. Those it can still read have
-        // the fields of ours, or lost some.
-        if decode::is_in_another_version(of.kind, of.api_version, &new) {
+        // Upstream decodes the result of a patch in the version it names, and converts it back to its own. The versions it can still
+        // decode have the fields of ours, or lost some.
+        if decode::is_in_another_version(of.kind, of.api_version, new) {
             new.make_map().set("apiVersion", of.api_version);
         }
-        if let Err(status) = decode::check_type(of.catalog, of.kind, of.api_version, &new) {
-            let why = status
-                .message
-                .split_once("cannot be handled as a ")
-                .and_then(|(_, why)| why.split_once(": "));
-            return match (patch, why) {
-                (Patch::Json(_) | Patch::Merge(_), Some((_, why))) => refused(why.to_owned()),
-                _ => Err(status),
-            };
-        }
-        // A document without a version is decoded by upstream into a type whose fields have no names in JSON: none of its
-        // members is known, and so the object has no name.
-        if !matches!(patch, Patch::Strategic(_)) && new.str_at(&["apiVersion"]).unwrap_or("").is_empty() {
-            let members = new.as_map().into_iter().flat_map(|m| m.iter().map(|(name, _)| &**name));
-            let mut unknown: Vec<String> = members
-                .filter(|name| !matches!(*name, "apiVersion" | "kind"))
-                .map(|name| format!("unknown field {}", quote(name)))
-                .collect();
-            unknown.sort();
-            if validation == FieldValidation::Strict {
-                return refused(format!("strict decoding error: {}", unknown.join(", ")));
+        decode::check_type(of.catalog, of.kind, of.api_version, new).map_err(|status| {
+            let why = status.message.split_once("cannot be handled as a ");
+            match why.and_then(|(_, why)| why.split_once(": ")) {
+                Some((_, why)) if !self.is_strategic() => self.refused(why.to_owned()),
+                _ => status,
             }
-            let name = of.name;
-            let why = format!(
-                "the name of the object ({name} based on URL) was undeterminable: name must be provided"
-            );
-            let told = if validation == FieldValidation::Ignore { Vec::new() } else { unknown };
-            return Err(Status::bad_request(why).after_warnings(told));
+        })
+    }
+
+    /// A document without a version is decoded by upstream into a type whose fields have no names in JSON: none of its members
+    /// is known, and so the object has no name.
+    fn check_version_named(&self, new: &Value) -> Result<(), Status> {
+        if self.is_strategic() || !new.str_at(&["apiVersion"]).unwrap_or("").is_empty() {
+            return Ok(());
         }
-        let mut strict = if validation == FieldValidation::Ignore { Strict::off() } else { Strict::on() };
-        if matches!(patch, Patch::Strategic(_)) {
+        let members = new.as_map().into_iter().flat_map(|m| m.iter().map(|(name, _)| &**name));
+        let mut unknown: Vec<String> = members
+            .filter(|name| !matches!(*name, "apiVersion" | "kind"))
+            .map(|name| format!("unknown field {}", quote(name)))
+            .collect();
+        unknown.sort();
+        if self.validation == FieldValidation::Strict {
+            return Err(self.refused(format!("strict decoding error: {}", unknown.join(", "))));
+        }
+        let name = self.of.name;
+        let why =
+            format!("the name of the object ({name} based on URL) was undeterminable: name must be provided");
+        let warnings = if self.validation == FieldValidation::Ignore { Vec::new() } else { unknown };
+        Err(Status::bad_request(why).after_warnings(warnings))
+    }
+
+    /// The canonical form, with unknown and duplicate fields refused or warned of.
+    fn decode(&self, mut new: Value) -> Result<(Value, Vec<String>), Status> {
+        let of = &self.of;
+        let ignores = self.validation == FieldValidation::Ignore;
+        let mut strict = if ignores { Strict::off() } else { Strict::on() };
+        if self.is_strategic() {
             restore_numbers(of.schema, of.ty, &mut new);
         }
         if let Err(error) = normalise_decoded(of.schema, of.ty, &mut new, &mut strict) {
             // The pass left half a tree; the refusal shows the whole patched object.
-            return match patch {
-                Patch::Json(_) | Patch::Merge(_) => refused(error.to_string()),
+            return Err(match self.patch {
+                Patch::Json(_) | Patch::Merge(_) => self.refused(error.to_string()),
                 Patch::Strategic(asked) => {
-                    let mut tree = old.clone();
-                    patch.apply(of.schema, of.ty, &mut tree)?;
+                    let mut tree = self.old.clone();
+                    self.patch.apply(of.schema, of.ty, &mut tree)?;
                     let why = restore_error(of.schema, of.ty, &tree);
-                    Err(strategic_refusal(asked, why.unwrap_or_else(|| error.to_string())))
+                    self.strategic_refusal(asked, why.unwrap_or_else(|| error.to_string()))
                 }
-            };
+            });
         }
         let unconvertible = decode::unconvertible(of.storage, &new);
-        if let (Patch::Json(_) | Patch::Merge(_), Some(why)) = (patch, &unconvertible) {
-            return refused(why.clone());
+        if let (false, Some(why)) = (self.is_strategic(), &unconvertible) {
+            return Err(self.refused(why.clone()));
         }
         let mut messages = strict.into_messages();
-        if matches!(patch, Patch::Strategic(_)) {
+        if self.is_strategic() {
             messages.sort();
         }
-        if validation != FieldValidation::Ignore {
-            messages.splice(0..0, duplicates.iter().cloned());
+        if !ignores {
+            messages.splice(0..0, self.duplicates.iter().cloned());
         }
-        if validation == FieldValidation::Strict && !messages.is_empty() {
+        if self.validation == FieldValidation::Strict && !messages.is_empty() {
             let why = format!("strict decoding error: {}", messages.join(", "));
-            return match patch {
-                Patch::Json(_) | Patch::Merge(_) => refused(why),
-                Patch::Strategic(asked) => Err(strategic_refusal(asked, why)),
-            };
+            return Err(match self.patch {
+                Patch::Json(_) | Patch::Merge(_) => self.refused(why),
+                Patch::Strategic(asked) => self.strategic_refusal(asked, why),
+            });
         }
         match unconvertible {
             Some(why) => Err(Status::unknown(why).after_warnings(messages)),
             None => Ok((new, messages)),
         }
+    }
+
+    /// A document is shown as it would have been decoded.
+    fn refused(&self, why: String) -> Status {
+        let mut shown = self.old.clone();
+        if let Err(status) = self.patch.apply(self.of.schema, self.of.ty, &mut shown) {
+            return status;
+        }
+        let text = String::from_utf8_lossy(&json::to_vec(&shown)).into_owned();
+        Status::invalid("", "", "", vec![FieldError::invalid("patch", quote(&text), why)])
+    }
+
+    /// A strategic patch is shown itself, not the object it led to.
+    fn strategic_refusal(&self, asked: &Value, why: String) -> Status {
+        let rest = patch::strategic::rest(self.of.schema, self.of.ty, self.old, asked);
+        let shown = quote(&patch::go_text(&rest));
+        Status::invalid("", "", "", vec![FieldError::invalid("patch", shown, why)])
     }
 }

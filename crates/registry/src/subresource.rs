@@ -3,7 +3,7 @@
 use codec::json;
 use object::{Patch, Status, Value};
 
-use crate::patch::PatchedType;
+use crate::patch::{PatchedType, Patching};
 use crate::write::{ChangeRules, Verb};
 use crate::{Registry, RequestContext, convert, decode};
 
@@ -64,9 +64,10 @@ impl Registry {
             storage: None,
         };
         let duplicates = patch.without_duplicates();
+        let validation = request.options.field_validation;
         self.change_scale(request, false, &mut |old| {
             let (mut scale, warnings) =
-                self.patched(of, &patch, &duplicates, old, request.options.field_validation)?;
+                Patching { of, patch: &patch, duplicates: &duplicates, old, validation }.apply()?;
             decode::check_place(request, &mut scale)?;
             Ok((scale, warnings))
         })
