@@ -16,7 +16,7 @@ use catalog::Catalog;
 use env::Env;
 use object::{Obj, Status};
 use registry::{Watch, WatchStart};
-use table::{Cursor, EventKind, Place, WatchEvent};
+use table::{Cursor, CursorPosition, EventKind, WatchEvent};
 use tokio::time::Sleep;
 
 use crate::flow_control::SeatGuard;
@@ -52,7 +52,7 @@ pub struct WatchBody {
     catalog: Arc<Catalog>,
     framing: Framing,
     /// The next event, and the position of the cursor before it.
-    next: Option<(WatchEvent, Place)>,
+    next: Option<(WatchEvent, CursorPosition)>,
     /// The log has no event after it.
     at_end: bool,
     /// Encoded and not taken.
@@ -203,7 +203,7 @@ impl WatchBody {
             self.ended = true;
             return Poll::Ready(false);
         }
-        let place = self.cursor.place();
+        let place = self.cursor.position();
         match self.cursor.pull(&mut self.pulled, 1) {
             Ok(at_end) => self.at_end = at_end,
             Err(_) => {
@@ -261,7 +261,7 @@ impl WatchBody {
     pub fn rewind(&mut self) {
         self.release_permit();
         if let Some((_, place)) = self.next.take() {
-            self.cursor.go_back(place);
+            self.cursor.rewind(place);
         }
     }
 

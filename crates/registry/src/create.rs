@@ -317,3 +317,33 @@ impl Registry {
 fn name_of(object: &Value) -> String {
     object.str_at(&["metadata", "name"]).unwrap_or("").to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn creation(metadata: &str) -> (Creation, Value) {
+        let new = json::parse(format!("{{\"metadata\":{metadata}}}").as_bytes(), None).unwrap();
+        (Creation::new(&Env::simulated(1), &new), new)
+    }
+
+    #[test]
+    fn a_name_is_generated_only_where_none_is_given() {
+        assert!(creation(r#"{"generateName":"a-"}"#).0.is_generated);
+        assert!(!creation(r#"{"name":"a","generateName":"a-"}"#).0.is_generated);
+        assert!(!creation("{}").0.is_generated);
+    }
+
+    #[test]
+    fn what_the_server_owns_is_replaced_and_the_same_at_every_try() {
+        let (creation, mut new) =
+            creation(r#"{"name":"a","uid":"mine","deletionTimestamp":"x","selfLink":"y"}"#);
+        creation.complete_metadata(&mut new);
+        let first = new.clone();
+        assert_ne!(new.str_at(&["metadata", "uid"]), Some("mine"));
+        assert!(new.at(&["metadata", "deletionTimestamp"]).is_none());
+        assert!(new.at(&["metadata", "selfLink"]).is_none());
+        creation.complete_metadata(&mut new);
+        assert_eq!(json::to_vec(&first), json::to_vec(&new));
+    }
+}

@@ -228,3 +228,47 @@ pub(crate) fn check_namespace(request: &RequestContext<'_>, body: &mut Value) ->
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body(text: &str) -> Value {
+        codec::json::parse(text.as_bytes(), None).unwrap()
+    }
+
+    #[test]
+    fn a_body_may_leave_out_its_type_and_must_not_name_another() {
+        let catalog = Catalog::builtin();
+        let refused =
+            |text: &str| check_type(&catalog, "Pod", "v1", &body(text)).err().map(|status| status.message);
+        assert_eq!(refused("{}"), None);
+        assert_eq!(refused(r#"{"kind":"Pod","apiVersion":"v1"}"#), None);
+        let message = refused(r#"{"kind":"Nonsense","apiVersion":"v1"}"#).unwrap();
+        assert!(message.contains("no kind \"Nonsense\" is registered for version \"v1\""), "{message}");
+        let message = refused(r#"{"kind":"Service","apiVersion":"v1"}"#).unwrap();
+        assert!(message.contains("converting (v1.Service) to (core.Pod): unknown conversion"), "{message}");
+    }
+
+    #[test]
+    fn unknown_fields_are_refused_warned_of_or_ignored() {
+        let catalog = Catalog::builtin();
+        let pods = catalog.find("", "v1", "configmaps").unwrap();
+        let text = r#"{"metadata":{"name":"a"},"dta":{}}"#;
+        let read = |validation| object(&catalog, BodyType::of(pods), body(text), validation);
+        let message = read(FieldValidation::Strict).unwrap_err().message;
+        assert!(message.contains("strict decoding error: unknown field \"dta\""), "{message}");
+        assert_eq!(read(FieldValidation::Warn).unwrap().1, ["unknown field \"dta\""]);
+        let (value, warnings) = read(FieldValidation::Ignore).unwrap();
+        assert!(warnings.is_empty() && value.get("dta").is_none());
+    }
+
+    #[test]
+    fn what_is_no_type_is_told_as_go_tells_it() {
+        assert_eq!(unreadable_type(&body(r#"{"kind":"Pod"}"#)), None);
+        let message = unreadable_type(&body(r#"{"KIND":1}"#)).unwrap();
+        assert!(message.contains("cannot unmarshal number into Go struct field .kind of type string"));
+        let message = unreadable_type(&body(r#"{"apiVersion":"a/b/c"}"#)).unwrap();
+        assert_eq!(message, "unexpected GroupVersion string: a/b/c");
+    }
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 use object::selector::{FieldSelector, LabelSelector};
 use object::{FieldError, ListOptions, Obj, Status, number_error, quote};
 use store::Revision;
-use table::{Behind, Page, ReadError, Scope, Selection};
+use table::{Page, PageStart, ReadError, Scope, Selection};
 
 use crate::token::Token;
 use crate::{Registry, RequestContext, not_readable, redefined};
@@ -73,7 +73,7 @@ impl Registry {
             if at.is_none() {
                 self.linearizable_read().await?;
             }
-            let behind = Behind { key: &after, left: token.left };
+            let behind = PageStart { key: &after, left: token.left };
             return match self.table().list(storage.id, &selection, at, Some(behind), limit) {
                 Ok(page) => Ok(finish(readable(page)?, &root)),
                 Err(ReadError::Expired { .. }) => Err(continue_expired(token)),
@@ -274,4 +274,50 @@ fn continue_expired(token: Token) -> Status {
     // What there is by now was not counted.
     status.continue_token = Some(Token { revision: None, left: None, ..token }.encode());
     status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_that_contradict_each_other_are_all_named() {
+        let list = |set: fn(&mut ListOptions)| {
+            let mut options = ListOptions::default();
+            set(&mut options);
+            validate(&options).err().map(|status| status.message)
+        };
+        assert_eq!(list(|_| ()), None);
+        assert_eq!(list(|o| (o.watch, o.allow_bookmarks) = (true, true)), None);
+        let message = list(|o| o.resource_version_match = "Exact".into()).unwrap();
+        assert!(message.contains("resourceVersionMatch is forbidden unless resourceVersion is provided"));
+        let message = list(|o| {
+            o.resource_version = "0".into();
+            o.resource_version_match = "Exact".into();
+            o.send_initial_events = Some(true);
+        });
+        let message = message.unwrap();
+        assert!(message.contains("\"exact\" is forbidden for resourceVersion \"0\""), "{message}");
+        assert!(message.contains("sendInitialEvents is forbidden for list"), "{message}");
+        let message = list(|o| (o.watch, o.send_initial_events) = (true, Some(true))).unwrap();
+        assert!(message.contains("requires setting resourceVersionMatch to NotOlderThan"), "{message}");
+    }
+
+    #[test]
+    fn versions_are_read_as_go_reads_unsigned_numbers() {
+        assert_eq!(parse_version("").unwrap(), None);
+        assert_eq!(parse_version("7").unwrap(), Some(7));
+        for odd in ["+7", "-1", "7a", " 7", "99999999999999999999"] {
+            let status = parse_version(odd).unwrap_err();
+            assert_eq!(status.code, 400, "{odd}");
+            assert!(status.message.contains("strconv.ParseUint: parsing"), "{}", status.message);
+        }
+    }
+
+    #[test]
+    fn an_expired_page_goes_on_inconsistently_behind_the_same_key() {
+        let status = continue_expired(Token { revision: Some(7), after: "default/a".into(), left: Some(3) });
+        let token = Token::decode(status.continue_token.as_deref().unwrap()).unwrap();
+        assert_eq!(token, Token { revision: None, after: "default/a".into(), left: None });
+    }
 }

@@ -449,3 +449,14 @@ pub(crate) fn extra_of(request: &RequestContext<'_>) -> Vec<(String, Vec<String>
 pub(crate) fn not_encodable() -> Status {
     Status::internal("the object was encoded in a form the table does not accept")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dry_run_names_keys_without_the_prefix_of_the_store() {
+        assert_eq!(key_in_message("/registry/pods/a/b", true), "/pods/a/b");
+        assert_eq!(key_in_message("/registry/pods/a/b", false), "/registry/pods/a/b");
+    }
+}

@@ -91,7 +91,7 @@ impl Room<'_> {
 
 /// A place a cursor can go back to.
 #[derive(Clone, Copy)]
-pub struct Place {
+pub struct CursorPosition {
     next: u64,
     caught_up: Revision,
     starting: bool,
@@ -186,15 +186,15 @@ impl Cursor {
     }
 
     /// Where it stands.
-    pub fn place(&self) -> Place {
-        Place { next: self.next, caught_up: self.caught_up, starting: self.starting }
+    pub fn position(&self) -> CursorPosition {
+        CursorPosition { next: self.next, caught_up: self.caught_up, starting: self.starting }
     }
 
-    /// What was pulled since could not be told, and will be pulled again; by then it may be [`Gone`].
-    pub fn go_back(&mut self, place: Place) {
-        self.next = place.next;
-        self.caught_up = place.caught_up;
-        self.starting = place.starting;
+    /// Back to where it was: events pulled since were not sent and are pulled again; by then they may be [`Gone`].
+    pub fn rewind(&mut self, position: CursorPosition) {
+        self.next = position.next;
+        self.caught_up = position.caught_up;
+        self.starting = position.starting;
     }
 
     /// Appends all events up to the log's end.

@@ -28,10 +28,10 @@ mod unclaimed;
 mod unreadable;
 mod watchers;
 
-pub use cursor::{Cursor, EventKind, Gone, Place, WatchEvent};
+pub use cursor::{Cursor, CursorPosition, EventKind, Gone, WatchEvent};
 pub use history::{HISTORY_BYTES, HISTORY_SECONDS};
 pub use select::{Scope, Selection};
-pub use table::{Behind, Page, ReadError, Table, Version};
+pub use table::{Page, PageStart, ReadError, Table, Version};
 
 #[cfg(test)]
 mod tests;

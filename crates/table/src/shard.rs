@@ -133,7 +133,7 @@ impl Borrow<[u8]> for Chain {
     }
 }
 
-/// All of one storage resource. Behind a lock that is held for inserts and for bounded stretches of reads.
+/// All of one storage resource. PageStart a lock that is held for inserts and for bounded stretches of reads.
 pub(crate) struct Shard {
     chains: BTreeSet<Chain>,
     /// Changes in order; the first has number `first`.

@@ -61,7 +61,7 @@ pub struct Page {
 
 /// Where a page of a list begins.
 #[derive(Clone, Copy, Debug)]
-pub struct Behind<'a> {
+pub struct PageStart<'a> {
     /// The last one of the page before.
     pub key: &'a str,
     /// How many follow it, if that is known.

@@ -147,7 +147,7 @@ fn pages_of_one_list_are_one_snapshot() {
     f.delete("a/n7");
     f.put("a/n99", "1", "1");
     let last = first.items.last().unwrap().key().to_owned();
-    let behind = Behind { key: &last, left: first.remaining };
+    let behind = PageStart { key: &last, left: first.remaining };
     let rest = f.table.list(storage, &all, Some(first.revision), Some(behind), 0).unwrap();
     let names: Vec<&str> = rest.items.iter().map(|o| o.name()).collect();
     assert_eq!(names, ["n4", "n5", "n6", "n7", "n8", "n9"]);
@@ -172,7 +172,7 @@ fn what_remains_of_a_list_is_the_same_counted_or_told() {
         let (mut key, mut left, mut seen) = (None::<String>, None, 0);
         loop {
             let page = |left| {
-                let behind = key.as_deref().map(|key| Behind { key, left });
+                let behind = key.as_deref().map(|key| PageStart { key, left });
                 f.table.list(storage, &selection, Some(at), behind, 5).unwrap()
             };
             let (told, counted) = (page(left), page(None));

@@ -7,7 +7,7 @@ use catalog::StorageId;
 use object::Obj;
 use store::{Key, Revision};
 
-use super::{Behind, Cell, Page, ReadError, Table};
+use super::{Cell, Page, PageStart, ReadError, Table};
 use crate::shard::Found;
 use crate::{Scope, Selection};
 
@@ -25,7 +25,7 @@ impl Table {
         storage: StorageId,
         selection: &Selection,
         at: Option<Revision>,
-        behind: Option<Behind<'_>>,
+        behind: Option<PageStart<'_>>,
         limit: usize,
     ) -> Result<Page, ReadError> {
         let cell = self.cell(storage).ok_or(ReadError::Undefined)?;

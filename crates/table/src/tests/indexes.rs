@@ -74,7 +74,7 @@ fn same(f: &Fixture, plain: &Fixture, resource: &Resource, fields: &str, scope: 
         let mut after: Option<String> = None;
         loop {
             let page = |of: &Fixture| {
-                let behind = after.as_deref().map(|key| Behind { key, left: None });
+                let behind = after.as_deref().map(|key| PageStart { key, left: None });
                 of.table.list(storage, &select(), Some(Revision(at)), behind, limit)
             };
             let (ours, theirs) = (page(f).unwrap(), page(plain).unwrap());
