@@ -8,7 +8,7 @@ use env::Env;
 use object::{Obj, Status, Value};
 use table::{Scope, Selection, Table};
 
-use crate::{RequestContext, newest};
+use crate::{RequestContext, list_newest};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
@@ -84,7 +84,7 @@ impl<'a> Attempt<'a> {
             return Ok(Vec::new());
         }
         let scope = if namespace.is_empty() { Scope::All } else { Scope::Namespace(namespace.into()) };
-        Ok(newest(self.table, storage.id, &Selection::everything(scope))?.items)
+        Ok(list_newest(self.table, storage.id, &Selection::everything(scope))?.items)
     }
 
     /// An object of the table as a tree of its storage version.

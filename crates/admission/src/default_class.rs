@@ -45,7 +45,7 @@ impl Plugin for DefaultStorageClass {
 
     fn mutate(&self, attempt: &Attempt<'_>, new: &mut Value, _: &mut Effects) -> Result<(), Refusal> {
         if attempt.operation == Operation::Create && attempt.is("", "persistentvolumeclaims") {
-            let default = || self.default.get(attempt, |all| newest(all, STORAGE_MARKS));
+            let default = || self.default.get(attempt, |all| list_newest(all, STORAGE_MARKS));
             complete(new, OLD_STORAGE_CLASS, "storageClassName", default)?;
         }
         Ok(())
@@ -59,7 +59,7 @@ impl Plugin for DefaultIngressClass {
 
     fn mutate(&self, attempt: &Attempt<'_>, new: &mut Value, _: &mut Effects) -> Result<(), Refusal> {
         if attempt.operation == Operation::Create && attempt.is("networking.k8s.io", "ingresses") {
-            let default = || self.default.get(attempt, |all| newest(all, INGRESS_MARKS));
+            let default = || self.default.get(attempt, |all| list_newest(all, INGRESS_MARKS));
             complete(new, OLD_INGRESS_CLASS, "ingressClassName", default)?;
         }
         Ok(())
@@ -84,7 +84,7 @@ fn complete(
 }
 
 /// The newest class with one of the marks; of equally new ones the first by name.
-fn newest(objects: Vec<Arc<Obj>>, marks: &[&str]) -> Option<String> {
+fn list_newest(objects: Vec<Arc<Obj>>, marks: &[&str]) -> Option<String> {
     let mut found: Option<(String, String)> = None;
     // In order of names, so that only a newer one takes the place.
     for obj in objects {

@@ -20,6 +20,7 @@ mod deny_service_external_ips;
 mod idle;
 mod limit_pod_hard_anti_affinity;
 mod limit_ranger;
+mod list;
 mod memo;
 mod namespace_lifecycle;
 mod node_restriction;
@@ -38,14 +39,13 @@ pub mod service_addresses;
 mod storage_object_in_use_protection;
 mod taint_nodes_by_condition;
 mod tree;
-mod whole;
 
 pub use attempt::{Attempt, Operation};
 pub use chain::{Authorize, BadChoice, Chain, Choice};
+pub use list::{list_newest, list_readable};
 pub use memo::Memo;
 pub use observe::{Observer, Phase};
 pub use request::{LeaderFence, RequestContext};
-pub use whole::{newest, whole};
 
 use object::{Status, Value};
 use store::{Commit, Guard, Key, Op};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use admission::{Attempt, Effects, Plugin, Refusal, newest};
+use admission::{Attempt, Effects, Plugin, Refusal, list_newest};
 use auth::{Attributes, Decision, Policy, UserInfo, groups, node, rbac};
 use catalog::Storage;
 use codec::json;
@@ -108,7 +108,7 @@ impl Authorizer {
             let everything = Selection::everything(Scope::All);
             // None until it is listed: a partial policy must not be taken for the whole.
             *cursor = None;
-            let page = newest(&self.table, storage.id, &everything)?;
+            let page = list_newest(&self.table, storage.id, &everything)?;
             let kind = &storage.kind;
             for obj in page.items {
                 apply(&mut fresh, kind, &WatchEvent { kind: EventKind::Added, obj });

@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use admission::whole;
+use admission::list_readable;
 use auth::{UserInfo, groups, names};
 use client::{Client, DeleteOptions, Gvr, Patch, Preconditions, WriteOptions};
 use codec::json;
@@ -64,7 +64,7 @@ impl<'a> LoopbackClient<'a> {
         let storage = registry.catalog().find_storage(group, plural).map(|storage| storage.id);
         let storage = storage
             .ok_or_else(|| Status::internal(format!("the catalogue has no {plural} of {group}/v1")))?;
-        Ok(whole(registry.table(), storage, &Selection::everything(Scope::All))?.items)
+        Ok(list_readable(registry.table(), storage, &Selection::everything(Scope::All))?.items)
     }
 
     pub async fn create(&self, plural: GroupResource, namespace: &str, new: Value) -> Result<(), Status> {

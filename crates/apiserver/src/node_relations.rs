@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use admission::newest;
+use admission::list_newest;
 use auth::node::{Related, Relations, claims_of, is_mirror, refers, volume_secrets};
 use codec::json;
 use object::Obj;
@@ -37,7 +37,7 @@ impl NodeRelations {
             let bound = FieldSelector::of("spec.nodeName", node);
             let selection = Selection::new(resource, scope, None, Some(&bound)).ok()?;
             // A failed read allows nothing.
-            newest(&self.table, resource.storage.as_ref()?.id, &selection).ok()
+            list_newest(&self.table, resource.storage.as_ref()?.id, &selection).ok()
         };
         found().map(|page| page.items).unwrap_or_default()
     }

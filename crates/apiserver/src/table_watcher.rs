@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use admission::newest;
+use admission::list_newest;
 use catalog::StorageId;
 use table::{Cursor, EventKind, Scope, Selection, Table, WatchEvent};
 
@@ -66,7 +66,7 @@ impl TableWatcher {
                         Some(name) => Selection::named(Scope::All, name),
                     };
                     *cursor = None;
-                    let Ok(page) = newest(&self.table, *storage, &everything) else { continue };
+                    let Ok(page) = list_newest(&self.table, *storage, &everything) else { continue };
                     let added = |obj| WatchEvent { kind: EventKind::Added, obj };
                     events.extend(page.items.into_iter().map(added));
                     // From the revision of the list: changes made meanwhile wake us at once.

@@ -171,13 +171,13 @@ fn volume_claim(claim: &Value) -> List {
     if let Some(wanted) = wanted {
         // A volume that was already grown further keeps its size.
         let has = list::read(claim, &["status", "allocatedResources"]).remove("storage");
-        charge("requests.storage", whole(has.filter(|has| *has > wanted).unwrap_or(wanted)));
+        charge("requests.storage", list_readable(has.filter(|has| *has > wanted).unwrap_or(wanted)));
     }
     used
 }
 
 /// Whole bytes: a quota holds no fractions.
-fn whole(amount: Quantity) -> Quantity {
+fn list_readable(amount: Quantity) -> Quantity {
     let rounded = Quantity::from_i64(amount.as_i64(), amount.format());
     // Beyond 64 bits there are no fractions to round.
     if rounded < amount { amount } else { rounded }

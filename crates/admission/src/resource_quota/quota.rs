@@ -11,7 +11,7 @@ use table::{Scope, Selection, Table};
 use super::evaluator::{Evaluator, Measured};
 use super::list::{self, List};
 use super::scopes::{Facts, Selector};
-use crate::newest;
+use crate::list_newest;
 
 /// One ResourceQuota.
 #[derive(Clone, Debug)]
@@ -67,7 +67,7 @@ impl Quota {
                 counted.entry(name.clone()).or_insert(list::count(0));
             }
             let namespace = Selection::everything(Scope::Namespace(self.namespace().into()));
-            for obj in newest(table, storage, &namespace)?.items {
+            for obj in list_newest(table, storage, &namespace)?.items {
                 let measured = measure(&evaluator, &obj);
                 if self.selectors.iter().all(|selector| selector.matches(&measured.facts)) {
                     for (name, sum) in &mut counted {

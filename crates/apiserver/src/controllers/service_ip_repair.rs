@@ -5,11 +5,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use admission::list_readable;
 use admission::service_addresses::{
     Family, IP_FAMILY_LABEL, MANAGED_BY, MANAGED_BY_LABEL, NODE_PORTS, NodePorts, address_object, parent_of,
     ranges_of,
 };
-use admission::whole;
 use codec::json;
 use object::{Obj, Status, Value, time};
 use table::{EventKind, Scope, Selection};
@@ -214,7 +214,7 @@ pub(crate) async fn repair_ports(api: &Api) -> Result<(), Status> {
     };
     let range = api.cluster().services.node_ports();
     let make = |_: Option<&Obj>| {
-        let page = whole(table, services.id, &Selection::everything(Scope::All))?;
+        let page = list_readable(table, services.id, &Selection::everything(Scope::All))?;
         let trees: Vec<Value> =
             page.items.iter().filter_map(|obj| json::parse(obj.body(), None).ok()).collect();
         Ok(NodePorts::held_by(range, &trees).encode())

@@ -9,8 +9,8 @@ use table::{Page, ReadError, Selection, Table};
 const TRIES: usize = 8;
 
 /// All of a selection, for those who take what is not there for free: it fails also while something cannot be read.
-pub fn whole(table: &Table, storage: StorageId, selection: &Selection) -> Result<Page, Status> {
-    let page = newest(table, storage, selection)?;
+pub fn list_readable(table: &Table, storage: StorageId, selection: &Selection) -> Result<Page, Status> {
+    let page = list_newest(table, storage, selection)?;
     match &page.unreadable {
         None => Ok(page),
         Some(unreadable) => Err(Status::internal(unreadable.to_string())),
@@ -18,7 +18,7 @@ pub fn whole(table: &Table, storage: StorageId, selection: &Selection) -> Result
 }
 
 /// The newest state of a selection, with the last that could be read of each object.
-pub fn newest(table: &Table, storage: StorageId, selection: &Selection) -> Result<Page, Status> {
+pub fn list_newest(table: &Table, storage: StorageId, selection: &Selection) -> Result<Page, Status> {
     again(|| table.list(storage, selection, None, None, 0)).map_err(|_| {
         let catalog = table.catalog();
         let row = catalog.storages().iter().find(|row| row.id == storage);
@@ -101,7 +101,7 @@ mod tests {
                 }
             });
             let everything = Selection::everything(Scope::All);
-            let read = || whole(&table, storage.id, &everything).map(|page| page.items.len());
+            let read = || list_readable(&table, storage.id, &everything).map(|page| page.items.len());
             let found: Vec<usize> = (0..300).filter_map(|_| read().ok()).collect();
             // Before the assertions: the other thread must end either way.
             stop.store(true, Ordering::Release);
