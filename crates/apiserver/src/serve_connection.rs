@@ -67,6 +67,10 @@ where
 {
     let env = api.registry().env().clone();
     connection.set_protocol(http2);
+    // A certificate proves who it is before the first request: a client that begins with hundreds of streams is not refused.
+    if let Caller::Known(user) = caller(env.now_seconds()) {
+        connection.account(&user.name);
+    }
     let io = ConnectionIo::new(stream, connection.clone());
     let mut shutdown = api.shutdown();
     let (requests_of, api_of) = (connection.clone(), api.clone());
