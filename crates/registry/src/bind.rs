@@ -36,7 +36,7 @@ impl Registry {
         if !names_uid {
             body.map_at(&["metadata"]).remove("uid");
         }
-        self.mutate_answered(request, &mut body, request.options.dry_run)?;
+        self.mutate_answered(request, &mut body)?;
         let named = body.str_at(&["metadata", "name"]).unwrap_or("");
         if named != request.name {
             return Err(Status::bad_request("name in URL does not match name in Binding object"));
@@ -50,7 +50,7 @@ impl Registry {
                 many => format!("[{}]", many.join(", ")),
             }));
         }
-        self.validate_answered(request, &body, request.options.dry_run)?;
+        self.validate_answered(request, &body)?;
         Status::check_key_name(request.name)?;
 
         let text = |member| body.str_at(&["metadata", member]).filter(|t| !t.is_empty()).map(str::to_owned);

@@ -115,18 +115,9 @@ impl Registry {
         again: &Again<'_>,
     ) -> Result<Written, Status> {
         let storage = request.storage()?;
-        let (new, warnings) = self.decode_new(request, body)?;
-        let again = || self.decode_new(request, again()?).map(|(new, _)| new);
+        let (new, warnings) = decode_new(request, body)?;
+        let again = || decode_new(request, again()?).map(|(new, _)| new);
         self.insert(request, storage, new, warnings, &again).await
-    }
-
-    /// The body of a create as an object of the request's version, and what its sender is warned of.
-    fn decode_new(&self, request: &RequestContext<'_>, body: Value) -> Result<(Value, Vec<String>), Status> {
-        let (of, validation) = (BodyType::of(request.resource), request.options.field_validation);
-        let (mut new, mut warnings) = decode::object(request.catalog, of, body, validation)?;
-        decode::check_place(request, &mut new).map_err(|status| status.after_warnings(warnings.clone()))?;
-        warnings.extend(kinds::dedup_owner_references(&mut new, false));
-        Ok((new, warnings))
     }
 
     /// Stores a new object of the request's version. Another try, be it with another name, another address or another default,
@@ -264,7 +255,7 @@ impl Registry {
         let (generate_name, now) = (creation.generate_name.as_str(), creation.now);
         let kind = kinds::kind_of(storage);
         let extra = extra_of(request);
-        let namespace = InNamespace { registry: self, name: request.namespace };
+        let namespace = InNamespace { table: self.table(), request };
         let context = context(request, storage, now, &extra, &namespace);
         let given = name_of(new);
         let mut attempt = self.attempt(request, storage, Operation::Create, &given, request.options.dry_run);
@@ -312,6 +303,15 @@ impl Registry {
             _ => status,
         }
     }
+}
+
+/// The body of a create as an object of the request's version, and what its sender is warned of.
+fn decode_new(request: &RequestContext<'_>, body: Value) -> Result<(Value, Vec<String>), Status> {
+    let (of, validation) = (BodyType::of(request.resource), request.options.field_validation);
+    let (mut new, mut warnings) = decode::object(request.catalog, of, body, validation)?;
+    decode::check_place(request, &mut new).map_err(|status| status.after_warnings(warnings.clone()))?;
+    warnings.extend(kinds::dedup_owner_references(&mut new, false));
+    Ok((new, warnings))
 }
 
 fn name_of(object: &Value) -> String {

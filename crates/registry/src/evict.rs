@@ -30,12 +30,12 @@ impl Registry {
         let warnings = canonical(request, &mut body, "policy.v1.Eviction", request.options.field_validation)?;
         decode::check_namespace(request, &mut body)?;
         // Whom admission does not let evict is not told what is wrong with the body.
-        self.mutate_answered(request, &mut body, request.options.dry_run)?;
+        self.mutate_answered(request, &mut body)?;
         if body.str_at(&["metadata", "name"]).unwrap_or("") != request.name {
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));
         }
         let (wanted, checked) = self.delete_options(request, &body)?;
-        self.validate_answered(request, &body, request.options.dry_run)?;
+        self.validate_answered(request, &body)?;
 
         let mut tries = 0;
         loop {

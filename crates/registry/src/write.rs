@@ -17,6 +17,7 @@ use kinds::{Context, Labels, Requester};
 use object::normalise::{Strict, normalise, normalise_decoded};
 use object::{FieldError, Obj, Status, Value};
 use store::{CommitError, Guard, Key, Op, Revision};
+use table::Table;
 
 use crate::read::parse_unsigned;
 use crate::{BodyType, Registry, RequestContext, convert, decode, store_failed};
@@ -221,7 +222,7 @@ impl Registry {
             allocator.reserve(&attempt, new, effects).map_err(|refusal| refusal.status)?;
         }
         let extra = extra_of(request);
-        let namespace = InNamespace { registry: self, name: request.namespace };
+        let namespace = InNamespace { table: self.table(), request };
         let context = context(request, storage, now, &extra, &namespace);
         let kind = kinds::kind_of(storage);
         kinds::prepare_update(kind, new, old, &context);
@@ -352,26 +353,16 @@ impl Registry {
     }
 
     /// Mutating admission of a body that is carried out or answered and never stored (a binding, a token), as it came.
-    pub fn mutate_answered(
-        &self,
-        request: &RequestContext<'_>,
-        new: &mut Value,
-        dry_run: bool,
-    ) -> Result<(), Status> {
-        let storage = request.storage()?;
+    pub fn mutate_answered(&self, request: &RequestContext<'_>, new: &mut Value) -> Result<(), Status> {
+        let (storage, dry_run) = (request.storage()?, request.options.dry_run);
         let attempt = self.attempt(request, storage, Operation::Create, request.name, dry_run);
         // Nothing is committed, so nothing joins it.
         self.admission.mutate(&attempt, new, &mut Effects::default()).map_err(|refusal| refusal.status)
     }
 
     /// Validating admission of the same, once it is complete.
-    pub fn validate_answered(
-        &self,
-        request: &RequestContext<'_>,
-        new: &Value,
-        dry_run: bool,
-    ) -> Result<(), Status> {
-        let storage = request.storage()?;
+    pub fn validate_answered(&self, request: &RequestContext<'_>, new: &Value) -> Result<(), Status> {
+        let (storage, dry_run) = (request.storage()?, request.options.dry_run);
         let attempt = self.attempt(request, storage, Operation::Create, request.name, dry_run);
         let mut effects = Effects::default();
         self.admission.validate(&attempt, Some(new), &mut effects).map_err(|refusal| refusal.status)
@@ -424,21 +415,21 @@ pub(crate) fn context<'a>(
 
 /// The namespace a write goes to, which is looked up when its labels are asked for.
 pub(crate) struct InNamespace<'a> {
-    pub registry: &'a Registry,
-    pub name: &'a str,
+    pub table: &'a Table,
+    pub request: &'a RequestContext<'a>,
 }
 
 impl std::fmt::Debug for InNamespace<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name)
+        f.write_str(self.request.namespace)
     }
 }
 
 impl Labels for InNamespace<'_> {
     fn label(&self, name: &str) -> Option<String> {
-        let catalog = self.registry.catalog();
-        let storage = catalog.find_storage("", "namespaces")?;
-        self.registry.table().get(storage.id, &storage.key("", self.name))?.label(name).map(str::to_owned)
+        let storage = self.request.catalog.find_storage("", "namespaces")?;
+        let namespace = self.table.get(storage.id, &storage.key("", self.request.namespace))?;
+        namespace.label(name).map(str::to_owned)
     }
 }
 

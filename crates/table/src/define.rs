@@ -46,7 +46,7 @@ impl Table {
         if let Some(old) = &old {
             after.remove(old.storage.id);
         }
-        self.swap(after);
+        self.layout.store(Arc::new(after));
         if let Some(old) = old {
             self.retire(&old);
         }
@@ -64,17 +64,11 @@ impl Table {
             self.unclaimed.lock().release(&cell.shard.read());
             after.remove(cell.storage.id);
         }
-        self.swap(after);
+        self.layout.store(Arc::new(after));
         if let Some(cell) = cell {
             self.retire(&cell);
         }
         Some(def)
-    }
-
-    fn swap(&self, layout: Layout) {
-        let generation = layout.catalog.generation();
-        self.layout.store(Arc::new(layout));
-        self.generation.send_replace(generation);
     }
 
     /// Ends the watches of a cell that is no longer in the layout.

@@ -42,8 +42,6 @@ pub struct Table {
     indexed: AtomicBool,
     /// Tells those who wait for a revision that has not come yet.
     news: watch::Sender<u64>,
-    /// Tells those who derive something from the catalogue that there is another one.
-    pub(crate) generation: watch::Sender<u64>,
 }
 
 /// Part of a list.
@@ -101,7 +99,6 @@ impl Table {
         layout.all().for_each(|cell| history.renew(cell.storage.id));
         Arc::new(Table {
             env,
-            generation: watch::Sender::new(layout.catalog.generation()),
             layout: ArcSwap::from_pointee(layout),
             defining: RwLock::new(()),
             unclaimed: Mutex::default(),
@@ -116,11 +113,6 @@ impl Table {
     /// What is defined now.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.layout.load().catalog.clone()
-    }
-
-    /// Changes with every definition that comes or goes, to its [`Catalog::generation`].
-    pub fn catalog_changes(&self) -> watch::Receiver<u64> {
-        self.generation.subscribe()
     }
 
     /// How many keys no definition claims.

@@ -33,21 +33,19 @@ impl<T> ById<T> {
         entry
     }
 
-    /// The entry of an id, if there is one.
-    pub fn find(&self, id: u32) -> Option<Arc<T>> {
-        self.entries.read().get(id as usize)?.clone()
-    }
-
-    /// Drops all entries but those of `ids`, which are in ascending order.
-    pub fn keep(&self, mut ids: impl Iterator<Item = u32>) {
-        let mut next = ids.next();
-        for (at, entry) in self.entries.write().iter_mut().enumerate() {
-            if next == Some(at as u32) {
-                next = ids.next();
-            } else {
-                *entry = None;
+    /// The entries of these numbers that were used, in their order; all others are dropped.
+    pub fn retain(&self, ids: impl Iterator<Item = u32>) -> Vec<Arc<T>> {
+        let mut entries = self.entries.write();
+        let mut kept = vec![None; entries.len()];
+        let mut used = Vec::new();
+        for id in ids {
+            if let Some(Some(entry)) = entries.get(id as usize) {
+                used.push(entry.clone());
+                kept[id as usize] = Some(entry.clone());
             }
         }
+        *entries = kept;
+        used
     }
 }
 
@@ -62,8 +60,10 @@ mod tests {
         let again = entries.get(7, |e| *e == "widgets", || panic!("there is one"));
         assert!(Arc::ptr_eq(&first, &again));
         entries.get(3, |e| *e == "gadgets", || "gadgets");
-        entries.keep([3, 5, 7].into_iter());
-        assert!(entries.find(2).is_none() && entries.find(3).is_some() && entries.find(7).is_some());
-        assert!(entries.find(100).is_none());
+        let used: Vec<&str> =
+            entries.retain([7, 5, 3, 100].into_iter()).iter().map(|entry| **entry).collect();
+        assert_eq!(used, ["widgets", "gadgets"], "in the order asked for");
+        let known = |id| entries.entries.read().get(id).is_some_and(Option::is_some);
+        assert!(!known(2) && known(3) && known(7));
     }
 }

@@ -271,10 +271,6 @@ impl Routes {
 
     /// The series in use, in the catalogue's order; those of resources no longer served are dropped.
     fn used(&self, catalog: &Catalog) -> Vec<Arc<OfResource>> {
-        let mut ids: Vec<u32> = catalog.resources().iter().map(|resource| resource.id.0).collect();
-        let used = ids.iter().filter_map(|id| self.resources.find(*id)).collect();
-        ids.sort_unstable();
-        self.resources.keep(ids.into_iter());
-        used
+        self.resources.retain(catalog.resources().iter().map(|resource| resource.id.0))
     }
 }

@@ -68,10 +68,7 @@ impl MeteredEngine {
 
     pub fn write(&self, out: &mut String) {
         let catalog = self.table.catalog();
-        let mut ids: Vec<u32> = catalog.storages().iter().map(|storage| storage.id.0).collect();
-        let used: Vec<Arc<OfStorage>> = ids.iter().filter_map(|id| self.series.find(*id)).collect();
-        ids.sort_unstable();
-        self.series.keep(ids.into_iter());
+        let used = self.series.retain(catalog.storages().iter().map(|storage| storage.id.0));
         let mut all: Vec<(String, &Series)> = Vec::new();
         for of in &used {
             for (operation, series) in OPERATIONS.iter().zip(&of.operations) {

@@ -33,9 +33,9 @@ impl Call<'_> {
         // A linearizable read of the account and of what the token is bound to.
         api.registry.linearizable_read().await?;
         // Before defaults are set: plugins see the request as it was sent.
-        api.registry.mutate_answered(request, &mut asked, false)?;
+        api.registry.mutate_answered(request, &mut asked)?;
         let env = api.registry.env();
-        let admit = |complete: &Value| api.registry.validate_answered(request, complete, false);
+        let admit = |complete: &Value| api.registry.validate_answered(request, complete);
         let mut issued = api.token_authenticator.service_accounts().request(
             (request.namespace, request.name),
             asked,
