@@ -1,5 +1,5 @@
 //! Creates: a name that may be generated, addresses and defaults that may be taken meanwhile, and another try where that helps.
-//! The object is encoded once: another try, which is rare, decodes the body again.
+//! The object is encoded once: another try, which is rare, starts from the body again.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -42,7 +42,7 @@ pub use decode::{BodyType, unreadable_type};
 pub use delete::Deleted;
 pub use read::{List, Match, validate as check_list_options};
 pub use watch::{Watch, WatchStart};
-pub use write::{Written, parse_again};
+pub use write::Written;
 
 /// The verbs on one cluster.
 pub struct Registry {

@@ -109,8 +109,8 @@ impl Registry {
                     new.map_at(&["metadata"]).remove("uid");
                     // It waits for locks of its own.
                     drop(contended.take());
-                    let copy = json::to_vec(&new);
-                    let again = || parse_again(request, &copy);
+                    let copy = new.clone();
+                    let again = || Ok(copy.clone());
                     return self.insert(request, storage, new, warnings, &again).await;
                 }
                 return Err(Status::not_found(request.about(), request.name));
@@ -384,13 +384,6 @@ impl Registry {
         }
         Obj::publish(storage, key, value, revision, expires_at).map(Arc::new).map_err(|_| not_encodable())
     }
-}
-
-/// A body that was encoded for another try.
-pub fn parse_again(request: &RequestContext<'_>, copy: &[u8]) -> Result<Value, Status> {
-    let form = (request.resource.schema(), request.resource.ty);
-    json::parse(copy, Some(form))
-        .map_err(|error| Status::internal(format!("what was encoded cannot be decoded: {error}")))
 }
 
 /// Who writes, and through which version, for the kinds that care.
