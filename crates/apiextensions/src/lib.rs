@@ -1,0 +1,1 @@
+//! CustomResourceDefinitions: what a definition makes of a resource, without I/O.
