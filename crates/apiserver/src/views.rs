@@ -74,7 +74,7 @@ impl TableView {
         out.extend_from_slice(b"]}");
     }
 
-    /// Cells come from the stored form, whatever version is asked for: upstream too prints one form of all.
+    /// Cells come from the stored form, whatever version is asked for: upstream too prints one form of all, but of custom resources.
     pub fn row(&self, obj: &Obj, now: u64, out: &mut Vec<u8>) {
         table_row(self.printer(), &self.tree(obj), now, out);
         match self.include {
@@ -96,6 +96,9 @@ impl TableView {
 
     fn tree(&self, obj: &Obj) -> Value {
         let stored = self.resource.storage.as_ref().map(|storage| (storage.schema(), storage.ty));
+        if kinds::kind_of_resource(&self.resource).converts_last() {
+            return json::parse(&served_body(&self.resource, obj), stored).unwrap_or(Value::Null);
+        }
         let form = stored.unwrap_or((self.resource.schema(), self.resource.ty));
         // The table only holds bodies that parse; if one ever did not, a row of absent values is the best answer.
         json::parse(obj.body(), Some(form)).unwrap_or(Value::Null)

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::name::NameMap;
+use crate::version::compare_versions;
 use crate::{Catalog, Group, Index, Name, Resource, ResourceDef, ResourceId, Storage, StorageId, Types};
 
 /// Why a definition cannot be added to the catalogue.
@@ -48,6 +50,7 @@ impl Catalog {
         next.generation = self.generation + 1;
         next.storages.extend(storage.clone());
         next.resources.extend(served.iter().cloned());
+        next.sort_defined();
         next.index_again();
         Ok((next, ResourceDef { storage, served }))
     }
@@ -76,6 +79,14 @@ impl Catalog {
         self.undefine(group, plural).map(|(_, def)| def)
     }
 
+    /// Discovery lists what was defined at run time behind the built-in resources: groups and resources by name, newer versions first.
+    fn sort_defined(&mut self) {
+        self.resources[self.built_in..].sort_by(|a, b| {
+            let versions = compare_versions(&b.version, &a.version);
+            a.group.cmp(&b.group).then(versions).then_with(|| a.plural.cmp(&b.plural))
+        });
+    }
+
     /// Rebuilds groups and lookups.
     pub(crate) fn index_again(&mut self) {
         self.groups = groups(&self.resources);
@@ -94,8 +105,10 @@ impl ResourceDef {
 /// In the order of their first resources.
 fn groups(resources: &[Arc<Resource>]) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
+    let mut places: NameMap<usize> = NameMap::default();
     for r in resources {
-        match groups.iter_mut().find(|g| g.name == r.group) {
+        let place = *places.entry(r.group.clone()).or_insert(groups.len());
+        match groups.get_mut(place) {
             None => groups.push(Group { name: r.group.clone(), versions: vec![r.version.clone()] }),
             Some(g) if !g.versions.contains(&r.version) => g.versions.push(r.version.clone()),
             Some(_) => {}

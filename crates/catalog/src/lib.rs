@@ -17,6 +17,7 @@ mod name;
 mod parse;
 mod resource;
 mod schema;
+mod version;
 
 #[cfg(test)]
 mod tests;
@@ -30,9 +31,10 @@ pub use name::Name;
 pub use parse::{CatalogError, Problem};
 pub use resource::{
     Group, Resource, ResourceDef, ResourceId, Selectable, Storage, StorageId, StrategySlot, Subresource,
-    Verbs,
+    Verbs, Verified,
 };
 pub use schema::{AnyKind, Field, ListKind, MapKind, PatchRule, Schema, Shape, StructType, TypeId, Types};
+pub use version::compare_versions;
 
 /// All served resources and their types.
 #[derive(Clone, Debug)]
@@ -45,6 +47,8 @@ pub struct Catalog {
     /// The ids for the next definition.
     pub(crate) next: (ResourceId, StorageId),
     pub(crate) generation: u64,
+    /// So many of `resources`, the first ones, are of the catalogue files.
+    pub(crate) built_in: usize,
 }
 
 /// Lookups by the most selective part of a name; the few entries that share it are compared in full.

@@ -16,7 +16,7 @@
 //!
 //! internal GROUP/VERSION PLURAL TYPE namespaced|cluster PREFIX/      an internal object of the server, not served
 //!
-//! type PACKAGE.VERSION.NAME [gvk=GROUP/VERSION/KIND] [atomic] [union=JSON]
+//! type PACKAGE.VERSION.NAME [gvk=GROUP/VERSION/KIND] [atomic] [open] [union=JSON]
 //!   NUMBER NAME TYPE [required] [ptr] [omitempty] [omitzero] [value] [list=atomic|set|map:KEY,KEY] [map=atomic|granular]
 //!                    [patch=merge|replace|retainKeys,...] [key=MERGEKEY] [enum=A|B_C] [default=JSON]
 //! ```
@@ -104,7 +104,8 @@ pub(crate) fn parse(files: &[(&str, &'static str)], mut schema: Schema) -> Resul
     let (resources, storages) = draft.finish(&schema)?;
     let next = (ResourceId(resources.len() as u32), StorageId(storages.len() as u32));
     let (groups, index) = Default::default();
-    let mut catalog = Catalog { resources, storages, schema, groups, index, next, generation: 0 };
+    let built_in = resources.len();
+    let mut catalog = Catalog { resources, storages, schema, groups, index, next, generation: 0, built_in };
     catalog.index_again();
     Ok(catalog)
 }

@@ -1,6 +1,7 @@
 //! Served resources, and the storage resources they point to.
 
 use std::any::Any;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::{Name, Schema, TypeId, Types};
@@ -160,6 +161,10 @@ pub struct Storage {
     pub group: Name,
     /// The version objects are stored in.
     pub version: Name,
+    /// Other versions in which objects may be stored from earlier.
+    pub earlier_versions: Vec<Name>,
+    /// Which objects are stored as this definition would store them.
+    pub verified: Verified,
     pub kind: Name,
     pub plural: Name,
     pub namespaced: bool,
@@ -183,6 +188,28 @@ pub struct Storage {
     /// Objects live this long (events: one hour).
     pub ttl_seconds: Option<u32>,
     pub strategy: StrategySlot,
+}
+
+/// Objects behind this revision were written under the definition they are read by, so their bytes are served as they are. A
+/// custom resource from before may have fields its schema no longer has, lack defaults, or be stored in another version: it is
+/// converted when it is read.
+#[derive(Clone, Debug, Default)]
+pub struct Verified(Arc<AtomicU64>);
+
+impl Verified {
+    /// No object is served as it is stored, until [`after`](Verified::after) is called.
+    pub fn none() -> Verified {
+        Verified(Arc::new(AtomicU64::new(u64::MAX)))
+    }
+
+    /// From now on every write is one of this definition.
+    pub fn after(&self, revision: u64) {
+        self.0.store(revision, Ordering::Release);
+    }
+
+    pub fn contains(&self, revision: u64) -> bool {
+        revision > self.0.load(Ordering::Acquire)
+    }
 }
 
 /// The strategy of a storage. The catalogue does not know objects, so `kinds` stores its own type here: on

@@ -102,6 +102,8 @@ pub struct StructType {
     pub gvk: Option<(Name, Name, Name)>,
     /// `x-kubernetes-map-type: atomic`: apply replaces it as a whole.
     pub atomic: bool,
+    /// Members that are no fields are kept, whatever they are: custom resources, whose own schema decides about them.
+    pub open: bool,
     /// `x-kubernetes-unions` discriminators; kept for OpenAPI.
     pub union: Option<Name>,
     /// Positions of the fields that are written although nobody set them ([`Field::is_always_written`]): few, in most types

@@ -194,12 +194,30 @@ pub trait Kind: Send + Sync {
         None
     }
 
+    /// Strategy, admission and validation see the object in the version the client speaks, and it is converted when it is stored:
+    /// custom resources, each version of which has a schema of its own.
+    fn converts_last(&self) -> bool {
+        false
+    }
+
+    /// Drops what the schema of that served version does not have. Returns the paths of what was dropped if `report` is set, or
+    /// why the value cannot be an object of the kind.
+    fn prune(&self, _version: &str, _value: &mut Value, _report: bool) -> Result<Vec<String>, String> {
+        Ok(Vec::new())
+    }
+
+    /// Why nothing new of this kind may be created now.
+    fn forbids_create(&self) -> Option<&'static str> {
+        None
+    }
+
     /// From the version the client speaks to the stored one. Runs for the storage version too.
     fn to_storage(&self, _value: &mut Value, _from: &Resource) -> Result<(), Status> {
         Ok(())
     }
 
-    /// From the stored version to the one the client speaks, which is another one.
+    /// From the stored version to the one the client speaks, which is another one. Of a kind that converts last: from
+    /// whatever version and form the object is stored in.
     #[allow(clippy::wrong_self_convention)] // The pair of `to_storage`; `self` is the kind, not the value.
     fn from_storage(&self, _value: &mut Value, _to: &Resource) {}
 

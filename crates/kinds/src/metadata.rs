@@ -57,6 +57,14 @@ pub(crate) fn check_update(rules: &Rules, new: &Value, old: &Value) -> Vec<Field
     errors
 }
 
+/// As a kind that is defined at run time checks it: in full on create, what may change on update.
+pub fn check_metadata(rules: &Rules, storage: &Storage, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    match old {
+        None => check(rules, storage, new),
+        Some(old) => check_update(rules, new, old),
+    }
+}
+
 /// What no update of any object may do.
 pub(crate) fn check_machinery_update(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();

@@ -21,40 +21,55 @@ pub struct ScalePaths {
     pub spec_replicas: FieldPath,
     pub status_replicas: FieldPath,
     pub selector: FieldPath,
-    /// The selector is a plain map of labels, as replication controllers have it.
-    pub selector_is_map: bool,
+    pub selector_form: ScaleSelector,
+    /// Of custom resources: `spec_replicas` as their definition writes it. It must be there.
+    pub required: Option<String>,
+}
+
+/// What the selector of a kind looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScaleSelector {
+    LabelSelector,
+    /// A plain map of labels, as replication controllers have it.
+    Labels,
+    /// Its text form, as custom resources have it.
+    Text,
 }
 
 /// Names of members, outermost first: known to the compiler or read from a definition.
 pub type FieldPath = Cow<'static, [Name]>;
 
-pub(crate) static WORKLOAD: ScalePaths = ScalePaths::workload(false);
-pub(crate) static REPLICATION_CONTROLLER: ScalePaths = ScalePaths::workload(true);
+pub(crate) static WORKLOAD: ScalePaths = ScalePaths::workload(ScaleSelector::LabelSelector);
+pub(crate) static REPLICATION_CONTROLLER: ScalePaths = ScalePaths::workload(ScaleSelector::Labels);
 
 const SPEC_REPLICAS: &[Name] = &[Name::Static("spec"), Name::Static("replicas")];
 const STATUS_REPLICAS: &[Name] = &[Name::Static("status"), Name::Static("replicas")];
 const SELECTOR: &[Name] = &[Name::Static("spec"), Name::Static("selector")];
 
 impl ScalePaths {
-    const fn workload(selector_is_map: bool) -> ScalePaths {
+    const fn workload(selector_form: ScaleSelector) -> ScalePaths {
         ScalePaths {
             spec_replicas: Cow::Borrowed(SPEC_REPLICAS),
             status_replicas: Cow::Borrowed(STATUS_REPLICAS),
             selector: Cow::Borrowed(SELECTOR),
-            selector_is_map,
+            selector_form,
+            required: None,
         }
     }
 }
 
 /// The `autoscaling/v1` Scale of an object, to be normalised as one.
 pub fn to_scale(paths: &ScalePaths, object: &Value) -> Result<Value, Status> {
-    let selector = match at(object, &paths.selector) {
-        Some(map) if paths.selector_is_map => {
+    let selector = match (at(object, &paths.selector), paths.selector_form) {
+        (text, ScaleSelector::Text) => text.and_then(Value::as_str).unwrap_or_default().to_owned(),
+        (Some(map), ScaleSelector::Labels) => {
             let labels = map.as_map().into_iter().flat_map(|m| m.iter());
-            LabelSelector::from_labels(labels.map(|(k, v)| (&**k, v.as_str().unwrap_or_default())))
+            LabelSelector::from_labels(labels.map(|(k, v)| (&**k, v.as_str().unwrap_or_default()))).to_string()
         }
-        Some(selector) => LabelSelector::from_label_selector(selector).map_err(Status::bad_request)?,
-        None => LabelSelector::nothing(),
+        (Some(selector), ScaleSelector::LabelSelector) => {
+            LabelSelector::from_label_selector(selector).map_err(Status::bad_request)?.to_string()
+        }
+        (None, _) => LabelSelector::nothing().to_string(),
     };
     let mut scale = Value::map();
     let top = scale.make_map();
@@ -66,15 +81,18 @@ pub fn to_scale(paths: &ScalePaths, object: &Value) -> Result<Value, Status> {
             metadata.set(member, value.clone());
         }
     }
-    // Absent is what defaulting makes of it: one. A Scale of none has no number at all.
-    let replicas = at(object, &paths.spec_replicas).and_then(Value::as_int).unwrap_or(1);
+    // Absent is what defaulting makes of it: one; of a custom resource, none. A Scale of none has no number at all.
+    let absent = if paths.required.is_some() { 0 } else { 1 };
+    let replicas = at(object, &paths.spec_replicas).and_then(Value::as_int).unwrap_or(absent);
     let spec = scale.map_at(&["spec"]);
     if replicas != 0 {
         spec.set("replicas", replicas);
     }
     let status = scale.map_at(&["status"]);
     status.set("replicas", at(object, &paths.status_replicas).and_then(Value::as_int).unwrap_or(0));
-    status.set("selector", selector.to_string());
+    if !(selector.is_empty() && paths.selector_form == ScaleSelector::Text) {
+        status.set("selector", selector);
+    }
     Ok(scale)
 }
 

@@ -13,6 +13,7 @@ mod base64;
 mod error;
 mod go_names;
 mod memo;
+mod open;
 mod restore;
 mod scalar;
 mod strict;
@@ -27,7 +28,9 @@ pub use restore::{restore_error, restore_numbers};
 pub use scalar::format_float;
 pub use strict::Strict;
 
-use catalog::{Schema, Shape, TypeId};
+use std::cmp::Ordering;
+
+use catalog::{Name, Schema, Shape, TypeId};
 
 use crate::{LEVELS_AT_ONCE, Map, Value, deep};
 use error::{Place, Step};
@@ -182,7 +185,7 @@ impl<'s> Pass<'s> {
             self.element(inner, item, &Place { parent: Some(here), step: Step::Key(name) })?;
         }
         if !sorted {
-            sort_keeping_last(map);
+            sort_keeping_last(map, Name::cmp);
         }
         Ok(())
     }
@@ -225,9 +228,9 @@ impl<'s> Pass<'s> {
 }
 
 /// Sorts by name; of duplicate names the last one stays.
-fn sort_keeping_last(map: &mut Map) {
+fn sort_keeping_last(map: &mut Map, order: impl Fn(&Name, &Name) -> Ordering) {
     let entries = map.entries_mut();
-    entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+    entries.sort_by(|(a, _), (b, _)| order(a, b));
     // dedup keeps the first of a run, so the later one is moved into its place.
     entries.dedup_by(|later, kept| {
         let same = later.0 == kept.0;

@@ -36,8 +36,13 @@ pub struct Obj {
     /// The end of kind and apiVersion; `"metadata":` follows.
     type_end: u16,
     uid_len: u8,
-    deleting: bool,
+    flags: u8,
 }
+
+/// Of [`Obj::flags`]: it has a deletionTimestamp.
+const DELETING: u8 = 1;
+/// The body is of an earlier revision.
+const EARLIER: u8 = 2;
 
 /// Data that few objects have.
 #[derive(Default)]
@@ -182,7 +187,7 @@ impl Obj {
             type_end: places.type_meta.end() as u16,
             key_len: u16::try_from(key.len()).map_err(|_| NotAnObject)?,
             prefix_len: storage.prefix.len() as u16,
-            deleting: places.deleting,
+            flags: if places.deleting { DELETING } else { 0 },
             text: body.into_boxed_slice(),
         })
     }
@@ -194,8 +199,15 @@ impl Obj {
 
     /// The same content at a later revision: a DELETED event is the last body with the deletion's revision.
     pub fn at_revision(&self, storage: &Storage, revision: Revision) -> Obj {
-        Obj::publish(storage, self.key(), &self.stored_value(), revision, self.expires_at())
-            .unwrap_or_else(|_| unreachable!("it was published before"))
+        let mut obj = Obj::publish(storage, self.key(), &self.stored_value(), revision, self.expires_at())
+            .unwrap_or_else(|_| unreachable!("it was published before"));
+        obj.flags |= EARLIER;
+        obj
+    }
+
+    /// False for the body of an earlier revision, as a deletion shows it.
+    pub fn is_of_its_revision(&self) -> bool {
+        self.flags & EARLIER == 0
     }
 
     /// The whole JSON object, resourceVersion included.
@@ -280,7 +292,7 @@ impl Obj {
         self.text(Span { start: self.uid_start, len: u32::from(self.uid_len) })
     }
     pub fn deleting(&self) -> bool {
-        self.deleting
+        self.flags & DELETING != 0
     }
     /// `[...]` of ownerReferences; empty when there are none.
     pub fn owners(&self) -> &[u8] {

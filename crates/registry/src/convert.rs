@@ -14,24 +14,51 @@ pub(crate) fn is_storage_version(resource: &Resource, storage: &Storage) -> bool
     resource.group == storage.group && resource.version == storage.version
 }
 
-/// Turns an object of the resource's version into the stored one.
+/// Are the object's bytes what the resource serves?
+fn is_served_as_stored(resource: &Resource, storage: &Storage, obj: &Obj) -> bool {
+    is_storage_version(resource, storage)
+        && (obj.is_of_its_revision() && storage.verified.contains(obj.revision().0)
+            || !kinds::kind_of(storage).converts_last())
+}
+
+/// Turns an object of the resource's version into what strategy, admission and validation work on: the stored version, unless
+/// the kind converts last.
 pub(crate) fn to_storage(resource: &Resource, storage: &Storage, value: &mut Value) -> Result<(), Status> {
-    kinds::kind_of(storage).to_storage(value, resource)?;
-    let map = value.make_map();
-    map.set("kind", storage.kind.as_str());
-    map.set("apiVersion", storage.api_version());
+    let kind = kinds::kind_of(storage);
+    if kind.converts_last() {
+        return Ok(());
+    }
+    kind.to_storage(value, resource)?;
+    set_type(value, &storage.kind, storage.api_version());
     Ok(())
+}
+
+/// Encodes an object as it is stored, behind everything else that is done to it.
+pub(crate) fn encode(resource: &Resource, storage: &Storage, value: &Value) -> Result<Vec<u8>, Status> {
+    let kind = kinds::kind_of(storage);
+    if !kind.converts_last() || is_storage_version(resource, storage) {
+        return Ok(json::to_vec(value));
+    }
+    let mut stored = value.clone();
+    kind.to_storage(&mut stored, resource)?;
+    set_type(&mut stored, &storage.kind, storage.api_version());
+    Ok(json::to_vec(&stored))
+}
+
+fn set_type(value: &mut Value, kind: &str, api_version: String) {
+    let map = value.make_map();
+    map.set("kind", kind);
+    map.set("apiVersion", api_version);
 }
 
 /// Turns a stored object into the resource's version, canonical again.
 pub(crate) fn from_storage(resource: &Resource, storage: &Storage, value: &mut Value) {
-    if is_storage_version(resource, storage) {
+    let kind = kinds::kind_of(storage);
+    if is_storage_version(resource, storage) && !kind.converts_last() {
         return;
     }
-    kinds::kind_of(storage).from_storage(value, resource);
-    let map = value.make_map();
-    map.set("kind", resource.kind.as_str());
-    map.set("apiVersion", resource.api_version());
+    kind.from_storage(value, resource);
+    set_type(value, &resource.kind, resource.api_version());
     // What came out of a conversion is ours: it always fits its type.
     let _ = normalise(resource.schema(), resource.ty, value, &mut Strict::off());
 }
@@ -76,18 +103,23 @@ const PROTOBUF_FORM: u32 = 1 << 31;
 /// With its newline; `None` where the resource serves what is stored; otherwise made once per revision.
 fn converted(resource: &Resource, obj: &Obj) -> Option<Bytes> {
     let storage = resource.storage.as_deref()?;
-    if is_storage_version(resource, storage) {
+    if is_served_as_stored(resource, storage, obj) {
         return None;
     }
-    Some(obj.form(resource.id.0, |obj| {
+    let line = obj.form(resource.id.0, |obj| {
         let mut line = json::to_vec(&body_in(resource, storage, obj));
+        // An object that is stored as it is served needs no second body: an empty one says so.
+        if line == obj.body() {
+            return Bytes::new();
+        }
         line.push(b'\n');
         Bytes::from(line)
-    }))
+    });
+    (!line.is_empty()).then_some(line)
 }
 
 /// The object's tree as the resource serves it.
-fn body_in(resource: &Resource, storage: &Storage, obj: &Obj) -> Value {
+pub(crate) fn body_in(resource: &Resource, storage: &Storage, obj: &Obj) -> Value {
     let mut value = tree(storage, obj);
     from_storage(resource, storage, &mut value);
     value

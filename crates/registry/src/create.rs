@@ -260,6 +260,9 @@ impl Registry {
         let given = name_of(new);
         let mut attempt = self.attempt(request, storage, Operation::Create, &given, request.options.dry_run);
         attempt.generate_name = generate_name;
+        if let Some(why) = kind.forbids_create() {
+            return Err(CreateError::Final(Status::forbidden(request.about(), &given, why)));
+        }
         self.admission.mutate(&attempt, new, effects)?;
         // Only now, so that what decides by name above sees that there is none yet.
         self.generate_name(storage, new, generate_name);
@@ -270,7 +273,7 @@ impl Registry {
         }
         kinds::drop_disabled(kind, new, None);
         kinds::prepare_create(kind, new, &context);
-        let encoded = self.complete(storage, new, None, &context)?;
+        let encoded = self.complete(request.resource, storage, new, None, &context)?;
         effects.warnings.extend(kinds::warnings::of(kind, new, None, &context));
         self.admission.authorize_create(&attempt)?;
         self.admission.validate(&attempt, Some(new), effects)?;

@@ -52,11 +52,12 @@ pub(crate) fn object(
 ) -> Result<(Value, Vec<String>), Status> {
     let BodyType { group, version, kind, ty, schema, storage } = of;
     check_type(catalog, kind, &of.api_version(), &body)?;
-    let messages = normalised(schema, ty, kind, version, &mut body, validation)?;
+    let mut messages = normalised(schema, ty, kind, version, &mut body, validation)?;
     let strategy = match storage {
         Some(storage) => kinds::kind_of(storage),
         None => kinds::unstored_kind(group, kind),
     };
+    messages.extend(pruned(strategy, version, &mut body, validation).map_err(Status::bad_request)?);
     if let Some(why) = strategy.unconvertible(&body) {
         return Err(unfit(kind, version, &why));
     }
@@ -111,6 +112,17 @@ fn normalised(
     let mut strict = if validation == FieldValidation::Ignore { Strict::off() } else { Strict::on() };
     normalise_decoded(schema, ty, body, &mut strict).map_err(|e| unfit(kind, version, &e.to_string()))?;
     Ok(strict.into_messages())
+}
+
+/// Drops what the kind's own schema does not have, and says so as for unknown fields of a type.
+pub(crate) fn pruned(
+    kind: &dyn kinds::Kind,
+    version: &str,
+    body: &mut Value,
+    validation: FieldValidation,
+) -> Result<impl Iterator<Item = String>, String> {
+    let unknown = kind.prune(version, body, validation != FieldValidation::Ignore)?;
+    Ok(unknown.into_iter().map(|path| format!("unknown field {}", object::quote(&path))))
 }
 
 /// What the client is warned of, unless it wants to be refused for it.

@@ -169,6 +169,11 @@ impl Patching<'_> {
             return Err(self.refused(why.clone()));
         }
         let mut messages = strict.into_messages();
+        if let Some(storage) = of.storage {
+            let (kind, version) = (kinds::kind_of(storage), of.api_version.rsplit('/').next().unwrap_or(""));
+            let unknown = decode::pruned(kind, version, &mut new, self.validation);
+            messages.extend(unknown.map_err(|why| self.refused(why))?);
+        }
         if self.is_strategic() {
             messages.sort();
         }

@@ -1,7 +1,7 @@
 //! `scale`: a small object that stands for one number of a larger one.
 
-use codec::json;
-use object::{Patch, Status, Value};
+use catalog::Storage;
+use object::{Obj, Patch, Status, Value};
 
 use crate::patch::{PatchedType, Patching};
 use crate::write::{ChangeRules, Verb};
@@ -20,7 +20,7 @@ impl Registry {
         let obj = self.get(request, resource_version).await?;
         let paths = kinds::kind_of(storage).scale_paths(&request.resource.version);
         let paths = paths.ok_or_else(Status::no_such_resource)?;
-        kinds::to_scale(paths, &convert::tree(storage, &obj))
+        kinds::to_scale(paths, &tree_of(request, storage, &obj))
     }
 
     pub async fn update_scale(
@@ -105,9 +105,16 @@ impl Registry {
                 Ok((new, warnings))
             })
             .await?;
-        let tree = json::parse(written.obj.body(), Some((storage.schema(), storage.ty)))
-            .map_err(|e| Status::internal(e.to_string()))?;
+        let tree = tree_of(request, storage, &written.obj);
         Ok((kinds::to_scale(paths, &tree)?, written.warnings))
+    }
+}
+
+/// As the paths of the scale mean it.
+fn tree_of(request: &RequestContext<'_>, storage: &Storage, obj: &Obj) -> Value {
+    match kinds::kind_of(storage).converts_last() {
+        true => convert::body_in(request.resource, storage, obj),
+        false => convert::tree(storage, obj),
     }
 }
 

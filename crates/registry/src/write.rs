@@ -11,8 +11,7 @@
 use std::sync::Arc;
 
 use admission::{Effects, Operation};
-use catalog::Storage;
-use codec::json;
+use catalog::{Resource, Storage};
 use kinds::{Context, Labels, Requester};
 use object::normalise::{Strict, normalise, normalise_decoded};
 use object::{FieldError, Obj, Status, Value};
@@ -226,7 +225,7 @@ impl Registry {
         let context = context(request, storage, now, &extra, &namespace);
         let kind = kinds::kind_of(storage);
         kinds::prepare_update(kind, new, old, &context);
-        let encoded = self.complete(storage, new, Some(old), &context)?;
+        let encoded = self.complete(request.resource, storage, new, Some(old), &context)?;
         effects.warnings.extend(kinds::warnings::of(kind, new, Some(old), &context));
         self.admission.validate(&attempt, Some(new), effects).map_err(|refusal| refusal.status)?;
         Ok(encoded)
@@ -241,8 +240,12 @@ impl Registry {
         old: &Obj,
         verb: &mut Verb<'_>,
     ) -> Result<(Value, Value, Vec<String>), Status> {
-        let mut old_tree = convert::tree(storage, old);
-        let (mut new, warnings) = if convert::is_storage_version(request.resource, storage) {
+        let as_served = kinds::kind_of(storage).converts_last();
+        let mut old_tree = match as_served {
+            true => convert::body_in(request.resource, storage, old),
+            false => convert::tree(storage, old),
+        };
+        let (mut new, warnings) = if as_served || convert::is_storage_version(request.resource, storage) {
             verb(&old_tree)?
         } else {
             let mut served = old_tree.clone();
@@ -317,6 +320,7 @@ impl Registry {
     /// Canonical form, validation, encoding.
     pub(crate) fn complete(
         &self,
+        resource: &Resource,
         storage: &Storage,
         new: &mut Value,
         old: Option<&Value>,
@@ -338,11 +342,12 @@ impl Registry {
         // when it reads what it stored: an empty value that stood in the way of one is gone by then.
         if has_empty || kind.depends_on_admission(new) {
             normalise(schema, storage.ty, new, &mut Strict::off()).map_err(unfit)?;
-            kinds::defaults::apply(kind, &storage.version, new);
+            let version = if kind.converts_last() { context.version } else { &storage.version };
+            kinds::defaults::apply(kind, version, new);
             normalise(schema, storage.ty, new, &mut Strict::off()).map_err(unfit)?;
         }
         kind.canonicalise(new);
-        let encoded = json::to_vec(new);
+        let encoded = convert::encode(resource, storage, new)?;
         if encoded.len() > MAX_OBJECT_BYTES {
             return Err(Status::too_large(format!(
                 "Request entity too large: the object has {} bytes, limit is {MAX_OBJECT_BYTES}",

@@ -70,13 +70,14 @@ fn is_ours(storage: &Storage, value: &[u8]) -> bool {
 }
 
 fn is_version(storage: &Storage, said: &[u8]) -> bool {
-    match storage.group.as_bytes() {
-        b"" => said == storage.version.as_bytes(),
-        group => {
-            let version = said.strip_prefix(group).and_then(|rest| rest.strip_prefix(b"/"));
-            version == Some(storage.version.as_bytes())
-        }
-    }
+    let version = match storage.group.as_bytes() {
+        b"" => Some(said),
+        group => said.strip_prefix(group).and_then(|rest| rest.strip_prefix(b"/")),
+    };
+    version.is_some_and(|version| {
+        let mut versions = std::iter::once(&storage.version).chain(&storage.earlier_versions);
+        versions.any(|known| version == known.as_bytes())
+    })
 }
 
 /// Of well-formed JSON.

@@ -6,7 +6,7 @@ use super::line::{Line, flag};
 use super::{CatalogError, Problem, StoredAs, group_version, types};
 use crate::{
     Name, Resource, ResourceId, Schema, Selectable, Storage, StorageId, StrategySlot, Subresource, TypeId,
-    Types, Verbs,
+    Types, Verbs, Verified,
 };
 
 /// Resources and storages while their lines are read.
@@ -298,6 +298,8 @@ impl<'f> Draft<'f> {
             prefix: Name::Static(prefix),
             group,
             version,
+            earlier_versions: Vec::new(),
+            verified: Verified::default(),
             kind,
             plural,
             namespaced,

@@ -21,6 +21,7 @@ pub(super) fn declare(schema: &mut Schema, line: &Line) -> Result<(), CatalogErr
         fields: Vec::new(),
         gvk: None,
         atomic: false,
+        open: false,
         union: None,
         always_written: Vec::new(),
         index: NameMap::default(),
@@ -37,6 +38,7 @@ pub(super) fn declare(schema: &mut Schema, line: &Line) -> Result<(), CatalogErr
                 ty.gvk = Some((Name::Static(group), Name::Static(version), Name::Static(kind)));
             }
             ("atomic", None) => ty.atomic = true,
+            ("open", None) => ty.open = true,
             ("union", Some(v)) => ty.union = Some(Name::Static(v)),
             _ => return Err(line.unexpected(word, "a flag of a type")),
         }

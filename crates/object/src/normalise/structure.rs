@@ -7,7 +7,7 @@ use super::{Pass, TypeError};
 use crate::{Map, Value, deep, discard};
 
 /// What happens to a member.
-enum Fate {
+pub(super) enum Fate {
     Keep,
     /// Present, but Go would not write it; among duplicates it still counts as the last.
     Omit,
@@ -34,6 +34,9 @@ impl<'s> Pass<'s> {
             }
             return Ok(());
         };
+        if ty.open {
+            return self.open_structure(ty, map, here);
+        }
         let start = self.order.len();
         let mut seen = Seen::default();
         let mut next = 0;
@@ -88,7 +91,7 @@ impl<'s> Pass<'s> {
         }
     }
 
-    fn member(&mut self, field: &Field, value: &mut Value, here: &Place<'_>) -> Result<Fate, TypeError> {
+    pub(super) fn member(&mut self, field: &Field, value: &mut Value, here: &Place<'_>) -> Result<Fate, TypeError> {
         if value.is_null() {
             return null_member(field, value);
         }
