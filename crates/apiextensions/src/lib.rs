@@ -1,1 +1,3 @@
 //! CustomResourceDefinitions: what a definition makes of a resource, without I/O.
+
+pub mod jsonpath;
