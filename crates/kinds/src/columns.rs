@@ -22,26 +22,27 @@ use std::borrow::Cow;
 use codec::json::write_string;
 use object::Value;
 
-pub use duration::human_duration;
+pub use duration::{age, human_duration};
 use row::{Row, seconds_of};
 
 /// One column of a Table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column<'a> {
     pub name: &'a str,
-    /// `string`, `integer`, `boolean` or `date`: the `type` of the column definition.
+    /// `string`, `integer`, `number`, `boolean` or `date`: the `type` of the column definition.
     pub kind: &'a str,
     pub format: &'a str,
     pub description: &'a str,
-    /// 0: always shown; 1: only with `-o wide`.
-    pub priority: u8,
+    /// 0: always shown; others: only with `-o wide`.
+    pub priority: i32,
 }
 
 /// One value of a row. A cell's type is not always its column's: upstream has numbers in string columns.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
     Str(String),
     Int(i64),
+    Float(f64),
     Bool(bool),
     Null,
 }
@@ -85,6 +86,7 @@ pub fn write_cells(cells: &[Cell], out: &mut Vec<u8>) {
         match cell {
             Cell::Str(text) => write_string(text, out),
             Cell::Int(number) => out.extend_from_slice(number.to_string().as_bytes()),
+            Cell::Float(number) => codec::json::write(&Value::Float(*number), out),
             Cell::Bool(flag) => out.extend_from_slice(if *flag { b"true" } else { b"false" }),
             Cell::Null => out.extend_from_slice(b"null"),
         }
@@ -170,9 +172,9 @@ impl Printer for StaticPrinter {
 }
 
 impl Column<'static> {
-    pub(crate) const NAME: Column<'static> =
+    pub const NAME: Column<'static> =
         Column { format: "name", ..Column::text("Name", "Name of the object.") };
-    pub(crate) const AGE: Column<'static> = Column::text("Age", "Time since the object was created.");
+    pub const AGE: Column<'static> = Column::text("Age", "Time since the object was created.");
     pub(crate) const CREATED: Column<'static> =
         Column { kind: "date", ..Column::text("Created At", "When the object was created.") };
     pub(crate) const CONTAINERS: Column<'static> =

@@ -28,6 +28,13 @@ const SCALES: [Scale; 9] = [
     scale(i64::MAX, (YEAR, 'y'), None),
 ];
 
+/// The time from a moment to now, both in Unix seconds. Now is cut to the second, so a moment ahead is nearer than it
+/// seems: Go, which rounds towards zero, sees a second less.
+pub fn age(then: i64, now: i64) -> String {
+    let seconds = now.saturating_sub(then);
+    human_duration(if seconds < 0 { seconds + 1 } else { seconds })
+}
+
 /// The words kubectl's users know. A second in the future is a clock a little behind; more is `<invalid>`.
 pub fn human_duration(seconds: i64) -> String {
     if seconds < -1 {

@@ -2,7 +2,7 @@
 
 use object::{Value, time};
 
-use super::{Cell, human_duration};
+use super::{Cell, age};
 
 /// An object and the moment it is shown at.
 pub(crate) struct Row<'a> {
@@ -58,11 +58,8 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// The time from a moment to now. Now is cut to the second, so a moment ahead is nearer than it seems: Go,
-    /// which rounds towards zero, sees a second less.
     pub fn elapsed(&self, then: i64) -> String {
-        let seconds = self.now.saturating_sub(then);
-        human_duration(if seconds < 0 { seconds + 1 } else { seconds })
+        age(then, self.now)
     }
 }
 
