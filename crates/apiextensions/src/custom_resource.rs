@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 
 use catalog::{Name, Resource, Storage};
+use kinds::columns::Printer;
 use kinds::{
     Context, Defaults, FieldError, Finalizers, Generation, Kind, Rules, ScalePaths, ScaleSelector, StatusMeta,
 };
 use object::{Map, Status, Value};
 
+use crate::columns::Columns;
 use crate::definition::{DefinitionError, Served};
 
 const RULES: Rules = Rules::PLAIN
@@ -29,6 +31,7 @@ struct Version {
     name: Name,
     has_status: bool,
     scale: Option<ScalePaths>,
+    columns: Columns,
 }
 
 impl CustomResource {
@@ -58,6 +61,7 @@ impl Version {
             name: Name::from(name.to_owned()),
             has_status: version.at(&["subresources", "status"]).is_some(),
             scale: version.at(&["subresources", "scale"]).map(scale_paths),
+            columns: Columns::of_version(version),
         })
     }
 }
@@ -73,6 +77,13 @@ impl Kind for CustomResource {
 
     fn forbids_create(&self) -> Option<&'static str> {
         self.terminating.then_some("create not allowed while custom resource definition is terminating")
+    }
+
+    fn printer(&self, version: &str) -> &dyn Printer {
+        match self.version(version) {
+            Some(version) => &version.columns,
+            None => kinds::columns::generic_printer(),
+        }
     }
 
     fn scale_paths(&self, version: &str) -> Option<&ScalePaths> {

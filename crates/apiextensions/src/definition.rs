@@ -172,7 +172,7 @@ impl<'a> Served<'a> {
                 storage: None,
                 field_labels: labels.into_iter().map(|label| (label.clone(), label)).collect(),
                 unknown_field: Name::EMPTY,
-                typed_items: true,
+                custom: true,
                 deprecation: is_true(version, "deprecated").then(|| self.deprecation(version)),
             }));
         }

@@ -15,6 +15,7 @@ use crate::authorize::{Authorizer, NoEscalation};
 use crate::config::{ApiConfig, ClusterSettings};
 use crate::connections::Connections;
 use crate::controllers::Advertised;
+use crate::custom_resources::CustomResources;
 use crate::health::Health;
 use crate::metrics::{AdmissionMetrics, MeteredEngine, Metrics};
 use crate::openapi_cache::OpenApiCache;
@@ -32,6 +33,8 @@ pub struct Api {
     pub(crate) store: Arc<MeteredEngine>,
     pub(crate) health: Health,
     pub(crate) openapi_cache: OpenApiCache,
+    /// What CustomResourceDefinitions have defined.
+    pub(crate) custom_resources: CustomResources,
     pub(crate) shutdown: Shutdown,
     pub(crate) started: f64,
     /// API priority and fairness: seats and queues.
@@ -97,6 +100,7 @@ impl Api {
             store,
             health: Health::default(),
             openapi_cache: OpenApiCache::default(),
+            custom_resources: CustomResources::default(),
             shutdown,
             started,
             flow,

@@ -25,6 +25,8 @@ impl Api {
     /// Creates missing objects and reconciles the others, with the loopback client.
     pub async fn bootstrap(self: &Arc<Api>) -> Result<(), Status> {
         let client = LoopbackClient::new(self);
+        // Before anybody asks for a custom resource.
+        self.custom_resources.define_all(&client)?;
         ensure_all(&client, objects(|_| true)?).await?;
         if let Err(status) = flow_schemas::sync(&client, &mut Default::default()).await {
             // The controller retries it.

@@ -7,6 +7,7 @@
 pub(crate) mod certificate_signing;
 pub(crate) mod cluster_authentication_trust;
 pub(crate) mod clusterrole_aggregation;
+pub(crate) mod custom_resource_definitions;
 pub(crate) mod flow_schemas;
 pub(crate) mod kubernetes_service;
 pub(crate) mod resource_quota;
@@ -47,6 +48,7 @@ impl Api {
             env.spawn("kubernetes-service", kubernetes_service::run(self.clone())),
             env.spawn("cluster-authentication-trust", cluster_authentication_trust::run(self.clone())),
             env.spawn("flow-schemas", flow_schemas::run(self.clone())),
+            env.spawn("custom-resource-definitions", custom_resource_definitions::run(self.clone())),
         ];
         let enabled = |name: &str| !self.cluster().without.contains(&name);
         if enabled(ROLE_AGGREGATION) {

@@ -189,6 +189,17 @@ fn verbs(verbs: Verbs) -> Value {
     list(verbs.names().map(str::to_owned))
 }
 
+/// The verbs of a resource; those of custom ones come in upstream's own order.
+fn resource_verbs(resource: &Resource) -> Value {
+    const CUSTOM: [&str; 8] =
+        ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+    if !resource.custom {
+        return verbs(resource.verbs);
+    }
+    let served = |name: &&&str| Verbs::parse(name).is_some_and(|verb| resource.verbs.contains(verb));
+    list(CUSTOM.iter().filter(served).map(|name| (*name).to_owned()))
+}
+
 fn resources(catalog: &Catalog, group: &str, version: &str) -> Value {
     let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     let mut out = Vec::new();
@@ -198,7 +209,7 @@ fn resources(catalog: &Catalog, group: &str, version: &str) -> Value {
         map.set("singularName", resource.singular.as_str());
         map.set("namespaced", resource.namespaced);
         map.set("kind", resource.kind.as_str());
-        map.set("verbs", verbs(resource.verbs));
+        map.set("verbs", resource_verbs(resource));
         if !resource.short_names.is_empty() {
             map.set("shortNames", list(resource.short_names.iter().map(|s| s.to_string())));
         }
@@ -310,9 +321,10 @@ fn aggregated(catalog: &Catalog, core: bool, parts: &Parts, encoding: Encoding) 
     answer
 }
 
-/// As upstream of its own kinds: group and version stand there only where they are not those of the resource.
+/// As upstream of its own kinds: group and version stand there only where they are not those of the resource. Of custom
+/// resources they always do.
 fn kind_map(resource: &Resource, group: &str, version: &str, kind: &str) -> Map {
-    let own = resource.group == *group && resource.version == *version;
+    let own = resource.group == *group && resource.version == *version && !resource.custom;
     let mut map = Map::default();
     map.set("group", if own { "" } else { group });
     map.set("version", if own { "" } else { version });
@@ -326,7 +338,7 @@ fn aggregated_resource(resource: &Resource) -> Value {
     map.set("responseKind", kind_map(resource, &resource.group, &resource.version, &resource.kind));
     map.set("scope", if resource.namespaced { "Namespaced" } else { "Cluster" });
     map.set("singularResource", resource.singular.as_str());
-    map.set("verbs", verbs(resource.verbs));
+    map.set("verbs", resource_verbs(resource));
     if !resource.short_names.is_empty() {
         map.set("shortNames", list(resource.short_names.iter().map(|s| s.to_string())));
     }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use admission::list_readable;
 use auth::{UserInfo, groups, names};
-use client::{Client, DeleteOptions, Gvr, Patch, Preconditions, WriteOptions};
+use client::{Client, DeleteOptions, Gvr, ListOptions, Patch, Preconditions, WriteOptions};
 use codec::json;
 use object::{Obj, Status, Value};
 use table::{Scope, Selection};
@@ -96,6 +96,12 @@ impl<'a> LoopbackClient<'a> {
             .patch(gvr(plural).at("", name), Patch::Merge(patch), WriteOptions::default())
             .await
             .map(|_| ())
+    }
+
+    /// Deletes every object of a resource in a namespace; "" for what is in none.
+    pub async fn delete_all(&self, resource: &Gvr, namespace: &str) -> Result<(), Status> {
+        let target = resource.within(namespace);
+        self.client.delete_collection(target, DeleteOptions::default(), ListOptions::default()).await
     }
 
     /// Deletes the object that was read, by its UID; that it is gone already is no error.

@@ -52,8 +52,9 @@ pub struct Resource {
     /// The error for an unsupported field selector: `{}` stands for the name, `{q}` for the
     /// quoted name. Empty: the default message.
     pub unknown_field: Name,
-    /// Items of its lists carry kind and apiVersion, as those of custom resources do.
-    pub typed_items: bool,
+    /// Defined by a CustomResourceDefinition. What clients see of that: items of lists carry kind and apiVersion, discovery
+    /// lists verbs in another order, and neither protobuf nor strategic merge patches are served.
+    pub custom: bool,
     /// The deprecation warning sent with every response.
     pub deprecation: Option<String>,
 }

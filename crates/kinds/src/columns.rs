@@ -72,6 +72,11 @@ pub trait Printer: Send + Sync {
     }
 }
 
+/// The printer of kinds without columns of their own.
+pub fn generic_printer() -> &'static dyn Printer {
+    &GENERIC
+}
+
 /// The printer of the `scale` subresource.
 pub fn scale_printer() -> &'static dyn Printer {
     &crate::scale::columns::PRINTER

@@ -309,6 +309,10 @@ impl EtcdEngine {
 }
 
 impl Engine for EtcdEngine {
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>> {
         Box::pin(self.commit_now(commit))
     }

@@ -167,6 +167,10 @@ pub trait Engine: Send + Sync {
     fn full(&self) -> Option<String> {
         None
     }
+    /// Whether other servers may commit too, with definitions of resources that are not ours yet.
+    fn is_shared(&self) -> bool {
+        false
+    }
     /// Disk space that its files take; `None` for engines without files of their own.
     fn size_bytes(&self) -> Option<u64> {
         None

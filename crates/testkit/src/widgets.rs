@@ -35,7 +35,7 @@ pub fn widgets() -> ResourceDef {
     let defs = Catalog::builtin().parse_definitions(&[("widgets.cat", WIDGETS)]);
     let mut def = defs.expect("the definition parses").remove(0);
     for served in &mut def.served {
-        *served = Arc::new(Resource { typed_items: true, ..Resource::clone(served) });
+        *served = Arc::new(Resource { custom: true, ..Resource::clone(served) });
     }
     def
 }

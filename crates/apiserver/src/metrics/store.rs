@@ -105,6 +105,10 @@ impl MeteredEngine {
 }
 
 impl Engine for MeteredEngine {
+    fn is_shared(&self) -> bool {
+        self.engine.is_shared()
+    }
+
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>> {
         let Some((of, operation)) = self.of(&commit) else { return self.engine.commit(commit) };
         let committing = self.engine.commit(commit);

@@ -150,7 +150,7 @@ impl Call<'_> {
     /// Items of built-in resources carry no kind and apiVersion of their own.
     fn item_writer(&self) -> WriteItem {
         let resource = self.request.resource.clone();
-        if resource.typed_items {
+        if resource.custom {
             return Box::new(move |obj, out| out.extend_from_slice(&served_body(&resource, obj)));
         }
         let stored = resource.storage.as_ref();

@@ -39,7 +39,9 @@ impl Call<'_> {
     fn patch_kind(&self) -> Result<PatchType, Status> {
         let content_type = self.parts.headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
         let form = content_type.split(';').next().unwrap_or("").trim();
+        let served = |form: &PatchType| *form != PatchType::Strategic || !self.request.resource.custom;
         PatchType::of_content_type(form)
+            .filter(served)
             .ok_or_else(|| Status::unsupported_media_type("415: Unsupported Media Type").with_empty_details())
     }
 }

@@ -62,7 +62,7 @@ impl<'f> Draft<'f> {
             storage: None,
             field_labels: Vec::new(),
             unknown_field: Name::EMPTY,
-            typed_items: false,
+            custom: false,
             deprecation: None,
         };
         let mut instead = None;

@@ -1,0 +1,106 @@
+//! Keeps the catalogue in step with the CustomResourceDefinitions: an established one is served, within the same moment in
+//! which the table shows it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+use apiextensions::{Fingerprint, Served};
+use catalog::{Storage, Verified};
+use object::{Status, Value};
+use parking_lot::Mutex;
+use registry::Registry;
+
+use crate::loopback::{GroupResource, LoopbackClient};
+
+pub(crate) const DEFINITIONS: GroupResource = ("apiextensions.k8s.io", "customresourcedefinitions");
+
+/// What is defined now, by the name of the CRD.
+#[derive(Default)]
+pub(crate) struct CustomResources {
+    defined: Mutex<BTreeMap<String, Defined>>,
+    /// Definitions that replaced others, whose last requests may still be writing.
+    replaced: Mutex<Vec<Replaced>>,
+}
+
+struct Defined {
+    fingerprint: Fingerprint,
+    group: String,
+    plural: String,
+}
+
+struct Replaced {
+    /// Dropped with the last request that began under it.
+    before: Weak<Storage>,
+    verified: Verified,
+}
+
+impl CustomResources {
+    /// Every established CRD there is.
+    pub fn define_all(&self, client: &LoopbackClient<'_>) -> Result<(), Status> {
+        let registry = client.api().registry();
+        for crd in client.list(DEFINITIONS)? {
+            let name = crd.str_at(&["metadata", "name"]).unwrap_or_default().to_owned();
+            self.sync(registry, &name, Some(&crd));
+        }
+        Ok(())
+    }
+
+    /// Serves what the CRD of that name defines now; `None`: it is gone.
+    pub fn sync(&self, registry: &Registry, name: &str, crd: Option<&Value>) {
+        let mut defined = self.defined.lock();
+        let Some(served) = crd.and_then(Served::of) else {
+            if let Some(old) = defined.remove(name) {
+                registry.undefine(&old.group, &old.plural);
+            }
+            return;
+        };
+        let fingerprint = served.fingerprint();
+        if defined.get(name).is_some_and(|now| now.fingerprint == fingerprint) {
+            return;
+        }
+        let (group, plural) = (served.group(), served.plural());
+        let catalog = registry.catalog();
+        let before = catalog.find_storage(group, plural).map(Arc::downgrade);
+        if before.is_some() && !defined.contains_key(name) {
+            tracing::warn!(crd = name, "a built-in resource has that name: the definition is not served");
+            return;
+        }
+        let def = match served.resource_def(&catalog) {
+            Ok(def) => def,
+            Err(error) => {
+                tracing::warn!(crd = name, %error, "a CustomResourceDefinition cannot be served");
+                return;
+            }
+        };
+        drop(catalog);
+        match registry.define(def) {
+            Ok(def) => {
+                if let Some(storage) = def.storage.filter(|_| !registry.engine().is_shared()) {
+                    match before {
+                        None => storage.verified.after(registry.table().revision().0),
+                        Some(before) => {
+                            let verified = storage.verified.clone();
+                            self.replaced.lock().push(Replaced { before, verified });
+                        }
+                    }
+                }
+                let now = Defined { fingerprint, group: group.to_owned(), plural: plural.to_owned() };
+                defined.insert(name.to_owned(), now);
+            }
+            Err(error) => tracing::warn!(crd = name, %error, "a CustomResourceDefinition cannot be served"),
+        }
+    }
+
+    /// Trusts what is written under definitions whose predecessors nobody uses any more. Returns whether some are still used.
+    pub fn settle(&self, registry: &Registry) -> bool {
+        let mut replaced = self.replaced.lock();
+        replaced.retain(|one| {
+            let gone = one.before.strong_count() == 0;
+            if gone {
+                one.verified.after(registry.table().revision().0);
+            }
+            !gone
+        });
+        !replaced.is_empty()
+    }
+}
