@@ -8,14 +8,8 @@ use catalog::{
 };
 use object::Value;
 
+use crate::conditions::{ESTABLISHED, TERMINATING, is_true};
 use crate::custom_resource::CustomResource;
-
-/// The condition of a CRD that is true.
-pub fn is_condition_true(crd: &Value, condition: &str) -> bool {
-    let conditions = crd.at(&["status", "conditions"]).and_then(Value::as_list).unwrap_or_default();
-    let of_type = |c: &&Value| c.str_at(&["type"]) == Some(condition);
-    conditions.iter().find(of_type).and_then(|c| c.str_at(&["status"])) == Some("True")
-}
 
 /// Why a CRD cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -50,13 +44,13 @@ pub struct Fingerprint {
 impl<'a> Served<'a> {
     /// `None` while the CRD is not served: its names are not accepted yet.
     pub fn of(crd: &'a Value) -> Option<Served<'a>> {
-        if !is_condition_true(crd, "Established") {
+        if !is_true(crd, ESTABLISHED) {
             return None;
         }
         Some(Served {
             spec: crd.get("spec")?,
             names: crd.at(&["status", "acceptedNames"])?,
-            terminating: is_condition_true(crd, "Terminating"),
+            terminating: is_true(crd, TERMINATING),
             uid: crd.str_at(&["metadata", "uid"])?,
             generation: crd.at(&["metadata", "generation"]).and_then(Value::as_int).unwrap_or(0),
         })
@@ -101,8 +95,8 @@ impl<'a> Served<'a> {
         let (plural, kind) = (self.name("plural")?, self.name("kind")?);
         let (singular, list_kind) = (self.name("singular")?, self.name("listKind")?);
         let namespaced = self.spec.str_at(&["scope"]) == Some("Namespaced");
-        let is_true = |version: &Value, member| version.get(member).and_then(Value::as_bool) == Some(true);
-        let stored = self.versions().iter().find(|v| is_true(v, "storage"));
+        let has = |version: &Value, member| version.get(member).and_then(Value::as_bool) == Some(true);
+        let stored = self.versions().iter().find(|v| has(v, "storage"));
         let stored = stored.and_then(|v| v.str_at(&["name"])).ok_or(DefinitionError::NoStorageVersion)?;
         let types = catalog.types().clone();
         let ty = types.find("apiextensions.v1.CustomResource").ok_or(DefinitionError::NoStorageVersion)?;
@@ -131,7 +125,7 @@ impl<'a> Served<'a> {
         };
         let verbs = if self.terminating { TERMINATING_VERBS } else { ALL_VERBS };
         let mut served = Vec::new();
-        for version in self.versions().iter().filter(|v| is_true(v, "served")) {
+        for version in self.versions().iter().filter(|v| has(v, "served")) {
             let name = name_of(version);
             let sub = |sub: &'static str, (group, api, kind): (&Name, &Name, &Name), ty| Subresource {
                 name: Name::Static(sub),
@@ -173,7 +167,7 @@ impl<'a> Served<'a> {
                 field_labels: labels.into_iter().map(|label| (label.clone(), label)).collect(),
                 unknown_field: Name::EMPTY,
                 custom: true,
-                deprecation: is_true(version, "deprecated").then(|| self.deprecation(version)),
+                deprecation: has(version, "deprecated").then(|| self.deprecation(version)),
             }));
         }
         Ok(ResourceDef { storage: Some(Arc::new(storage)), served })
@@ -195,11 +189,11 @@ impl<'a> Served<'a> {
             return warning.to_owned();
         }
         let name = |v: &Value| v.str_at(&["name"]).unwrap_or_default().to_owned();
-        let is_true = |v: &Value, member| v.get(member).and_then(Value::as_bool) == Some(true);
+        let has = |v: &Value, member| v.get(member).and_then(Value::as_bool) == Some(true);
         let (group, kind, this) =
             (self.group(), self.spec.str_at(&["names", "kind"]).unwrap_or_default(), name(version));
         let better = |v: &&Value| {
-            is_true(v, "served") && !is_true(v, "deprecated") && compare_versions(&this, &name(v)).is_lt()
+            has(v, "served") && !has(v, "deprecated") && compare_versions(&this, &name(v)).is_lt()
         };
         let best = self.versions().iter().filter(better).map(name).max_by(|a, b| compare_versions(a, b));
         let said = format!("{group}/{this} {kind} is deprecated");

@@ -5,10 +5,19 @@
 //!                        └ CustomResource: the strategy of its objects (prune, default, validate, convert, print)
 //! ```
 
+pub mod api_approval;
 pub mod columns;
+mod conditions;
 mod custom_resource;
 mod definition;
+pub mod establishing;
+pub mod finalizer;
 pub mod jsonpath;
+pub mod naming;
+pub mod non_structural;
+
+#[cfg(test)]
+mod tests;
 
 pub use custom_resource::CustomResource;
-pub use definition::{DefinitionError, Fingerprint, Served, is_condition_true};
+pub use definition::{DefinitionError, Fingerprint, Served};

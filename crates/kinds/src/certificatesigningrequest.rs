@@ -1,7 +1,7 @@
 //! Certificate signing requests: the server notes who asked, and dates what is decided.
 
 mod columns;
-mod der;
+pub(crate) mod der;
 mod validation;
 
 use object::{Map, Value};

@@ -2,6 +2,7 @@
 //!
 //! A path is a chain of borrowed steps on the stack and becomes text only for an error: a valid object pays nothing.
 
+mod ca_bundle;
 mod conditions;
 pub(crate) mod difference;
 pub(crate) mod internal;
@@ -13,6 +14,9 @@ use std::fmt;
 
 use object::quantity::{Format, Quantity};
 use object::{FieldError, FieldErrorKind, Map, Value, quote};
+
+pub use ca_bundle::ca_bundle_problem;
+pub(crate) use webhook::is_url_with_host;
 
 use crate::metadata::shown;
 

@@ -1,6 +1,6 @@
 //! Custom resource definitions: named after what they define; the versions ever stored are remembered.
 
-mod approval;
+pub mod approval;
 mod conversion;
 mod defaults;
 mod field_path;
@@ -18,6 +18,9 @@ use crate::kind::{Context, Defaults, Kind};
 use crate::rules::{Finalizers, Generation, NameRule, Rules, StatusMeta};
 use crate::warnings::{Accepted, Warnings};
 use crate::write::Write;
+
+/// Keeps a deleted definition until its objects are gone.
+pub const CUSTOM_RESOURCE_CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 pub(crate) struct CustomResourceDefinition;
 pub(crate) static KIND: CustomResourceDefinition = CustomResourceDefinition;

@@ -95,7 +95,9 @@ mod samples;
 #[cfg(test)]
 mod tests;
 
+pub use check::ca_bundle_problem;
 pub use cronjob::Schedule;
+pub use customresourcedefinition::{CUSTOM_RESOURCE_CLEANUP, approval as api_approval};
 pub use deletion::{Decision, check_preconditions, decide, should_remove_after_update};
 pub use equal::same;
 pub use gates::drop_disabled;

@@ -2,10 +2,7 @@ use kinds::columns::{Printer, write_cells, write_definitions};
 use object::{Value, time};
 
 use super::Columns;
-
-fn json(text: &str) -> Value {
-    codec::json::parse(text.as_bytes(), None).expect("the test writes JSON")
-}
+use crate::tests::json;
 
 fn version(columns: &[(&str, &str)]) -> Value {
     let columns: Vec<String> = columns

@@ -1,10 +1,7 @@
 use object::Value;
 
 use super::JsonPath;
-
-fn json(text: &str) -> Value {
-    codec::json::parse(text.as_bytes(), None).expect("the test writes JSON")
-}
+use crate::tests::json;
 
 fn object() -> Value {
     json(

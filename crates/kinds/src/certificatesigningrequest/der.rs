@@ -11,14 +11,14 @@ const OID: u8 = 0x06;
 const VERSION: u8 = 0xa0;
 const ATTRIBUTES: u8 = 0xa0;
 
-pub(super) struct Block {
+pub(crate) struct Block {
     pub label: String,
     pub has_headers: bool,
     pub bytes: Vec<u8>,
 }
 
 /// The first block and what follows it.
-pub(super) fn block(text: &str) -> Option<(Block, &str)> {
+pub(crate) fn block(text: &str) -> Option<(Block, &str)> {
     let mut rest = text;
     loop {
         let (found, after) = begin(rest)?;
@@ -170,6 +170,17 @@ pub(super) fn certificates_problem(pem: &str) -> Option<String> {
         rest = after;
     }
     (blocks == 0).then(|| "must contain at least one CERTIFICATE PEM block".to_owned())
+}
+
+/// What is wrong with one certificate.
+pub(crate) fn certificate_problem(der: &[u8]) -> Option<String> {
+    let Some((whole, rest)) = element(der, SEQUENCE) else {
+        return Some("x509: malformed certificate".to_owned());
+    };
+    if !rest.is_empty() {
+        return Some("x509: trailing data".to_owned());
+    }
+    read_certificate(whole.content).err().map(|part| format!("x509: malformed {part}"))
 }
 
 struct Element<'d> {

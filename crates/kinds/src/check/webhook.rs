@@ -112,6 +112,15 @@ impl<'u> Url<'u> {
     }
 }
 
+/// Whether Go's `url.ParseRequestURI` finds a scheme and a host. It knows no fragment: a `#` is part of the path.
+pub(crate) fn is_url_with_host(text: &str) -> bool {
+    let authority =
+        text.split_once("://").map_or("", |(_, rest)| rest.split(['/', '?']).next().unwrap_or_default());
+    let whole = text.replace('#', "/");
+    !authority.contains('#')
+        && Url::parse(&whole).is_ok_and(|url| !url.scheme.is_empty() && !url.host.is_empty())
+}
+
 fn scheme(text: &str) -> Result<(String, &str), String> {
     for (i, c) in text.char_indices() {
         match c {
