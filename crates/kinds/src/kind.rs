@@ -1,5 +1,7 @@
 //! The interface of a kind. Default methods are what most kinds do.
 
+use std::collections::BTreeMap;
+
 use catalog::{Resource, Storage};
 use object::{DeleteOptions, FieldError, Map, Status, Value};
 
@@ -75,7 +77,7 @@ pub struct Requester<'a> {
     pub name: &'a str,
     pub uid: &'a str,
     pub groups: &'a [String],
-    pub extra: &'a [(String, Vec<String>)],
+    pub extra: Option<&'a BTreeMap<String, Vec<String>>>,
 }
 
 /// Fills in what the writer of an object left out.
