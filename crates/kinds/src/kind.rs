@@ -118,6 +118,11 @@ pub trait Kind: Send + Sync {
         true
     }
 
+    /// An annotation that stands for a field of upstream's internal type: the object shows it, a view of the metadata alone does not.
+    fn field_annotation(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Where the kind holds a pod's spec, if it does.
     fn pod_spec_path(&self) -> Option<&[&str]> {
         None

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use apiserver::Inspect;
+use apiserver::ControllerStatus;
 use client::{Client, Clients};
 use controllers::Trust;
 use env::Env;
@@ -225,7 +225,7 @@ fn trust(cluster: &TestCluster) -> Trust {
 
 struct Shown(Arc<Plane>);
 
-impl Inspect for Shown {
+impl ControllerStatus for Shown {
     fn controllers(&self) -> object::Value {
         self.0.controllers()
     }
@@ -242,7 +242,7 @@ async fn debug_controllers_of_a_whole_cluster_shows_every_loop_and_the_scheduler
     let cluster = TestCluster::bare(Env::simulated(66), |_| {}).await;
     let settings = Settings { nodes: Some(testkit::nodes(1)), trust: trust(&cluster), ..Settings::default() };
     let plane = Arc::new(Plane::start(cluster.env(), cluster.local_clients(), &settings));
-    cluster.api().inspect(Arc::new(Shown(plane.clone())));
+    cluster.api().set_controller_status(Arc::new(Shown(plane.clone())));
     until(&cluster, "/debug/controllers", "a scheduler", |shown| shown["scheduler"].is_object()).await;
     until(&cluster, "/debug/controllers", "the loops", |shown| !names(shown).is_empty()).await;
     let shown = cluster.get("/debug/controllers").await.ok(200);

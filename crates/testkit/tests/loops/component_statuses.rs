@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use apiserver::Inspect;
+use apiserver::ControllerStatus;
 use env::Env;
 use plane::{Candidate, ControllerSelection, Plane, Settings};
 use serde_json::{Value as Json, json};
@@ -13,7 +13,7 @@ const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
 struct Shown(Arc<Plane>);
 
-impl Inspect for Shown {
+impl ControllerStatus for Shown {
     fn controllers(&self) -> object::Value {
         self.0.controllers()
     }
@@ -27,7 +27,7 @@ impl Inspect for Shown {
 
 async fn with_plane(cluster: &TestCluster, settings: &Settings) -> Arc<Plane> {
     let plane = Arc::new(Plane::start(cluster.env(), cluster.local_clients(), settings));
-    cluster.api().inspect(Arc::new(Shown(plane.clone())));
+    cluster.api().set_controller_status(Arc::new(Shown(plane.clone())));
     pass(cluster, 5).await;
     plane
 }

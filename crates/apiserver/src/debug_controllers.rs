@@ -1,9 +1,9 @@
 //! `/debug/controllers`: what every controller did last and why, as text for people or JSON for programs.
 //!
 //! ```text
-//! ?format=text|json   else by Accept: who takes anything (kubectl get --raw, curl, a browser) gets the page
+//! ?format=text|json   else by Accept: clients that accept anything (kubectl get --raw, curl, a browser) get the page
 //! ?controller=NAME    one controller only; `scheduler` is one
-//! ?key=PREFIX         only what begins so: default/web finds the Deployment, its ReplicaSets and their pods
+//! ?key=PREFIX         only keys with this prefix: default/web finds the Deployment, its ReplicaSets and their pods
 //! ?all=true           also reconciles that found nothing to do
 //! ```
 
@@ -17,10 +17,10 @@ use crate::request_info::Query;
 use crate::respond::{self, Answer};
 
 const HEADING: &str = "What each controller did last, newest first, and why.
-One controller: ?controller=NAME; one object and what is named after it: ?key=NAMESPACE/NAME; also what changed nothing: ?all=true; JSON: ?format=json
+One controller: ?controller=NAME; one object and others with its prefix: ?key=NAMESPACE/NAME; reconciles that changed nothing too: ?all=true; JSON: ?format=json
 ";
 
-pub(crate) fn controllers(shown: &Value, headers: &HeaderMap, query: &Query<'_>) -> Result<Answer, Status> {
+pub(crate) fn serve(shown: &Value, headers: &HeaderMap, query: &Query<'_>) -> Result<Answer, Status> {
     if !wants_text(headers, query)? {
         return Ok(respond::answer(200, "application/json", codec::json::to_vec(shown).into()));
     }
@@ -101,7 +101,7 @@ fn heading(controller: &Value, out: &mut String) {
         out,
         "\n{}: {} reconciles, {} errors, {} retries; {} of {} workers busy; queue: {} waiting, {} delayed",
         text(controller, "name"),
-        number(controller, "turns"),
+        number(controller, "reconciles"),
         number(controller, "errors"),
         number(queue, "retries"),
         number(controller, "active"),
@@ -205,14 +205,14 @@ mod tests {
     use super::*;
 
     const SHOWN: &str = r#"{"controllers":[
-        {"name":"replicaset-controller","workers":5,"active":1,"turns":32,"errors":1,
+        {"name":"replicaset-controller","workers":5,"active":1,"reconciles":32,"errors":1,
          "queue":{"waiting":2,"delayed":0,"retries":3,"failing":[{"key":"default/api","failures":3}]},
          "recent":[
           {"key":"default/web-5","plan":"create 1: 2 of 3 pods are active","result":"done","moreCauses":4,"causes":[
            {"resource":"pods","object":"default/web-5-x","revision":280,"what":"deleted","writer":"system:node:sim-0"}]},
           {"key":"default/web-5","plan":"nothing: 3 of 3","idle":true,"result":"done, again after 5s","moreCauses":0,"causes":[]},
           {"key":"kube-system/dns","plan":"","result":"failed: no room","moreCauses":0,"causes":[]}]},
-        {"name":"job","workers":5,"active":0,"turns":0,"errors":0,"queue":{},"recent":[]}],
+        {"name":"job","workers":5,"active":0,"reconciles":0,"errors":0,"queue":{},"recent":[]}],
        "scheduler":{"placedPods":3,"queues":{"unschedulable":{"length":1,"first":[
          {"pod":"default/big","attempts":2,"said":"0/3 nodes are available"}]}},
         "recent":[{"pod":"default/web-5-y","attempts":1,"cause":"a pod was added","decided":"bind to sim-1","result":"bound"}]}}"#;
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_anything_gets_the_page_and_programs_get_json() {
+    fn clients_that_accept_anything_get_the_page_and_programs_get_json() {
         let wants = |accept: Option<&str>, query: &str| {
             let mut headers = HeaderMap::new();
             if let Some(accept) = accept {
