@@ -12,7 +12,7 @@ const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases
 const PARTS: [&str; 2] = ["kube-controller-manager", "kube-scheduler"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_the_leader_acts_and_one_that_was_deposed_in_its_sleep_changes_nothing() {
+async fn only_the_leader_acts_and_a_paused_deposed_leader_changes_nothing() {
     let folder = folder();
     let Some(etcd) = Etcd::start(&folder.path().join("etcd")) else { return };
     let store = etcd.store();
@@ -23,7 +23,7 @@ async fn only_the_leader_acts_and_one_that_was_deposed_in_its_sleep_changes_noth
         let led = |lease: &Value| !holder(lease).is_empty();
         held.push(until(&first, &format!("{LEASES}/{part}"), "somebody leads", led).await);
     }
-    // The second one has no loop for Deployments: whatever is made for one is the first one's doing. The nodes belong to the
+    // The second one has no controller for Deployments: whatever is made for one is the first one's doing. The nodes belong to the
     // second server: they live on when the first one sleeps.
     let flags = ["--store", &store, "--simulated-nodes", "2", "--controllers=*,-deployment-controller"];
     let two = Proc::start_cluster(&folder.path().join("two"), &flags);
@@ -35,7 +35,7 @@ async fn only_the_leader_acts_and_one_that_was_deposed_in_its_sleep_changes_noth
         let lease = call(&client, "GET", &format!("{LEASES}/{part}"), None).await.1;
         assert_eq!(holder(&lease), holder(before), "the second one leads {part} though the first one lives");
     }
-    // The one that follows runs its nodes and nothing else: no loop was ever started, so none wrote.
+    // The one that follows runs its nodes and nothing else: no controller was ever started, so none wrote.
     let shown = call(&client, "GET", "/debug/controllers", None).await.1;
     assert_eq!(loops(&shown), ["node-pods", "node-status"], "{shown:#}");
     assert!(shown.get("scheduler").is_none(), "{shown:#}");
@@ -113,7 +113,7 @@ fn holder(lease: &Value) -> &str {
     lease["spec"]["holderIdentity"].as_str().unwrap_or_default()
 }
 
-/// The loops a server shows, by name.
+/// The controllers a server shows, by name.
 fn loops(shown: &Value) -> Vec<&str> {
     let all = shown["controllers"].as_array().expect("a list of loops");
     let mut names: Vec<&str> = all.iter().map(|entry| entry["name"].as_str().expect("a name")).collect();
