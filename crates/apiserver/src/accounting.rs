@@ -26,8 +26,8 @@ const BODIES: Bounds = Bounds { connection: 16 << 20, user: 64 << 20, all: 256 <
 /// An answer that is sent in one chunk.
 const SMALL: usize = 64 << 10;
 
-const UNFETCHED: &str = "Too many answers wait to be fetched, please try again later.";
-const UNREAD: &str = "Too many bytes of requests are under way, please try again later.";
+const UNFETCHED: &str = "Too many unread responses, please try again later.";
+const UNREAD: &str = "Too many request bytes in flight, please try again later.";
 
 /// Bytes held, at one of the three levels.
 #[derive(Default)]

@@ -53,11 +53,11 @@ pub struct Api {
     /// Guards what is known only once a socket is bound; set once, before the controllers start.
     advertised: Mutex<Option<Advertised>>,
     /// Guards the status of the controllers of this process; set once, when they start.
-    inspected: Mutex<Option<Arc<dyn Inspect>>>,
+    controller_status: Mutex<Option<Arc<dyn ControllerStatus>>>,
 }
 
 /// The status of the controllers and the scheduler of this process.
-pub trait Inspect: Send + Sync {
+pub trait ControllerStatus: Send + Sync {
     /// Queues, workers, retries, causes and plans of every controller, for `/debug/controllers`.
     fn controllers(&self) -> Value;
     /// Their metrics, appended to `/metrics`.
@@ -111,7 +111,7 @@ impl Api {
             trigger,
             issuer: config.issuer,
             advertised: Mutex::new(config.cluster.advertised.clone()),
-            inspected: Mutex::default(),
+            controller_status: Mutex::default(),
             cluster: config.cluster,
         }))
     }
@@ -127,12 +127,12 @@ impl Api {
     }
 
     /// Shows the controllers of this process in `/debug/controllers` and `/metrics`.
-    pub fn inspect(&self, controllers: Arc<dyn Inspect>) {
-        *self.inspected.lock() = Some(controllers);
+    pub fn set_controller_status(&self, controllers: Arc<dyn ControllerStatus>) {
+        *self.controller_status.lock() = Some(controllers);
     }
 
-    pub(crate) fn inspected(&self) -> Option<Arc<dyn Inspect>> {
-        self.inspected.lock().clone()
+    pub(crate) fn controller_status(&self) -> Option<Arc<dyn ControllerStatus>> {
+        self.controller_status.lock().clone()
     }
 
     /// Sets the advertised address; without one the `kubernetes` service has no endpoints.

@@ -48,6 +48,8 @@ fn selected_name(field_selector: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::request_info::{Query, RequestTarget};
 
@@ -56,7 +58,8 @@ mod tests {
         let (parts, ()) = http::Request::builder().method(method).uri(uri).body(()).unwrap().into_parts();
         let query = Query::parse(parts.uri.query());
         let target = RequestTarget::parse(&parts.method, parts.uri.path(), &query);
-        let seen = of(RequestHead { parts: &parts, query: &query, target: &target });
+        let catalog = Arc::new(catalog::Catalog::builtin());
+        let seen = of(RequestHead { parts: &parts, query: &query, target: &target, catalog: &catalog });
         [seen.verb, seen.namespace, seen.name, seen.field_selector].map(str::to_owned)
     }
 
@@ -93,7 +96,8 @@ mod tests {
     fn other_paths_are_authorized_by_method_and_path() {
         let (parts, ()) = http::Request::head("/healthz").body(()).unwrap().into_parts();
         let (query, target) = (Query::default(), RequestTarget::NonResource);
-        let seen = of(RequestHead { parts: &parts, query: &query, target: &target });
+        let catalog = Arc::new(catalog::Catalog::builtin());
+        let seen = of(RequestHead { parts: &parts, query: &query, target: &target, catalog: &catalog });
         assert_eq!((seen.verb, seen.path), ("head", Some("/healthz")));
     }
 }

@@ -10,6 +10,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use catalog::Catalog;
 use futures_util::FutureExt;
 use http::Request;
 use http::request::Parts;
@@ -18,8 +19,8 @@ use object::Status;
 use crate::api::Api;
 use crate::authenticate::{self, Caller};
 use crate::body::{Body, RequestBody};
-use crate::flow_control::{self, Gate, is_critical_level};
-use crate::negotiate::{Wanted, negotiate_error};
+use crate::flow_control::{self, AuthorizedRequest, is_critical_level};
+use crate::negotiate::{Negotiated, negotiate_error};
 use crate::pools::Pool;
 use crate::request_info::{Query, RequestInfo, RequestTarget, is_mutating};
 use crate::request_metrics::{self, Outcome, RequestRecord};
@@ -32,6 +33,8 @@ pub(crate) struct RequestHead<'a> {
     pub parts: &'a Parts,
     pub query: &'a Query<'a>,
     pub target: &'a RequestTarget<'a>,
+    /// One snapshot for the whole request.
+    pub catalog: &'a Arc<Catalog>,
 }
 
 impl<'a> RequestHead<'a> {
@@ -57,7 +60,7 @@ impl Api {
             Err(_) => {
                 tracing::error!("a request panicked; this is a bug in setpoint");
                 let status = Status::internal("the request failed inside the server");
-                respond::status(&self.registry.catalog(), &status, Wanted::JSON)
+                respond::status(&self.registry.catalog(), &status, Negotiated::JSON)
             }
         }
     }
@@ -68,13 +71,13 @@ impl Api {
         let query = Query::parse(parts.uri.query());
         // Request info: first, because every layer below depends on what the request is about.
         let target = RequestTarget::parse(&parts.method, parts.uri.path(), &query);
-        let head = RequestHead { parts: &parts, query: &query, target: &target };
+        let catalog = self.registry.catalog();
+        let head = RequestHead { parts: &parts, query: &query, target: &target, catalog: &catalog };
         let mut record = RequestRecord::default();
         let answer = self.admit(caller, head, body, &mut record).await;
         // Respond: a refusal of any layer below becomes an answer here, in a form its client can read.
         let mut answer = answer.unwrap_or_else(|status| {
-            let wanted = negotiate_error(&parts.headers, &query);
-            respond::status(&self.registry.catalog(), &status, wanted)
+            respond::status(&catalog, &status, negotiate_error(&parts.headers, &query))
         });
         authenticate::warn_about_ignored_token(caller, &parts.headers, &mut answer);
         if let Some(classified) = &record.classified {
@@ -118,14 +121,14 @@ impl Api {
         self.metrics.auth().authorized(allowed.is_ok(), env.monotonic() - now);
         allowed?;
         record.outcome = Outcome::Served;
-        let gate = Gate::new(self, &user, &attributes, head.query, head.parts, classified, deadline);
-        self.run(&gate, head, body, critical, deadline, &mut record.outcome).await
+        let authorized = AuthorizedRequest::new(self, &user, &attributes, head, classified, deadline);
+        self.run(&authorized, head, body, critical, deadline, &mut record.outcome).await
     }
 
     /// The verb, within its deadline; ordinary requests through the run queue.
     async fn run(
         self: &Arc<Api>,
-        gate: &Gate<'_>,
+        authorized: &AuthorizedRequest<'_>,
         head: RequestHead<'_>,
         body: RequestBody,
         critical: bool,
@@ -134,14 +137,14 @@ impl Api {
     ) -> Result<Answer, Status> {
         let env = self.registry.env();
         // What the deadline cuts off here may still be committed: the 504 says "unknown". A watch ends by its own timeout.
-        let work = self.verb(gate, head, body);
+        let work = self.verb(authorized, head, body);
         let served = match (critical, head.is_watch()) {
             (true, true) => Ok(work.await),
             (true, false) => env.timeout(deadline, work).await,
             (false, true) => Ok(self.run_queue.queued(work).await),
             (false, false) => env.timeout(deadline, self.run_queue.queued(work)).await,
         };
-        if let Some(rejection) = gate.rejection() {
+        if let Some(rejection) = authorized.rejection() {
             *outcome = Outcome::Dropped;
             return Ok(rejection);
         }
@@ -152,9 +155,9 @@ impl Api {
         let mut answer = served?;
         // What is streamed keeps its seats until it is sent.
         match answer.body_mut() {
-            Body::List(list) => gate.take_guard().into_iter().for_each(|seats| list.hold_seats(seats)),
+            Body::List(list) => authorized.take_guard().into_iter().for_each(|seats| list.hold_seats(seats)),
             Body::Watch(watch) => {
-                gate.take_guard().into_iter().for_each(|seats| watch.hold_seats(seats, !critical))
+                authorized.take_guard().into_iter().for_each(|seats| watch.hold_seats(seats, !critical))
             }
             Body::Whole(_) => {}
         }
@@ -165,17 +168,17 @@ impl Api {
     /// none; a connection to a pod, which lasts as long as its client likes, takes none at all.
     async fn verb(
         self: &Arc<Api>,
-        gate: &Gate<'_>,
+        authorized: &AuthorizedRequest<'_>,
         head: RequestHead<'_>,
         body: RequestBody,
     ) -> Result<Answer, Status> {
         let Some(info) = head.info() else {
-            gate.take_seats(0).await?;
+            authorized.take_seats(0).await?;
             return non_resource::serve(self, head.parts, head.query).await;
         };
         if matches!(info.verb, "get" | "list" | "watch") && !info.is_connect() {
-            gate.take_seats(0).await?;
+            authorized.take_seats(0).await?;
         }
-        verbs::serve(gate, body, info).await
+        verbs::serve(authorized, body, info).await
     }
 }

@@ -190,7 +190,7 @@ async fn store(api: &Api) -> Result<(), String> {
 }
 
 fn leader(api: &Api, name: &str) -> Result<(), String> {
-    if let Some(here) = api.inspected().and_then(|controllers| controllers.leads(name)) {
+    if let Some(here) = api.controller_status().and_then(|controllers| controllers.leads(name)) {
         return here;
     }
     let lease = get_stored(api, LEASES, LEASE_NAMESPACE, name);

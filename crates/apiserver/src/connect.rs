@@ -127,7 +127,7 @@ impl Connect<'_> {
         errors
     }
 
-    /// exec and attach want a container, portforward does not.
+    /// exec and attach need a container, portforward does not.
     async fn stream(&self, into_container: bool) -> Result<Location, Status> {
         let name = self.request.name;
         let pod = self.object("pods", name).await?;

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  in:  heads are noted (HTTP/1), frames are counted (HTTP/2)
-//!  closing with a request unread: our side is shut, theirs is read and forgotten for a while, so that no reset
-//!  overtakes the answer
+//!  closing with a request unread: our side is shut down, theirs is read and discarded for a while, so that no reset
+//!  overtakes the response
 //! ```
 
 use std::io;
@@ -20,18 +20,18 @@ use crate::connection::{Connection, ReceivedBytes};
 use crate::frame_monitor::FrameMonitor;
 use crate::malformed;
 
-/// What is read of a request nobody wants, once it is answered. Bodies from there on are cut off upstream too.
+/// How much of an unread request is discarded once it is answered. Upstream cuts off larger bodies too.
 pub const UNREAD_BYTES: usize = 10 << 20;
-/// How long that may take in all, and how long it may stand still.
+/// How long that may take in all, and how long it may stall.
 pub const UNREAD_TIME: Duration = Duration::from_secs(10);
 const UNREAD_PAUSE: Duration = Duration::from_secs(1);
 
-/// A connection's bytes. To shut it down is to let the other side finish first, where that is owed.
+/// A connection's bytes. On shutdown the other side may finish first, if its request was not read to the end.
 pub struct ConnectionIo<S> {
     io: S,
     connection: Arc<Connection>,
     lingering: Option<Box<Lingering>>,
-    /// The start of the head that is being read, for words about it should it be none.
+    /// The start of the head that is being read, for the error if it is malformed.
     head: Vec<u8>,
     /// The replacement of hyper's own error answer, and how much of it is sent.
     reworded: Option<(Vec<u8>, usize)>,
@@ -81,7 +81,7 @@ impl<S> ConnectionIo<S> {
 }
 
 impl<S: AsyncWrite + Unpin> ConnectionIo<S> {
-    /// Replaces hyper's own error answer with Go's words.
+    /// Replaces hyper's own error response with Go's.
     fn poll_reworded(&mut self, cx: &mut Context<'_>, answer: &[u8]) -> Option<Poll<io::Result<()>>> {
         if self.frames.is_some() {
             return None;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::{Attributes, UserInfo};
-use catalog::Resource;
+use catalog::{Catalog, Resource};
 use flowcontrol::estimate::{self, ListSize};
 use flowcontrol::{
     About, Classified, Flow, FlowSchema, PriorityLevel, RequestDigest, ResourceDigest, Seat, WatchGuard,
@@ -24,6 +24,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::api::Api;
+use crate::chain::RequestHead;
 use crate::loopback::LoopbackClient;
 use crate::metrics::InFlightSlot;
 use crate::request_info::{Query, is_mutating};
@@ -94,11 +95,12 @@ impl SeatGuard {
 }
 
 /// An authorized request, and its seats once it takes them.
-pub struct Gate<'a> {
+pub struct AuthorizedRequest<'a> {
     pub api: &'a Arc<Api>,
     pub user: &'a Arc<UserInfo>,
     pub query: &'a Query<'a>,
     pub parts: &'a Parts,
+    pub catalog: &'a Arc<Catalog>,
     wanted: &'a Attributes<'a>,
     classified: &'a Classified,
     /// How long it may wait for seats.
@@ -114,20 +116,20 @@ struct Outcome {
     rejected: Option<flowcontrol::Rejected>,
 }
 
-impl<'a> Gate<'a> {
+impl<'a> AuthorizedRequest<'a> {
     pub fn new(
         api: &'a Arc<Api>,
         user: &'a Arc<UserInfo>,
         wanted: &'a Attributes<'a>,
-        query: &'a Query<'a>,
-        parts: &'a Parts,
+        head: RequestHead<'a>,
         classified: &'a Classified,
         deadline: Duration,
-    ) -> Gate<'a> {
+    ) -> AuthorizedRequest<'a> {
         let outcome = Mutex::default();
         // Upstream's: a quarter of the time there is.
         let (wait, deadline) = (deadline / 4, api.registry().env().monotonic() + deadline);
-        Gate { api, user, wanted, query, parts, classified, wait, deadline, outcome }
+        let RequestHead { query, parts, catalog, .. } = head;
+        AuthorizedRequest { api, user, wanted, query, parts, catalog, classified, wait, deadline, outcome }
     }
 
     /// Takes the seats, for a body of that many bytes.
@@ -190,7 +192,7 @@ impl<'a> Gate<'a> {
             _ => false,
         };
         let limit = query("limit").parse().unwrap_or(0);
-        estimate_of(self.api, self.classified, self.wanted, begins.then_some(limit), bytes)
+        estimate_of(self.api, self.catalog, self.classified, self.wanted, begins.then_some(limit), bytes)
     }
 }
 
@@ -207,17 +209,16 @@ pub fn begins_with_state(resource_version: &str, initial_events: bool) -> bool {
 /// The work estimate of a request; `lists` is the limit of a list, or of the initial events of a watch (0: none).
 pub fn estimate_of(
     api: &Api,
+    catalog: &Catalog,
     classified: &Classified,
     wanted: &Attributes<'_>,
     lists: Option<u64>,
     bytes: u64,
 ) -> WorkEstimate {
-    let stored = |wanted: &Attributes<'_>| {
-        let catalog = api.registry().catalog();
-        let found = catalog.find_storage(wanted.group, wanted.resource).filter(|_| wanted.path.is_none());
-        found.map(|storage| storage.id)
+    let found = catalog.find_storage(wanted.group, wanted.resource).filter(|_| wanted.path.is_none());
+    let Some(storage) = found.map(|storage| storage.id) else {
+        return WorkEstimate { bytes, ..WorkEstimate::ONE };
     };
-    let Some(storage) = stored(wanted) else { return WorkEstimate { bytes, ..WorkEstimate::ONE } };
     if let Some(limit) = lists {
         let (objects, bytes) = api.registry().table().size(storage);
         let single = !wanted.name.is_empty();

@@ -26,7 +26,7 @@ const BYTES_PER_UPDATE: usize = 64;
 
 /// The client sent more of these frames than any well-behaved one.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("too many frames that ask for nothing")]
+#[error("too many control frames")]
 pub struct Flood;
 
 /// Parses the bytes received.
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn half_a_body_is_no_half_head() {
+    async fn an_incomplete_body_is_no_incomplete_head() {
         let env = Env::simulated(1);
         let mut frames = after_preface(&env);
         let head = frame(HEADERS, END_HEADERS, 40);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_a_client_sends_in_good_faith_never_counts_as_a_flood() {
+    async fn well_behaved_clients_never_count_as_a_flood() {
         let env = Env::simulated(1);
         let mut frames = after_preface(&env);
         // An hour of a hundred pings a second.

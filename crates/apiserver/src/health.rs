@@ -68,7 +68,7 @@ const CHECKS: [Check; 10] = [
 
 fn bootstrapped(api: &Api) -> Result<(), String> {
     let done = api.health.bootstrapped.load(Ordering::Acquire);
-    if done { Ok(()) } else { Err("the cluster's first objects are not written yet".into()) }
+    if done { Ok(()) } else { Err("the bootstrap objects are not created yet".into()) }
 }
 
 impl Health {
@@ -104,7 +104,7 @@ impl Health {
                 match results.run(check, api) {
                     Ok(()) => format!("[+]{} ok\n", check.name),
                     Err(_) if check.name == REPORTED_ONLY => {
-                        format!("[-]{} failed (only told): reason withheld\n", check.name)
+                        format!("[-]{} failed (not fatal): reason withheld\n", check.name)
                     }
                     Err(why) => {
                         failed = true;
@@ -135,13 +135,13 @@ impl Health {
         all.retain(|(_, _, results)| results.times() > 0);
         all.sort_by_key(|(check, endpoint, _)| (*check, *endpoint));
         let name = "kubernetes_healthcheck";
-        header(out, name, "gauge", "How the check went the last time: 1 is well.");
+        header(out, name, "gauge", "Result of the last run of a health check: 1 if it passed.");
         for (check, endpoint, results) in &all {
             let well = u8::from(results.well.load(Ordering::Relaxed));
             let _ = writeln!(out, "{name}{{name=\"{check}\",type=\"{endpoint}\"}} {well}");
         }
         let name = "kubernetes_healthchecks_total";
-        header(out, name, "counter", "How often the check was made, by how it went.");
+        header(out, name, "counter", "Number of runs of a health check, by result.");
         for (check, endpoint, results) in &all {
             for (status, count) in [("error", &results.errors), ("success", &results.successes)] {
                 let count = count.load(Ordering::Relaxed);

@@ -68,7 +68,7 @@ where
         biased;
         handshake = builder.handshake::<S, Chunk>(io) => handshake,
         () = shutdown.begun() => return Ok(()),
-        () = &mut overdue => return Err("the client did not begin".to_owned()),
+        () = &mut overdue => return Err("the client sent no request in time".to_owned()),
     };
     let mut served = handshake.map_err(|error| error.to_string())?;
     let mut alive = served.ping_pong().map(|pings| KeepAlive::new(env, pings));
@@ -113,7 +113,7 @@ where
                 closing = Some(Box::pin(env.sleep_until(env.monotonic() + CLOSE_TIMEOUT)));
                 served.graceful_shutdown();
             }
-            Err(Interruption::Dead) => return Err("the client said nothing for too long".to_owned()),
+            Err(Interruption::Dead) => return Err("the client did not answer pings".to_owned()),
         }
     }
 }

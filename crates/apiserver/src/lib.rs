@@ -52,9 +52,9 @@ mod watch_body;
 mod watch_framing;
 
 // Everything that is no resource.
+mod debug_controllers;
 mod discovery;
 mod health;
-mod inspect;
 mod metrics;
 mod non_resource;
 mod openapi_cache;
@@ -73,7 +73,7 @@ mod table_watcher;
 pub use acceptor::{Acceptor, Tls};
 pub use admission::Choice as AdmissionChoice;
 pub use admission::service_addresses::{PortRange, ServiceRanges};
-pub use api::{Api, Inspect};
+pub use api::{Api, ControllerStatus};
 pub use authenticate::Caller;
 pub use body::{Body, RequestBody};
 pub use certificate_rotation::{CertificateRotation, WriteKubeconfig};

@@ -104,7 +104,7 @@ impl LocalClient {
         self.api.authorizer.check(&self.user, &wanted)?;
         let digest = flow_control::digest(&self.user, &wanted);
         let classified = self.api.flow.classify(&digest);
-        let estimate = flow_control::estimate_of(&self.api, &classified, &wanted, lists, 0);
+        let estimate = flow_control::estimate_of(&self.api, &catalog, &classified, &wanted, lists, 0);
         let about = flow_control::about(&self.user, &wanted, None);
         let seat = self.api.flow.seat(&classified, &digest, about, estimate, None).await;
         let seat = seat.map_err(|r| Status::too_many_requests("no seat", r.retry_after_seconds))?;

@@ -1,4 +1,4 @@
-//! Malformed HTTP/1 requests, refused in the words of Go's server, which clients of kube-apiserver know.
+//! Malformed HTTP/1 requests, refused with the messages of Go's server, which clients of kube-apiserver know.
 //!
 //! hyper refuses most of what Go refuses, but with a bare status code; what it accepts is checked here before the chain sees it.
 
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_of_another_century_is_told_apart_from_nonsense() {
+    fn an_unsupported_version_is_distinguished_from_a_malformed_request() {
         let version = "505 HTTP Version Not Supported: unsupported protocol version";
         assert_eq!(words(b"GET /a HTTP/9.9\r\nHost: x\r\n\r\n"), version);
         assert_eq!(words(b"GET /a HTTP/2.0\r\n\r\n"), version);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn younger_minor_versions_are_served_as_ours() {
+    fn newer_minor_versions_are_served_as_http_1_1() {
         assert_eq!(minor_version(b"GET / HTTP/1.2\r"), Some(13));
         assert_eq!(minor_version(b"GET / HTTP/1.1\r"), None);
         assert_eq!(minor_version(b"GET / HTTP/2.0"), None);

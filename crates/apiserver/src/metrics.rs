@@ -104,7 +104,12 @@ impl Metrics {
         let catalog = table.catalog();
         self.inner.routes.write(out, &catalog);
         let name = "apiserver_current_inflight_requests";
-        header(out, name, "gauge", "The most requests under way at once in the last second, by kind.");
+        header(
+            out,
+            name,
+            "gauge",
+            "Maximum number of requests in flight in the last second, by request kind.",
+        );
         let now = self.second(self.inner.env.monotonic());
         for (kind, gauge) in [("mutating", &self.inner.writing), ("readOnly", &self.inner.reading)] {
             let _ = writeln!(out, "{name}{{request_kind=\"{kind}\"}} {}", gauge.last_second(now));
@@ -113,21 +118,22 @@ impl Metrics {
         self.inner.admissions.write(out);
         store.write(out);
         let name = "apiserver_resource_objects";
-        header(out, name, "gauge", "Objects stored, by resource.");
+        header(out, name, "gauge", "Number of stored objects, by resource.");
         let counts = || catalog.storages().iter().map(|s| (s, table.count(s.id)));
         for (storage, count) in counts() {
             let (group, plural) = (&storage.group, &storage.plural);
             let _ = writeln!(out, "{name}{{group=\"{group}\",resource=\"{plural}\"}} {count}");
         }
         let name = "apiserver_storage_objects";
-        header(out, name, "gauge", "Objects stored, by resource; deprecated for apiserver_resource_objects.");
+        let help = "Number of stored objects, by resource. Deprecated: use apiserver_resource_objects.";
+        header(out, name, "gauge", help);
         for (storage, count) in counts() {
             let dot = if storage.group.is_empty() { "" } else { "." };
             let _ = writeln!(out, "{name}{{resource=\"{}{dot}{}\"}} {count}", storage.plural, storage.group);
         }
         let name = "apiserver_tls_handshake_errors_total";
         let errors = self.inner.handshake_errors.load(Ordering::Relaxed);
-        single(out, name, "counter", "Connections whose TLS handshake failed.", errors);
+        single(out, name, "counter", "Number of failed TLS handshakes.", errors);
         build_info(out);
         process(out, started);
     }
@@ -136,7 +142,7 @@ impl Metrics {
 /// What `/version` says, as labels.
 fn build_info(out: &mut String) {
     let name = "kubernetes_build_info";
-    header(out, name, "gauge", "Always 1; the labels say what was built, and for what.");
+    header(out, name, "gauge", "A constant 1; the labels name version, revision, compiler and platform.");
     let mut labels: Vec<(String, String)> = Vec::new();
     for (field, value) in crate::discovery::version_fields() {
         let mut label = String::new();

@@ -43,14 +43,15 @@ impl MetaVersion {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct Negotiated {
     pub encoding: Encoding,
     pub view: View,
     pub meta: MetaVersion,
 }
 
-impl Wanted {
-    pub const JSON: Wanted = Wanted { encoding: Encoding::Json, view: View::Object, meta: MetaVersion::V1 };
+impl Negotiated {
+    pub const JSON: Negotiated =
+        Negotiated { encoding: Encoding::Json, view: View::Object, meta: MetaVersion::V1 };
 
     pub fn content_type(self) -> &'static str {
         match self.encoding {
@@ -138,12 +139,12 @@ fn sort(entries: &mut [(f32, MediaRange<'_>)]) {
 }
 
 /// The most preferred form that is offered.
-pub fn negotiate(headers: &HeaderMap, query: &Query<'_>, offer: Offer) -> Result<Wanted, Status> {
+pub fn negotiate(headers: &HeaderMap, query: &Query<'_>, offer: Offer) -> Result<Negotiated, Status> {
     let ranges = ranges(headers);
     let json = if wants_pretty(headers, query) { Encoding::PrettyJson } else { Encoding::Json };
     if ranges.is_empty() {
         let encoding = if matches!(offer, Offer::Events) { Encoding::Json } else { json };
-        return Ok(Wanted { encoding, ..Wanted::JSON });
+        return Ok(Negotiated { encoding, ..Negotiated::JSON });
     }
     let offered =
         [("application/json", json), ("application/yaml", Encoding::Yaml), (PROTOBUF, Encoding::Protobuf)];
@@ -173,20 +174,20 @@ pub fn negotiate(headers: &HeaderMap, query: &Query<'_>, offer: Offer) -> Result
                 Some("v1beta1") => MetaVersion::V1beta1,
                 _ => MetaVersion::V1,
             };
-            Some(Wanted { encoding, view: view(range, offer, encoding)?, meta })
+            Some(Negotiated { encoding, view: view(range, offer, encoding)?, meta })
         })
     });
     match (offer, found) {
         (_, None) => Err(not_among(MEDIA_TYPES)),
         (Offer::Events, Some(wanted)) if wanted.encoding == Encoding::PrettyJson => {
-            Ok(Wanted { encoding: Encoding::Json, ..wanted })
+            Ok(Negotiated { encoding: Encoding::Json, ..wanted })
         }
         (_, Some(wanted)) => Ok(wanted),
     }
 }
 
 /// Events have no YAML. Upstream checks this last, once the watch has started.
-pub fn check_stream(wanted: Wanted) -> Result<(), Status> {
+pub fn check_stream(wanted: Negotiated) -> Result<(), Status> {
     if wanted.encoding == Encoding::Yaml { Err(not_among(STREAM_TYPES)) } else { Ok(()) }
 }
 
@@ -226,8 +227,8 @@ fn view(range: &MediaRange<'_>, offer: Offer, encoding: Encoding) -> Option<View
 }
 
 /// The form of an error: the requested one if possible, else indented JSON.
-pub fn negotiate_error(headers: &HeaderMap, query: &Query<'_>) -> Wanted {
-    let plain = Wanted { encoding: Encoding::PrettyJson, ..Wanted::JSON };
+pub fn negotiate_error(headers: &HeaderMap, query: &Query<'_>) -> Negotiated {
+    let plain = Negotiated { encoding: Encoding::PrettyJson, ..Negotiated::JSON };
     negotiate(headers, query, Offer::Document).unwrap_or(plain)
 }
 

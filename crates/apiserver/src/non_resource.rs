@@ -9,7 +9,7 @@ use crate::gzip::{self, DOCUMENT_FROM};
 use crate::negotiate::weighs_gzip;
 use crate::request_info::Query;
 use crate::respond::{self, Answer};
-use crate::{discovery, inspect, metrics, openapi_endpoints, openid};
+use crate::{debug_controllers, discovery, metrics, openapi_endpoints, openid};
 
 /// Found by the exact path; only below the roots of the API a slash at the end changes nothing.
 pub(crate) async fn serve(api: &Api, parts: &Parts, query: &Query<'_>) -> Result<Answer, Status> {
@@ -31,8 +31,8 @@ pub(crate) async fn serve(api: &Api, parts: &Parts, query: &Query<'_>) -> Result
         "/metrics" => Ok(metrics_page(parts, all_metrics(api))),
         "/metrics/slis" => Ok(metrics_page(parts, sli_metrics(api))),
         "/debug/controllers" => {
-            let controllers = api.inspected().map_or_else(Value::map, |inspect| inspect.controllers());
-            inspect::controllers(&controllers, &parts.headers, query)
+            let controllers = api.controller_status().map_or_else(Value::map, |status| status.controllers());
+            debug_controllers::serve(&controllers, &parts.headers, query)
         }
         path if path.starts_with("/debug/api_priority_and_fairness/") => {
             Ok(flow_control::serve(api, path, query).unwrap_or_else(respond::page_not_found))
@@ -48,8 +48,8 @@ fn all_metrics(api: &Api) -> String {
     let mut text = String::with_capacity(64 * 1024);
     api.flow.write_metrics(&mut text);
     api.metrics.write(&mut text, api.registry.table(), &api.store, api.started);
-    if let Some(inspect) = api.inspected() {
-        inspect.metrics(&mut text);
+    if let Some(status) = api.controller_status() {
+        status.metrics(&mut text);
     }
     text
 }

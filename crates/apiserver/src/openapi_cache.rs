@@ -162,7 +162,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     #[allow(clippy::disallowed_methods)] // Threads are what the test is about.
-    async fn a_form_is_made_by_one_of_those_who_ask() {
+    async fn a_document_is_built_once_for_concurrent_requests() {
         let documents = std::sync::Arc::new(OpenApiCache::default());
         let asked = (0..100).map(|i| {
             let documents = documents.clone();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_asked_for_longest_ago_makes_room() {
+    async fn the_least_recently_used_document_is_evicted() {
         let documents = OpenApiCache::default();
         let third = || vec![0; MAX_BYTES / 3];
         for name in ["a", "b", "c", "a", "d"] {
@@ -189,7 +189,7 @@ mod tests {
         documents.form(0, form("a"), || panic!("kept")).await;
         documents.form(0, form("c"), || panic!("kept")).await;
         assert_eq!(documents.built(), 4);
-        // What is larger than all that may be kept is made for each.
+        // A document larger than the cache is built for each request.
         documents.form(0, form("large"), || vec![0; MAX_BYTES + 1]).await;
         documents.form(0, form("d"), || panic!("kept")).await;
     }

@@ -39,7 +39,7 @@ pub(crate) enum Outcome {
 pub(crate) fn count(api: &Api, head: RequestHead<'_>, outcome: Outcome, begun: Instant, answer: &mut Answer) {
     let routes = api.metrics.routes();
     let route = match head.target {
-        RequestTarget::Resource(info) => route(api, info, &head.parts.headers),
+        RequestTarget::Resource(info) => route(api, head.catalog, info, &head.parts.headers),
         RequestTarget::NonResource => Some(routes.of_path(head.parts.uri.path())),
     };
     let Some(route) = route else { return };
@@ -69,9 +69,13 @@ pub(crate) fn count(api: &Api, head: RequestHead<'_>, outcome: Outcome, begun: I
 }
 
 /// Where a request is counted; `None` if no route of the API leads to it.
-pub(crate) fn route(api: &Api, info: &RequestInfo<'_>, headers: &HeaderMap) -> Option<Route> {
-    let catalog = api.registry.catalog();
-    let (resource, verb, extent) = labels(&catalog, info, headers)?;
+pub(crate) fn route(
+    api: &Api,
+    catalog: &Catalog,
+    info: &RequestInfo<'_>,
+    headers: &HeaderMap,
+) -> Option<Route> {
+    let (resource, verb, extent) = labels(catalog, info, headers)?;
     Some(api.metrics.routes().of(resource, &info.subresource, verb, extent))
 }
 
@@ -157,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_route_leads_to_is_not_counted() {
+    fn requests_without_a_route_are_not_counted() {
         let cases = [
             ("GET", "/api/v1/nothings"),
             ("GET", "/api/v2/pods"),

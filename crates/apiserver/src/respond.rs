@@ -9,13 +9,13 @@ use http::{Response, StatusCode};
 use object::{Status, Value};
 
 use crate::body::Body;
-use crate::negotiate::{Encoding, Wanted};
+use crate::negotiate::{Encoding, Negotiated};
 use crate::{views, warnings};
 
 pub type Answer = Response<Body>;
 
 /// An error, in the encoding of the client.
-pub fn status(catalog: &Catalog, status: &Status, wanted: Wanted) -> Answer {
+pub fn status(catalog: &Catalog, status: &Status, wanted: Negotiated) -> Answer {
     let mut answer = value(catalog, status.code, &status.to_value(), wanted);
     warn(&mut answer, &status.warnings);
     if let Some(details) = &status.details
@@ -47,7 +47,7 @@ pub fn page_not_found() -> Answer {
 }
 
 /// A tree in the negotiated encoding.
-pub fn value(catalog: &Catalog, code: u16, value: &Value, wanted: Wanted) -> Answer {
+pub fn value(catalog: &Catalog, code: u16, value: &Value, wanted: Negotiated) -> Answer {
     let mut bytes = views::encode_value(catalog, value, wanted.encoding);
     if wanted.encoding == Encoding::Json {
         bytes.push(b'\n');
@@ -56,7 +56,7 @@ pub fn value(catalog: &Catalog, code: u16, value: &Value, wanted: Wanted) -> Ans
 }
 
 /// JSON in the negotiated encoding; without a copy if that is JSON.
-pub fn encoded(catalog: &Catalog, code: u16, bytes: Bytes, wanted: Wanted) -> Answer {
+pub fn encoded(catalog: &Catalog, code: u16, bytes: Bytes, wanted: Negotiated) -> Answer {
     let body = match wanted.encoding {
         Encoding::Json => line(bytes).into(),
         other => views::encode(catalog, &bytes, other).into(),

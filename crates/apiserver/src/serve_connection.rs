@@ -17,7 +17,7 @@ use crate::authenticate::Caller;
 use crate::body::{Body, Incoming, RequestBody, UnreadSlot};
 use crate::connection::Connection;
 use crate::connection_io::{ConnectionIo, UNREAD_BYTES, UNREAD_TIME};
-use crate::negotiate::Wanted;
+use crate::negotiate::Negotiated;
 use crate::respond::{self, Answer};
 use crate::response_body::{Http1Body, ResponseBody};
 use crate::shutdown::Shutdown;
@@ -174,7 +174,7 @@ async fn answer(
     if reads && let Body::Whole(Some(bytes)) = answer.body() {
         // Only reads can be refused for lack of memory: the result of a write must be reported.
         if let Err(status) = exchange.check_hold(bytes.len()) {
-            answer = respond::status(&api.registry().catalog(), &status, Wanted::JSON);
+            answer = respond::status(&api.registry().catalog(), &status, Negotiated::JSON);
         }
     }
     let id = id.or_else(|| HeaderValue::try_from(env.uuid()).ok());
@@ -212,6 +212,6 @@ where
     finish(served.as_mut());
     match env.timeout(CLOSE_TIMEOUT, served).await {
         Ok(ended) => ended.map_err(|e| e.to_string()),
-        Err(_) => Err("the client said nothing for too long".to_owned()),
+        Err(_) => Err("the connection exceeded a timeout".to_owned()),
     }
 }

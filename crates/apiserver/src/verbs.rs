@@ -29,7 +29,7 @@ use registry::RequestContext;
 
 use crate::api::Api;
 use crate::body::RequestBody;
-use crate::flow_control::Gate;
+use crate::flow_control::AuthorizedRequest;
 use crate::negotiate::{Offer, negotiate_error};
 use crate::request_info::{Query, RequestInfo};
 use crate::respond::{self, Answer};
@@ -37,11 +37,14 @@ use crate::{component_statuses, connect};
 
 pub(crate) use options::{include, list_options};
 
-pub async fn serve(gate: &Gate<'_>, body: RequestBody, info: &RequestInfo<'_>) -> Result<Answer, Status> {
-    let Gate { api, parts, query, .. } = gate;
-    let catalog = api.registry.catalog();
-    let Some(resource) = info.find(&catalog) else { return missing(&catalog, info) };
-    let answer = serve_resource(gate, body, info, &catalog, resource).await;
+pub async fn serve(
+    authorized: &AuthorizedRequest<'_>,
+    body: RequestBody,
+    info: &RequestInfo<'_>,
+) -> Result<Answer, Status> {
+    let AuthorizedRequest { parts, query, catalog, .. } = authorized;
+    let Some(resource) = info.find(catalog) else { return missing(catalog, info) };
+    let answer = serve_resource(authorized, body, info, resource).await;
     let known = info.subresource.is_empty() || resource.subresource(&info.subresource).is_some();
     let Some(deprecation) = resource.deprecation.as_ref().filter(|_| known) else { return answer };
     if answer.as_ref().is_err_and(is_unrouted) {
@@ -50,20 +53,19 @@ pub async fn serve(gate: &Gate<'_>, body: RequestBody, info: &RequestInfo<'_>) -
     // Refusals carry the warning too.
     let mut answer = answer.unwrap_or_else(|status| {
         let wanted = negotiate_error(&parts.headers, query);
-        respond::status(&catalog, &status, wanted)
+        respond::status(catalog, &status, wanted)
     });
     respond::warn_first(&mut answer, deprecation);
     Ok(answer)
 }
 
 async fn serve_resource(
-    gate: &Gate<'_>,
+    authorized: &AuthorizedRequest<'_>,
     body: RequestBody,
     info: &RequestInfo<'_>,
-    catalog: &Arc<Catalog>,
     resource: &Arc<Resource>,
 ) -> Result<Answer, Status> {
-    let Gate { api, user, parts, query, .. } = gate;
+    let AuthorizedRequest { api, user, parts, query, catalog, .. } = authorized;
     let (verb, subresource) = check(info, resource, &parts.method)?;
     let request = RequestContext {
         user,
@@ -75,10 +77,10 @@ async fn serve_resource(
         namespace: if resource.namespaced { &info.namespace } else { "" },
         name: &info.name,
         options: WriteOptions::default(),
-        deadline: gate.deadline(),
+        deadline: authorized.deadline(),
         fence: None,
     };
-    Call { api, parts, query, info, request, gate }.dispatch(body).await
+    Call { api, parts, query, info, request, authorized }.dispatch(body).await
 }
 
 /// The verb and subresource a path asks for, if the resource has them there.
@@ -126,7 +128,7 @@ struct Call<'a> {
     query: &'a Query<'a>,
     info: &'a RequestInfo<'a>,
     request: RequestContext<'a>,
-    gate: &'a Gate<'a>,
+    authorized: &'a AuthorizedRequest<'a>,
 }
 
 impl Call<'_> {
@@ -177,7 +179,7 @@ impl Call<'_> {
 
     /// Into a pod, node or service.
     async fn connect(&self) -> Result<Answer, Status> {
-        connect::serve(self.api, self.gate.user, self.query, &self.request).await
+        connect::serve(self.api, self.authorized.user, self.query, &self.request).await
     }
 }
 

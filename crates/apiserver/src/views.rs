@@ -65,7 +65,7 @@ impl TableView {
         out.extend_from_slice(b"]}");
     }
 
-    /// A bookmark: a row of an object that has nothing but what it tells.
+    /// A bookmark: a row of an object with nothing but its version and annotations.
     pub fn bookmark(&self, bookmark: &Value, now: u64, with_columns: bool, out: &mut Vec<u8>) {
         let version = bookmark.str_at(&["metadata", "resourceVersion"]).unwrap_or("");
         let metadata = format!("{{\"resourceVersion\":\"{version}\"}}");
@@ -74,12 +74,13 @@ impl TableView {
         out.extend_from_slice(b"]}");
     }
 
-    /// Cells come from the stored form, whatever version is asked for: upstream too prints one form of all, but of custom resources.
+    /// Cells come from the stored version, whatever version is requested: upstream too prints one version of all, except of
+    /// custom resources.
     pub fn row(&self, obj: &Obj, now: u64, out: &mut Vec<u8>) {
         table_row(self.printer(), &self.tree(obj), now, out);
         match self.include {
             Include::None => out.extend_from_slice(b"null"),
-            Include::Metadata => metadata_of(self.meta, obj, out),
+            Include::Metadata => MetadataView::new(&self.resource, self.meta).write(obj, out),
             Include::Object => {
                 out.extend_from_slice(&served_body(&self.resource, obj));
             }
@@ -205,14 +206,47 @@ fn partial_metadata(meta: MetaVersion, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\",\"metadata\":");
 }
 
-/// PartialObjectMetadata.
-pub fn metadata_of(meta: MetaVersion, obj: &Obj, out: &mut Vec<u8>) {
-    partial_metadata(meta, out);
-    match kinds::field_annotation(obj.key()).and_then(|hidden| without_annotation(obj, hidden)) {
-        Some(metadata) => json::write(&metadata, out),
-        None => out.extend_from_slice(obj.metadata()),
+/// The objects of one resource as PartialObjectMetadata.
+#[derive(Clone, Copy)]
+pub struct MetadataView {
+    meta: MetaVersion,
+    /// See [`kinds::Kind::field_annotation`].
+    hidden: Option<&'static str>,
+}
+
+impl MetadataView {
+    pub fn new(resource: &Resource, meta: MetaVersion) -> MetadataView {
+        MetadataView { meta, hidden: kinds::kind_of_resource(resource).field_annotation() }
     }
-    out.push(b'}');
+
+    pub fn write(self, obj: &Obj, out: &mut Vec<u8>) {
+        partial_metadata(self.meta, out);
+        match self.hidden.and_then(|hidden| without_annotation(obj, hidden)) {
+            Some(metadata) => json::write(&metadata, out),
+            None => out.extend_from_slice(obj.metadata()),
+        }
+        out.push(b'}');
+    }
+
+    /// As a protobuf message. Small, and so not kept: it is made for each reader.
+    pub fn message(self, catalog: &Catalog, obj: &Obj) -> Bytes {
+        let mut out = Vec::new();
+        let schema = catalog.schema();
+        if let Some(ty) = schema.find("meta.v1.PartialObjectMetadata") {
+            let mut item = Vec::with_capacity(obj.metadata().len() + 16);
+            MetadataView { meta: MetaVersion::V1, ..self }.write(obj, &mut item);
+            // The table only holds bodies that parse.
+            let value = json::parse(&item, Some((schema, ty))).unwrap_or(Value::Null);
+            protobuf::encode_message(schema, ty, &value, &mut out);
+        }
+        out.into()
+    }
+
+    /// As a protobuf body.
+    pub fn write_protobuf(self, catalog: &Catalog, obj: &Obj, out: &mut Vec<u8>) {
+        let (message, version) = (self.message(catalog, obj), self.meta.api_version());
+        protobuf::seal(version, "PartialObjectMetadata", out, |out| out.extend_from_slice(&message));
+    }
 }
 
 /// `None` when the metadata has no such annotation.
@@ -260,26 +294,6 @@ pub fn list_metadata_message(catalog: &Catalog, metadata: &str) -> Vec<u8> {
     out
 }
 
-/// PartialObjectMetadata as a protobuf message. Small, and so not kept: it is made for each reader.
-pub fn metadata_message(catalog: &Catalog, obj: &Obj) -> Bytes {
-    let mut out = Vec::new();
-    let schema = catalog.schema();
-    if let Some(ty) = schema.find("meta.v1.PartialObjectMetadata") {
-        let mut item = Vec::with_capacity(obj.metadata().len() + 16);
-        metadata_of(MetaVersion::V1, obj, &mut item);
-        // The table only holds bodies that parse.
-        let value = json::parse(&item, Some((schema, ty))).unwrap_or(Value::Null);
-        protobuf::encode_message(schema, ty, &value, &mut out);
-    }
-    out.into()
-}
-
-/// PartialObjectMetadata as a protobuf body.
-pub fn metadata_protobuf(catalog: &Catalog, meta: MetaVersion, obj: &Obj, out: &mut Vec<u8>) {
-    let message = metadata_message(catalog, obj);
-    protobuf::seal(meta.api_version(), "PartialObjectMetadata", out, |out| out.extend_from_slice(&message));
-}
-
 /// JSON bytes in the encoding the client wants.
 pub fn encode(catalog: &Catalog, json_bytes: &[u8], encoding: Encoding) -> Vec<u8> {
     if encoding == Encoding::Json {
@@ -317,7 +331,7 @@ pub fn value_protobuf(catalog: &Catalog, value: &Value, out: &mut Vec<u8>) {
     });
 }
 
-/// An object that says nothing but what it is.
+/// An object with nothing but its kind and version.
 pub fn blank(kind: &str, api_version: &str) -> Value {
     let mut blank = Map::default();
     blank.set("kind", kind);
@@ -326,13 +340,13 @@ pub fn blank(kind: &str, api_version: &str) -> Value {
     Value::Map(blank)
 }
 
-/// The same with all that a resource's type writes even of an object without content.
+/// The same with the fields a resource's type always writes.
 pub fn blank_object(resource: &Resource) -> Value {
     let mut blank = blank(&resource.kind, &resource.api_version());
     if let Some(storage) = &resource.storage {
         kinds::kind_of(storage).fill_blank(&mut blank);
     }
-    // Nothing in it could misfit its type.
+    // There is nothing in it that could not fit its type.
     let _ = normalise(resource.schema(), resource.ty, &mut blank, &mut Strict::off());
     blank
 }

@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_must_say_where_it_is_from() {
+    fn an_origin_must_be_a_uri() {
         assert!(["http://x", "https://a.b:1/c", "/a", "x:y"].iter().all(|origin| is_uri(origin)));
         assert!(!["", "null", "::x", "http://a b"].iter().any(|origin| is_uri(origin)));
     }
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_lose_the_length_before_them() {
+    fn messages_are_sent_without_their_length_prefix() {
         let mut out = Vec::new();
         push_events(Framing::Protobuf, b"\0\0\0\x02ab\0\0\0\x01c", &mut out);
         assert_eq!(out, b"\x82\x02ab\x82\x01c");

@@ -1,4 +1,4 @@
-//! A client for each loop of a process that runs outside the server.
+//! A client for each controller of a process that runs outside the server.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use client::{Client, Clients, field_manager_of};
 use crate::client::HttpClient;
 use crate::credentials::Impersonate;
 
-/// Who the loops are.
+/// Who the controllers are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Identities {
     /// All of them the one user of the configuration, who must be allowed everything they do.

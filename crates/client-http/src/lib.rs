@@ -1,4 +1,4 @@
-//! The API of any cluster over HTTP, behind the same trait loops use in process.
+//! The API of any cluster over HTTP, behind the same trait controllers use in process.
 //!
 //! ```text
 //! Config ── a kubeconfig, or the files of a pod
@@ -9,7 +9,7 @@
 //!   │<── Arc<Obj>, List, Watch <── objects (tree -> Obj) <───────┤ 2xx
 //!   │<── object::Status        <── refusal (JSON or not) <───────┘ the rest, and no answer at all
 //!   v
-//! HttpClients: Clients ── one identity for each loop, by impersonation or all as oneself
+//! HttpClients: Clients ── one identity for each controller, by impersonation or all as oneself
 //! ```
 //! What no server answered is a `Status` too: 503 when the request was never sent, 504 when nobody knows what became of it.
 

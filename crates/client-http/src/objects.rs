@@ -1,4 +1,4 @@
-//! Makes the objects loops hold out of what a server sent.
+//! Makes the objects controllers hold out of what a server sent.
 //!
 //! ```text
 //! {"metadata":{..,"resourceVersion":"7"},"spec":..}   a tree, names in any order, list items without a type

@@ -33,7 +33,7 @@ pub struct Outcome {
     pub body: Value,
 }
 
-/// Resources whose status loops inside kube-apiserver write.
+/// Resources whose status controllers inside kube-apiserver write.
 const WRITTEN_BY_LOOPS: [&str; 3] = [
     "apiextensions.k8s.io/v1 customresourcedefinitions",
     "apiregistration.k8s.io/v1 apiservices",
@@ -113,12 +113,12 @@ impl<'a> Player<'a> {
         Some((step, request))
     }
 
-    /// What to ask before the next request, its answer for [`Player::refreshed`]: loops inside kube-apiserver write
+    /// What to ask before the next request, its answer for [`Player::refreshed`]: controllers inside kube-apiserver write
     /// the status of some objects, and an update is to meet the version they left, not the one it read before.
     pub fn refresh(&self) -> Option<Request> {
         let (step, request) = self.next()?;
         let body = step.body.as_ref().filter(|body| body.contains("$RV\""))?;
-        if step.method != "PUT" || body.contains("$RV1") || !self.is_written_by_loops() {
+        if step.method != "PUT" || body.contains("$RV1") || !self.is_written_by_controllers() {
             return None;
         }
         let path = request.path.split('?').next().unwrap_or_default();
@@ -140,8 +140,8 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Whether kube-apiserver's own loops write such objects: a recording waits for them after each write.
-    pub fn is_written_by_loops(&self) -> bool {
+    /// Whether kube-apiserver's own controllers write such objects: a recording waits for them after each write.
+    pub fn is_written_by_controllers(&self) -> bool {
         WRITTEN_BY_LOOPS.contains(&self.scenario.resource.as_str())
     }
 

@@ -23,7 +23,7 @@ use crate::report::Report;
 /// So many scenarios one server may be ahead of the other.
 const AHEAD: usize = 4096;
 
-/// So long kube-apiserver's own loops have for the status of an object.
+/// So long kube-apiserver's own controllers have for the status of an object.
 const SETTLED: Duration = Duration::from_millis(400);
 
 type Played = Result<Vec<Outcome>, DiffError>;
@@ -145,7 +145,7 @@ fn speak(server: &mut Server, scenario: &Scenario, run: &str, keep: bool) -> Pla
         let answer = server.ask(&request)?;
         outcomes.push(player.answer(&request, &answer));
         let writes = request.method != "GET" && !request.path.contains("dryRun") && answer.status < 300;
-        if writes && player.is_written_by_loops() {
+        if writes && player.is_written_by_controllers() {
             std::thread::sleep(SETTLED);
         }
     }

@@ -43,7 +43,7 @@ impl Kind for CertificateSigningRequest {
         spec.set("uid", who.uid);
         spec.set("groups", texts(who.groups));
         let mut extra = Map::default();
-        for (key, values) in who.extra {
+        for (key, values) in who.extra.into_iter().flatten() {
             extra.set(key.clone(), texts(values));
         }
         spec.set("extra", extra);

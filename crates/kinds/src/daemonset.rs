@@ -21,7 +21,7 @@ pub(crate) static KIND: DaemonSet = DaemonSet;
 
 const RULES: Rules = Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::Free);
 /// A field of upstream's internal form, which only the versioned object shows as an annotation.
-pub(crate) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 impl Kind for DaemonSet {
     fn rules(&self) -> &Rules {
@@ -42,6 +42,10 @@ impl Kind for DaemonSet {
 
     fn pod_spec_path(&self) -> Option<&[&str]> {
         Some(POD_SPEC)
+    }
+
+    fn field_annotation(&self) -> Option<&'static str> {
+        Some(TEMPLATE_GENERATION)
     }
 
     fn unconvertible(&self, sent: &Value) -> Option<String> {

@@ -24,7 +24,7 @@ pub(crate) static KIND: Deployment = Deployment;
 const RULES: Rules =
     Rules::PLAIN.with_generation(Generation::SpecOrAnnotations).with_status(StatusMeta::KeepLabels);
 /// A field of the spec in upstream's internal form, which only the versioned object shows as an annotation.
-pub(crate) const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
+const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
 
 impl Kind for Deployment {
     fn rules(&self) -> &Rules {
@@ -45,6 +45,10 @@ impl Kind for Deployment {
 
     fn pod_spec_path(&self) -> Option<&[&str]> {
         Some(POD_SPEC)
+    }
+
+    fn field_annotation(&self) -> Option<&'static str> {
+        Some(ROLLBACK_TO)
     }
 
     fn scale_paths(&self, _version: &str) -> Option<&ScalePaths> {

@@ -1,5 +1,7 @@
 //! The interface of a kind. Default methods are what most kinds do.
 
+use std::collections::BTreeMap;
+
 use catalog::{Resource, Storage};
 use object::{DeleteOptions, FieldError, Map, Status, Value};
 
@@ -75,7 +77,7 @@ pub struct Requester<'a> {
     pub name: &'a str,
     pub uid: &'a str,
     pub groups: &'a [String],
-    pub extra: &'a [(String, Vec<String>)],
+    pub extra: Option<&'a BTreeMap<String, Vec<String>>>,
 }
 
 /// Fills in what the writer of an object left out.
@@ -114,6 +116,11 @@ pub trait Kind: Send + Sync {
     /// Can the status be shown as a Table? Upstream's storage of a few kinds cannot.
     fn status_has_table(&self) -> bool {
         true
+    }
+
+    /// An annotation that stands for a field of upstream's internal type: the object shows it, a view of the metadata alone does not.
+    fn field_annotation(&self) -> Option<&'static str> {
+        None
     }
 
     /// Where the kind holds a pod's spec, if it does.

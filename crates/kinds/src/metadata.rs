@@ -134,16 +134,6 @@ pub fn finalizer_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     warnings
 }
 
-/// An annotation that stands for a field of upstream's internal form: the object shows it, a view of the metadata alone
-/// does not. By the key an object is stored under.
-pub fn field_annotation(key: &str) -> Option<&'static str> {
-    const ROWS: [(&str, &str); 2] = [
-        ("/registry/daemonsets/", crate::daemonset::TEMPLATE_GENERATION),
-        ("/registry/deployments/", crate::deployment::ROLLBACK_TO),
-    ];
-    ROWS.iter().find(|(prefix, _)| key.starts_with(prefix)).map(|(_, annotation)| *annotation)
-}
-
 /// A value as error messages show it.
 pub(crate) fn shown(value: &Value) -> String {
     match value {

@@ -365,8 +365,8 @@ fn kinds_fill_in_what_the_server_owns() {
     let created = |plural: &str, body: &str| {
         let storage = storage(&catalog, plural);
         let groups = ["g".to_owned()];
-        let extra = [("k".to_owned(), vec!["v".to_owned()])];
-        let requester = crate::Requester { name: "jane", uid: "7", groups: &groups, extra: &extra };
+        let extra = [("k".to_owned(), vec!["v".to_owned()])].into();
+        let requester = crate::Requester { name: "jane", uid: "7", groups: &groups, extra: Some(&extra) };
         let ctx = Context { requester, ..Context::plain(storage, NOW) };
         let mut new = json(body);
         prepare_create(kind_of(storage), &mut new, &ctx);

@@ -14,7 +14,7 @@ impl Registry {
         self.bind_as(request, body, true).await
     }
 
-    /// The same for the old resource `bindings`. It is no subresource, so the uid in the body means nothing to it.
+    /// The same for the old resource `bindings`. It is no subresource, so the uid in the body is ignored.
     pub async fn bind_by_body(
         &self,
         request: &RequestContext<'_>,
@@ -44,7 +44,7 @@ impl Registry {
         let errors = binding::check(&body);
         if !errors.is_empty() {
             let texts: Vec<String> = errors.iter().map(|e| e.to_string()).collect();
-            // Upstream answers these as no API error at all.
+            // Upstream's errors here are no API errors.
             return Err(Status::unknown(match texts.as_slice() {
                 [one] => one.clone(),
                 many => format!("[{}]", many.join(", ")),

@@ -71,7 +71,7 @@ pub fn served_body<'o>(resource: &Resource, obj: &'o Obj) -> Cow<'o, [u8]> {
     }
 }
 
-/// The object's body as the resource serves it and a newline, to hand over without a copy.
+/// The same with a newline, to hand over without a copy.
 pub fn shared_body(resource: &Resource, obj: &Arc<Obj>) -> Bytes {
     converted(resource, obj).unwrap_or_else(|| obj.shared_line())
 }
@@ -97,7 +97,7 @@ pub fn protobuf_body(resource: &Resource, obj: &Obj) -> Bytes {
     })
 }
 
-/// Tells the protobuf form of a resource from its JSON; there are far fewer resources.
+/// Distinguishes the protobuf form of a resource from its JSON; there are far fewer resources.
 const PROTOBUF_FORM: u32 = 1 << 31;
 
 /// With its newline; `None` where the resource serves what is stored; otherwise made once per revision.

@@ -1,5 +1,5 @@
-//! Creates: a name that may be generated, addresses and defaults that may be taken meanwhile, and another try where that helps.
-//! The object is encoded once: another try, which is rare, starts from the body again.
+//! Creates: generated names, addresses and defaults that may be taken meanwhile, and retries where they help.
+//! The object is encoded once: a retry, which is rare, starts from the body again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,26 +11,26 @@ use env::Env;
 use object::{Obj, Status, Value, time};
 use store::{CommitError, Guard, Key, Op};
 
-use crate::write::{InNamespace, Written, context, extra_of, not_encodable};
+use crate::write::{InNamespace, Written, context, not_encodable};
 use crate::{BodyType, Registry, RequestContext, convert, decode, store_failed};
 
 /// Tries with a fresh random name before a collision is reported.
 const GENERATED_NAME_TRIES: usize = 8;
 /// generateName keeps this much of its base, so that the suffix always fits a label.
 const GENERATED_BASE: usize = 58;
-/// How often, and how far apart, a create looks again for what is about to come.
+/// How often, and how far apart, a create is retried for an object that is about to appear.
 const SOON_TRIES: u32 = 40;
 const SOON_PAUSE: Duration = Duration::from_millis(25);
 /// What a client cannot set on a new object.
 const OURS_ON_CREATE: [&str; 5] =
     ["deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "selfLink", "managedFields"];
 
-/// A body once more, for another try: as it came, before anything was filled in.
+/// The body again, for a retry: as it came, before anything was filled in.
 pub type Again<'a> = dyn Fn() -> Result<Value, Status> + Send + Sync + 'a;
 
 /// Why a create cannot be committed.
 enum CreateError {
-    /// By admission, perhaps for something that is about to come.
+    /// By admission, perhaps for an object that is about to appear.
     Refused(Refusal),
     Final(Status),
 }
@@ -47,7 +47,7 @@ impl From<Status> for CreateError {
     }
 }
 
-/// What a create keeps from try to try.
+/// What a create keeps between tries.
 struct Creation {
     /// Unix seconds.
     now: i64,
@@ -58,7 +58,7 @@ struct Creation {
     /// The name is of the server's making.
     is_generated: bool,
     names_tried: usize,
-    /// It was looked at the newest state: a refusal is not for something another server just created.
+    /// It was checked against the newest state: a refusal is not about something another server just created.
     fresh: bool,
     waited: u32,
 }
@@ -95,7 +95,7 @@ impl Creation {
         }
     }
 
-    /// As upstream, whose store refuses it: last of all, and never in a dry run. It reads over what is no version.
+    /// As upstream, whose store refuses it: last of all, and never in a dry run. An unparsable version is ignored.
     fn check_version(&self, request: &RequestContext<'_>) -> Result<(), Status> {
         let digits = self.named_version.bytes().all(|b| b.is_ascii_digit());
         let named = digits && self.named_version.parse().is_ok_and(|version: u64| version > 0);
@@ -107,7 +107,7 @@ impl Creation {
 }
 
 impl Registry {
-    /// Stores a new object. `again` gives the body once more.
+    /// Stores a new object. `again` returns the body for a retry.
     pub async fn create(
         &self,
         request: &RequestContext<'_>,
@@ -120,8 +120,8 @@ impl Registry {
         self.insert(request, storage, new, warnings, &again).await
     }
 
-    /// Stores a new object of the request's version. Another try, be it with another name, another address or another default,
-    /// begins with what `again` gives.
+    /// Stores a new object of the request's version. A retry, be it with another name, another address or another default,
+    /// begins with the body `again` returns.
     pub(crate) async fn insert(
         &self,
         request: &RequestContext<'_>,
@@ -200,7 +200,7 @@ impl Registry {
         }
     }
 
-    /// Whether what was refused may pass when it is tried again now; the refusal if not.
+    /// Ok if a retry may succeed now; the refusal if not.
     async fn may_pass(&self, creation: &mut Creation, error: CreateError) -> Result<(), Status> {
         match error {
             CreateError::Final(status) => Err(status),
@@ -219,7 +219,7 @@ impl Registry {
         }
     }
 
-    /// What a dry run of a create answers.
+    /// The answer of a dry run.
     async fn dry_run_create(
         &self,
         request: &RequestContext<'_>,
@@ -233,7 +233,7 @@ impl Registry {
         if !matches!(self.table().read(storage.id, key), Ok(None)) {
             return Err(self.taken(storage, key, creation.taken(request, name)).await);
         }
-        // What is not stored gets no version; one the client sent stays, whatever it says.
+        // An object that is not stored gets no version; one the client sent stays, whatever it is.
         let encoded = if creation.named_version.is_empty() {
             encoded
         } else {
@@ -243,7 +243,7 @@ impl Registry {
         Obj::unpublished(storage, key, &encoded).map_err(|_| not_encodable())
     }
 
-    /// Everything between a new object and the bytes to commit. Warnings given before a refusal stand in `effects`.
+    /// Everything between a new object and the bytes to commit. Warnings given before a refusal are in `effects`.
     fn admit_create(
         &self,
         request: &RequestContext<'_>,
@@ -254,9 +254,8 @@ impl Registry {
     ) -> Result<Vec<u8>, CreateError> {
         let (generate_name, now) = (creation.generate_name.as_str(), creation.now);
         let kind = kinds::kind_of(storage);
-        let extra = extra_of(request);
         let namespace = InNamespace { table: self.table(), request };
-        let context = context(request, storage, now, &extra, &namespace);
+        let context = context(request, storage, now, &namespace);
         let given = name_of(new);
         let mut attempt = self.attempt(request, storage, Operation::Create, &given, request.options.dry_run);
         attempt.generate_name = generate_name;
@@ -264,7 +263,7 @@ impl Registry {
             return Err(CreateError::Final(Status::forbidden(request.about(), &given, why)));
         }
         self.admission.mutate(&attempt, new, effects)?;
-        // Only now, so that what decides by name above sees that there is none yet.
+        // Only now, so that everything above that decides by name sees that there is none yet.
         self.generate_name(storage, new, generate_name);
         let name = name_of(new);
         attempt.name = &name;
@@ -295,7 +294,7 @@ impl Registry {
         new.map_at(&["metadata"]).set("name", name);
     }
 
-    /// The refusal of a name that is taken; it may be free soon, and then it says so.
+    /// The refusal of a name that is taken; it says so if the object is being deleted.
     async fn taken(&self, storage: &Storage, key: &str, status: Status) -> Status {
         // The store may know what took it before the table does.
         let _ = self.linearizable_read().await;
@@ -308,7 +307,7 @@ impl Registry {
     }
 }
 
-/// The body of a create as an object of the request's version, and what its sender is warned of.
+/// The body of a create as an object of the request's version, and the warnings about it.
 fn decode_new(request: &RequestContext<'_>, body: Value) -> Result<(Value, Vec<String>), Status> {
     let (of, validation) = (BodyType::of(request.resource), request.options.field_validation);
     let (mut new, mut warnings) = decode::object(request.catalog, of, body, validation)?;
@@ -338,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_owns_is_replaced_and_the_same_at_every_try() {
+    fn system_fields_are_replaced_and_the_same_at_every_try() {
         let (creation, mut new) =
             creation(r#"{"name":"a","uid":"mine","deletionTimestamp":"x","selfLink":"y"}"#);
         creation.complete_metadata(&mut new);

@@ -17,7 +17,7 @@ pub struct BodyType<'a> {
     pub ty: TypeId,
     /// Where `ty` is looked up.
     pub schema: &'a Schema,
-    /// For the kind's own words about what cannot be brought into its stored form.
+    /// For the kind's own error about an object that cannot be converted to its stored form.
     storage: Option<&'a Storage>,
 }
 
@@ -43,7 +43,7 @@ impl<'a> BodyType<'a> {
     }
 }
 
-/// Checks kind and apiVersion, prunes, reports what strict clients want to hear, and fills in the defaults.
+/// Checks kind and apiVersion, prunes, reports unknown and duplicate fields, and fills in the defaults.
 pub(crate) fn object(
     catalog: &Catalog,
     of: BodyType<'_>,
@@ -67,7 +67,7 @@ pub(crate) fn object(
 }
 
 impl Registry {
-    /// As the body of a create is read, for what is answered and never stored: the object, and what its sender is warned of.
+    /// As the body of a create is read, for objects that are answered and never stored: the object, and the warnings about it.
     pub fn read_answered(
         &self,
         request: &RequestContext<'_>,
@@ -83,7 +83,7 @@ impl Registry {
     }
 }
 
-/// Normalises a body of any type, with the empty lists and maps in it; `kind` and `version` are for the words of a refusal.
+/// Normalises a body of any type, with the empty lists and maps in it; `kind` and `version` are for the error message.
 pub(crate) fn canonical(
     schema: &Schema,
     ty: TypeId,
@@ -96,7 +96,7 @@ pub(crate) fn canonical(
     unless_strict(kind, version, messages, validation)
 }
 
-/// Why upstream cannot bring an object into its own form; there is none of what is not stored.
+/// Why upstream cannot convert an object to its internal form; there is none of objects that are not stored.
 pub(crate) fn unconvertible(storage: Option<&Storage>, object: &Value) -> Option<String> {
     kinds::kind_of(storage?).unconvertible(object)
 }
@@ -125,7 +125,7 @@ pub(crate) fn pruned(
     Ok(unknown.into_iter().map(|path| format!("unknown field {}", object::quote(&path))))
 }
 
-/// What the client is warned of, unless it wants to be refused for it.
+/// The warnings about unknown and duplicate fields; with strict validation the refusal.
 fn unless_strict(
     kind: &str,
     version: &str,
@@ -142,8 +142,8 @@ fn unfit(kind: &str, version: &str, why: &str) -> Status {
     Status::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"))
 }
 
-/// The words of a refusal if a document's kind or apiVersion is no text, or no version. Upstream reads these two before everything else, and is
-/// not particular there about upper and lower case.
+/// The error if a document's kind or apiVersion is no string, or no version. Upstream reads these two before everything else, and
+/// there ignores case.
 pub fn unreadable_type(document: &Value) -> Option<String> {
     let named = |name: &str| ["kind", "apiVersion"].into_iter().find(|n| n.eq_ignore_ascii_case(name));
     let mut wrong = document.as_map()?.iter().filter(|(_, v)| !v.is_null() && v.as_str().is_none());
@@ -181,7 +181,7 @@ pub(crate) fn check_type(
             scheme.name
         ));
     }
-    // The versions of a kind can all be brought into each other, also where it moved from one group to another.
+    // All versions of a kind can be converted to each other, also where it moved from one group to another.
     if body_kind == kind {
         return Err(Status::bad_request(format!(
             "the API version in the data ({body_version}) does not match the expected API version ({api_version})"
@@ -235,7 +235,7 @@ pub(crate) fn check_namespace(request: &RequestContext<'_>, body: &mut Value) ->
             ));
         }
     } else {
-        // What is in no namespace may be sent with one; it does not keep it.
+        // A cluster-scoped object may be sent with a namespace; it is dropped.
         metadata.remove("namespace");
     }
     Ok(())
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_fields_are_refused_warned_of_or_ignored() {
+    fn unknown_fields_are_refused_warned_about_or_ignored() {
         let catalog = Catalog::builtin();
         let pods = catalog.find("", "v1", "configmaps").unwrap();
         let text = r#"{"metadata":{"name":"a"},"dta":{}}"#;
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_type_is_told_as_go_tells_it() {
+    fn an_invalid_kind_or_api_version_gets_gos_error() {
         assert_eq!(unreadable_type(&body(r#"{"kind":"Pod"}"#)), None);
         let message = unreadable_type(&body(r#"{"KIND":1}"#)).unwrap();
         assert!(message.contains("cannot unmarshal number into Go struct field .kind of type string"));

@@ -14,7 +14,7 @@ use crate::{Registry, RequestContext, convert, store_failed};
 
 /// What a deletion led to.
 pub struct Deleted {
-    /// The object as it last stood, or as it stands now while it waits for finalizers or its grace period.
+    /// The object as it last was, or as it is now while it waits for finalizers or its grace period.
     pub obj: Arc<Obj>,
     /// It is gone.
     pub removed: bool,
@@ -41,7 +41,7 @@ impl Registry {
     ) -> Result<Deleted, Status> {
         let key: Key = storage.key(request.namespace, request.name).into();
         let mut options = options.clone();
-        // What we marked as going, until it is gone: a node agent that saw the mark may remove it before we do.
+        // Marked as deleted by us: a node agent that saw the mark may remove it before we do.
         let mut going: Option<Arc<Obj>> = None;
         let mut contended = None;
         self.linearizable_read().await?;
@@ -64,18 +64,18 @@ impl Registry {
             let kind = kinds::kind_of(storage);
             let (op, answer) = match kinds::decide(kind, storage, &old_tree, &version, &options, now)? {
                 Decision::Nothing => return Ok(Deleted { obj: old, removed: false }),
-                // A graceful kind that goes at once is first seen as going, by those who watch.
+                // A kind with graceful deletion is marked first even if it goes at once: watchers see both.
                 Decision::Remove { marked: Some(marked) } if !options.dry_run => {
                     let value = bytes::Bytes::from(self.encode_marked(storage, marked)?);
                     if let Some(marked_at) = self.mark(request, &key, &old, value).await? {
-                        // Our own mark must not fail the version the client named.
+                        // Our own mark must not fail the client's precondition on the version.
                         let named = &mut options.preconditions.resource_version;
                         *named = named.take().map(|_| marked_at.to_string());
                         going = Some(old);
                     }
                     continue;
                 }
-                // Nothing goes, and so the mark is the last that is known of it.
+                // Nothing is removed, so the marked object is the answer.
                 Decision::Remove { marked: Some(marked) } => {
                     let value = self.encode_marked(storage, marked)?;
                     return Ok(Deleted { obj: shown(storage, &old, &value, old.revision())?, removed: true });
@@ -112,8 +112,8 @@ impl Registry {
                     let value = answer.unwrap_or_default();
                     return Ok(Deleted { obj: shown(storage, &old, &value, revision)?, removed: false });
                 }
-                // What goes with the object (a service's ports) is others' too: look again, in turn with them. A conflict
-                // over the object itself means that somebody changed it, and that is seen.
+                // A side object (a service's ports) is shared with other writers: wait for them, then read again. A conflict
+                // over the object itself means that somebody changed it, and the next read shows that.
                 Err(CommitError::Conflict { key: lost }) => {
                     self.check_readable(&lost)?;
                     self.check_deadline(request)?;
@@ -147,7 +147,7 @@ impl Registry {
         Ok(selected)
     }
 
-    /// Writes the mark of a deletion and tells its revision; `None` after a conflict: the caller looks again.
+    /// Writes the deletion mark and returns its revision; `None` after a conflict: the caller reads again.
     async fn mark(
         &self,
         request: &RequestContext<'_>,

@@ -22,14 +22,14 @@ impl Registry {
     /// Evicts the pod the request names; `body` is a raw Eviction. Answers with warnings.
     pub async fn evict(&self, request: &RequestContext<'_>, mut body: Value) -> Result<Vec<String>, Status> {
         let storage = request.storage()?;
-        // Both versions say the same.
+        // Both versions have the same fields.
         if body.str_at(&["apiVersion"]) == Some("policy/v1beta1") {
             body.make_map().set("apiVersion", "policy/v1");
         }
         decode::check_type(request.catalog, "Eviction", "policy/v1", &body)?;
         let warnings = canonical(request, &mut body, "policy.v1.Eviction", request.options.field_validation)?;
         decode::check_namespace(request, &mut body)?;
-        // Whom admission does not let evict is not told what is wrong with the body.
+        // Admission first: a client it refuses does not learn what is wrong with the body.
         self.mutate_answered(request, &mut body)?;
         if body.str_at(&["metadata", "name"]).unwrap_or("") != request.name {
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));
@@ -71,14 +71,14 @@ impl Registry {
                     done => done.map(|()| warnings),
                 };
             }
-            // The budget speaks first, but nothing is taken from it for what is refused then.
+            // The budget is checked first, but nothing is taken from it if the deletion is refused then.
             let only_ask = wanted.dry_run || checked.is_err();
             self.take_disruption(request, name, only_ask).await?;
             return self.mark_and_delete(request, &wanted, &checked).await.map(|()| warnings);
         }
     }
 
-    /// How to delete, and whether that makes sense: it is told only when the pod would go.
+    /// The delete options, and whether they are valid: checked only when the pod would go.
     fn delete_options(
         &self,
         request: &RequestContext<'_>,
@@ -113,7 +113,7 @@ impl Registry {
         Ok((wanted, checked))
     }
 
-    /// The budgets that speak for a pod.
+    /// The budgets that select a pod.
     async fn budgets_of(&self, request: &RequestContext<'_>, pod: &Value) -> Result<Vec<Value>, Status> {
         let Some(resource) = request.catalog.find("policy", "v1", "poddisruptionbudgets") else {
             return Ok(Vec::new());
@@ -125,7 +125,7 @@ impl Registry {
         let trees = list.items.iter().map(|obj| convert::tree(storage, obj));
         let matching = trees.filter(|budget| {
             let selector = budget.at(&["spec", "selector"]).map(LabelSelector::from_label_selector);
-            // Without a selector a budget chooses nothing; nor does one that cannot be read.
+            // Without a selector a budget selects nothing; nor does one that cannot be read.
             selector.is_some_and(|s| s.is_ok_and(|s| s.matches_map(labels)))
         });
         Ok(matching.collect())
@@ -152,7 +152,7 @@ impl Registry {
             ..*request
         };
         let now = self.env().now_seconds() as i64;
-        // The change runs again whenever somebody else wrote the budget: no eviction is counted twice or not at all.
+        // Retried after each conflict on the budget: no eviction is counted twice or not at all.
         self.change(&status, RULES, &mut |old| {
             let mut budget = old.clone();
             eviction::take(&mut budget, request.name, now)?;
@@ -162,7 +162,7 @@ impl Registry {
         .map(|_| ())
     }
 
-    /// Says in the pod's status why it goes, and deletes it.
+    /// Sets the condition that says why the pod is disrupted, and deletes it.
     async fn mark_and_delete(
         &self,
         request: &RequestContext<'_>,
@@ -186,7 +186,7 @@ impl Registry {
                     Ok((pod, Vec::new()))
                 })
                 .await?;
-            // Our own mark must not fail the version that was asked for.
+            // Our own status write must not fail the client's precondition on the version.
             let named = &mut options.preconditions.resource_version;
             *named = named.take().map(|_| written.obj.revision().to_string());
         }

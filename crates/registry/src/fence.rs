@@ -1,4 +1,4 @@
-//! Writes of a leader: each is guarded by the lease it leads by, so that none of a deposed leader's is carried out.
+//! Writes of a leader: each is guarded by its lease, so that no write of a deposed leader is committed.
 //!
 //! ```text
 //! commit = what the request changes ── guarded by what was read

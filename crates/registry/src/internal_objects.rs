@@ -7,12 +7,12 @@ use store::{Commit, CommitError, Guard, Key, Op};
 
 use crate::{Registry, store_failed};
 
-/// Others who write the same object are this often faster, at most; what fails then is not for want of luck.
+/// How often a write may lose to others before it is reported as an error.
 const ATTEMPTS: usize = 32;
 
 impl Registry {
-    /// Writes what `make` makes of the object that stands there, again after each conflict. `make` must depend on
-    /// nothing that changes without the object changing too; where it fails, nothing is written.
+    /// Writes what `make` makes of the current object, again after each conflict. `make` must depend on nothing that changes
+    /// without the object changing too; if it fails, nothing is written.
     pub async fn write_internal(
         &self,
         storage: &Storage,

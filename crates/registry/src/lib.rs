@@ -80,7 +80,7 @@ impl Registry {
         &self.env
     }
 
-    /// Makes a resource known, or gives it another definition: what is stored under its keys is served from now on.
+    /// Registers a resource, or replaces its definition: objects stored under its keys are served from now on.
     pub fn define(&self, def: ResourceDef) -> Result<ResourceDef, DefineError> {
         let def = self.table.define(def)?;
         if let Some(storage) = &def.storage {
@@ -89,7 +89,7 @@ impl Registry {
         Ok(def)
     }
 
-    /// Forgets a resource; what is stored under its keys stays there.
+    /// Unregisters a resource; objects stored under its keys stay there.
     pub fn undefine(&self, group: &str, plural: &str) -> Option<ResourceDef> {
         let def = self.table.undefine(group, plural)?;
         tracing::info!(group, resource = plural, "resource no longer defined");
@@ -127,7 +127,7 @@ impl Registry {
         }
     }
 
-    /// The newest object of a key; an error where it cannot be read, or the definition it was asked by is gone by now.
+    /// The newest object of a key; an error if it cannot be read, or the definition of its resource was replaced meanwhile.
     pub(crate) fn find(&self, storage: &Storage, key: &str) -> Result<Option<Arc<Obj>>, Status> {
         let found = self.table.read(storage.id, key).map_err(not_readable)?;
         if found.is_none() && !self.table.is_defined(storage.id) {
@@ -144,7 +144,7 @@ impl Registry {
         }
     }
 
-    /// Before one tries again: a guard on what cannot be read fails for ever.
+    /// Checked before a retry: a guard on a value that cannot be read never holds.
     pub(crate) fn check_readable(&self, key: &str) -> Result<(), Status> {
         self.table.unreadable_at(key).map_or(Ok(()), |unreadable| Err(not_readable(unreadable)))
     }
@@ -153,10 +153,12 @@ impl Registry {
 /// A request that began under another definition of its resource, or under one that is gone.
 pub(crate) fn redefined(storage: &Storage) -> Status {
     let (plural, group) = (&storage.plural, &storage.group);
-    Status::unavailable(format!("the definition of {plural}.{group} changed while it was asked; try again"))
+    Status::unavailable(format!(
+        "the definition of {plural}.{group} changed during the request; please try again"
+    ))
 }
 
-/// Somebody else wrote, into the store we share, what is no object. In the words of upstream's store, and how to mend it.
+/// Another client of the store wrote a value that is no object. Upstream's message, and how to repair it.
 pub(crate) fn not_readable(unreadable: Unreadable) -> Status {
     Status::internal(format!(
         "StorageError: corrupt object, Code: 7, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: {unreadable}; write an object \

@@ -1,4 +1,4 @@
-//! Patches: what one makes of the object that stands there, decoded and judged as strictly as the client wants.
+//! Patches: applied to the current object, then decoded and validated as strictly as the client wants.
 
 use catalog::{Catalog, Schema, Storage, TypeId};
 use codec::json;
@@ -15,7 +15,7 @@ pub(crate) struct PatchedType<'a> {
     pub ty: TypeId,
     /// Where `ty` is looked up.
     pub schema: &'a Schema,
-    /// For the words about a body of another type.
+    /// For the error about a body of another type.
     pub catalog: &'a Catalog,
     pub kind: &'a str,
     pub api_version: &'a str,
@@ -61,14 +61,14 @@ impl Registry {
 pub(crate) struct Patching<'a> {
     pub of: PatchedType<'a>,
     pub patch: &'a Patch,
-    /// Members that came twice, for strict clients.
+    /// Duplicate members, for strict field validation.
     pub duplicates: &'a [String],
     pub old: &'a Value,
     pub validation: FieldValidation,
 }
 
 impl Patching<'_> {
-    /// The patched object, decoded, and what the sender is warned of.
+    /// The patched object, decoded, and the warnings about it.
     pub(crate) fn apply(self) -> Result<(Value, Vec<String>), Status> {
         let mut new = self.patched()?;
         self.check_type(&mut new)?;
@@ -144,7 +144,7 @@ impl Patching<'_> {
         Err(Status::bad_request(why).after_warnings(warnings))
     }
 
-    /// The canonical form, with unknown and duplicate fields refused or warned of.
+    /// The canonical form, with unknown and duplicate fields refused or warned about.
     fn decode(&self, mut new: Value) -> Result<(Value, Vec<String>), Status> {
         let of = &self.of;
         let ignores = self.validation == FieldValidation::Ignore;

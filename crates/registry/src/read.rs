@@ -37,8 +37,8 @@ impl Registry {
         resource_version: &str,
     ) -> Result<Arc<Obj>, Status> {
         let storage = request.storage()?;
-        // A get is told by upstream's cache, a list by the API: the words and the code differ. What is kept for a
-        // time only is in no cache.
+        // Upstream's cache reports it for a get, the API for a list: message and code differ. Objects with a TTL are in no
+        // cache.
         let parsed = parse_version(resource_version)
             .map_err(|status| if storage.ttl_seconds.is_some() { status } else { as_cache_error(&status) });
         match parsed? {
@@ -56,8 +56,7 @@ impl Registry {
         validate(options)?;
         let selection = self.selection(request, options)?;
         let root = selection.scope.prefix(storage);
-        // Upstream's cache hands out all it has to those who take any version; what is kept for a time only is in no
-        // cache.
+        // Upstream's cache returns the whole list if any version will do; objects with a TTL are in no cache.
         let any_version = options.resource_version == "0" && storage.ttl_seconds.is_none();
         let limit = if any_version { 0 } else { usize::try_from(options.limit).unwrap_or(0) };
 
@@ -84,7 +83,7 @@ impl Registry {
             };
         }
 
-        // A page that names a version and not how it means it: of exactly that one, as long before there was a choice.
+        // A page with a version and no resourceVersionMatch: exactly that version, for compatibility.
         let exact = match options.resource_version_match.as_str() {
             "" => options.limit > 0,
             matching => matching == "Exact",
@@ -150,7 +149,7 @@ impl Registry {
                 None => words.replacen("{}", &unknown, 1),
             })
         })?;
-        // Who asks all namespaces for what is in one asks that one.
+        // A list of all namespaces that selects one namespace is a list of that one.
         if request.resource.namespaced
             && selection.scope == Scope::All
             && let Some(namespace) = selection.exact_namespace()
@@ -162,7 +161,7 @@ impl Registry {
     }
 }
 
-/// Nobody is shown a part of a list as if it were all.
+/// A partial list must never look like a complete one.
 pub(crate) fn readable(page: Page) -> Result<Page, Status> {
     match page.unreadable {
         Some(unreadable) => Err(not_readable(unreadable)),
@@ -170,7 +169,7 @@ pub(crate) fn readable(page: Page) -> Result<Page, Status> {
     }
 }
 
-/// Rules among the options themselves, all broken ones at once.
+/// Rules among the options themselves, all violations at once.
 pub fn validate(options: &ListOptions) -> Result<(), Status> {
     let mut errors = Vec::new();
     let matching = options.resource_version_match.as_str();
@@ -233,12 +232,12 @@ pub(crate) fn parse_version(text: &str) -> Result<Option<u64>, Status> {
     })
 }
 
-/// A refusal of [`parse_version`] in the words and with the code of upstream's cache.
+/// A refusal of [`parse_version`] with the message and code of upstream's cache.
 pub(crate) fn as_cache_error(status: &Status) -> Status {
     Status::unknown(status.message.trim_start_matches("invalid resource version: "))
 }
 
-/// A number as Go reads one, or Go's words for what is none.
+/// A number as Go parses it, or Go's error message.
 pub(crate) fn parse_unsigned(text: &str) -> Result<u64, String> {
     // Rust takes a sign here, Go does not.
     let parsed = if text.starts_with('+') { "+".parse() } else { text.parse() };
@@ -271,7 +270,7 @@ fn continue_expired(token: Token) -> Status {
          results. Continuing with the provided token results in an inconsistent list - objects that were created, \
          modified, or deleted between the time the first chunk was returned and now may show up in the list.",
     );
-    // What there is by now was not counted.
+    // The remaining objects were not counted.
     status.continue_token = Some(Token { revision: None, left: None, ..token }.encode());
     status
 }
@@ -304,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_read_as_go_reads_unsigned_numbers() {
+    fn versions_are_parsed_as_go_parses_unsigned_numbers() {
         assert_eq!(parse_version("").unwrap(), None);
         assert_eq!(parse_version("7").unwrap(), Some(7));
         for odd in ["+7", "-1", "7a", " 7", "99999999999999999999"] {

@@ -1,11 +1,11 @@
-//! Which kinds upstream's servers can read, served or not: what a body names decides the words in which it is refused.
+//! Which kinds upstream's servers can decode, served or not: the kind a body names decides the error it is refused with.
 //!
 //! A scheme is what one of the three servers in upstream's program has types for. Most old versions are no longer served, but a body
 //! in one of them is still read and only then found to be the wrong one.
 
 /// The types one of upstream's servers knows.
 pub(crate) struct Scheme {
-    /// Where upstream's source makes it; clients are told.
+    /// Where upstream's source creates it: part of the error message.
     pub name: &'static str,
     rows: &'static [Row],
 }

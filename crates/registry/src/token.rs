@@ -12,7 +12,7 @@ pub(crate) struct Token {
     pub revision: Option<u64>,
     /// The last key already handed out, relative to the list's root.
     pub after: String,
-    /// How many follow it, if that is known. Ours alone: upstream counts them for each page, and passes over what it does not know.
+    /// How many follow it, if that is known. Ours alone: upstream counts them for each page, and ignores unknown members.
     pub left: Option<usize>,
 }
 

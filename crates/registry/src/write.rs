@@ -31,7 +31,7 @@ pub struct Written {
     pub warnings: Vec<String>,
 }
 
-/// What a verb makes of the object that stands there, both in the request's version.
+/// What a verb makes of the current object, both in the request's version.
 pub(crate) type Verb<'v> = dyn FnMut(&Value) -> Result<(Value, Vec<String>), Status> + Send + 'v;
 
 /// How a change treats versions and absence.
@@ -47,7 +47,7 @@ pub(crate) struct ChangeRules {
     pub may_create: bool,
 }
 
-/// A key as a conflict names it: upstream's dry run knows keys only as they are before the prefix of its store is set.
+/// A key as a conflict names it: upstream's dry run does not add the prefix of its store.
 pub(crate) fn key_in_message(key: &str, dry_run: bool) -> &str {
     key.strip_prefix("/registry").filter(|_| dry_run).unwrap_or(key)
 }
@@ -73,7 +73,7 @@ impl Registry {
         warnings.extend(kinds::dedup_owner_references(&mut new, false));
         let rules =
             ChangeRules { needs_version: true, names_uid: true, may_create: request.subresource.is_none() };
-        // Whatever comes of it, this was said before.
+        // Warnings from before: sent whatever comes of it.
         match self.change(request, rules, &mut |_| Ok((new.clone(), Vec::new()))).await {
             Ok(mut written) => {
                 written.warnings.splice(0..0, warnings);
@@ -156,7 +156,7 @@ impl Registry {
                 allocator.released(&attempt, &old_tree, &mut effects);
             }
             let mut commit = effects.join(&key, Guard::At(old.revision()), op);
-            // What is going has to be brought to its end on a full disk too.
+            // An object that is being deleted must be able to go on a full disk too.
             commit.removal = old_tree.at(&["metadata", "deletionTimestamp"]).is_some();
             self.guard_by_fence(request, &mut commit)?;
             match self.engine().commit(commit).await {
@@ -165,7 +165,7 @@ impl Registry {
                     let obj = self.committed(storage, &key, &value, revision, expires_at)?;
                     return Ok(Written { obj, created: false, warnings });
                 }
-                // The state shows who won: look again. A version the client named will no longer fit.
+                // The table shows who won: read again. A version the client named will no longer match.
                 Err(CommitError::Conflict { key: lost }) => {
                     self.check_readable(&lost)?;
                     self.check_deadline(request)?;
@@ -180,7 +180,7 @@ impl Registry {
         }
     }
 
-    /// Everything between the object that stands there and the bytes to commit.
+    /// Everything between the current object and the bytes to commit.
     #[allow(clippy::too_many_arguments)] // One step of one loop, split off for its length.
     fn admit_update(
         &self,
@@ -202,7 +202,7 @@ impl Registry {
         }
     }
 
-    /// Admission, strategy and validation of a changed object. What was said before a refusal stands in `effects`.
+    /// Admission, strategy and validation of a changed object. Warnings given before a refusal are in `effects`.
     #[allow(clippy::too_many_arguments)] // One step of one loop, split off for its length.
     fn admit(
         &self,
@@ -220,9 +220,8 @@ impl Registry {
         if let Some(allocator) = self.admission.allocator(storage) {
             allocator.reserve(&attempt, new, effects).map_err(|refusal| refusal.status)?;
         }
-        let extra = extra_of(request);
         let namespace = InNamespace { table: self.table(), request };
-        let context = context(request, storage, now, &extra, &namespace);
+        let context = context(request, storage, now, &namespace);
         let kind = kinds::kind_of(storage);
         kinds::prepare_update(kind, new, old, &context);
         let encoded = self.complete(request.resource, storage, new, Some(old), &context)?;
@@ -338,8 +337,8 @@ impl Registry {
             let name = new.str_at(&["metadata", "name"]).unwrap_or("");
             return Err(kinds::invalid(storage, name, errors));
         }
-        // Rules tell an empty list from an absent one; what is stored and answered does not. Upstream fills in defaults
-        // when it reads what it stored: an empty value that stood in the way of one is gone by then.
+        // Rules distinguish an empty list from an absent one; what is stored and answered does not. Upstream sets defaults
+        // when it reads from storage: an empty value that prevented a default is gone by then.
         if has_empty || kind.depends_on_admission(new) {
             normalise(schema, storage.ty, new, &mut Strict::off()).map_err(unfit)?;
             let version = if kind.converts_last() { context.version } else { &storage.version };
@@ -373,7 +372,7 @@ impl Registry {
         self.admission.validate(&attempt, Some(new), &mut effects).map_err(|refusal| refusal.status)
     }
 
-    /// The object as committed at `revision`: the table's, or, when others wrote since, the same made again.
+    /// The object as committed at `revision`: the table's, or, when others wrote since, made again.
     pub(crate) fn committed(
         &self,
         storage: &Storage,
@@ -396,7 +395,6 @@ pub(crate) fn context<'a>(
     request: &RequestContext<'a>,
     storage: &'a Storage,
     now: i64,
-    extra: &'a [(String, Vec<String>)],
     namespace: &'a InNamespace<'_>,
 ) -> Context<'a> {
     let user = request.user;
@@ -406,7 +404,12 @@ pub(crate) fn context<'a>(
         now,
         group: &request.resource.group,
         version: &request.resource.version,
-        requester: Requester { name: &user.name, uid: &user.uid, groups: &user.groups, extra },
+        requester: Requester {
+            name: &user.name,
+            uid: &user.uid,
+            groups: &user.groups,
+            extra: Some(&user.extra),
+        },
         namespace,
     }
 }
@@ -429,10 +432,6 @@ impl Labels for InNamespace<'_> {
         let namespace = self.table.get(storage.id, &storage.key("", self.request.namespace))?;
         namespace.label(name).map(str::to_owned)
     }
-}
-
-pub(crate) fn extra_of(request: &RequestContext<'_>) -> Vec<(String, Vec<String>)> {
-    request.user.extra.iter().map(|(k, v)| (k.clone(), v.clone())).collect()
 }
 
 pub(crate) fn not_encodable() -> Status {

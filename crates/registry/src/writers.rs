@@ -7,7 +7,7 @@ use catalog::Name;
 use parking_lot::Mutex;
 use store::Revision;
 
-/// So many revisions are remembered; what is older is nobody's any more.
+/// How many revisions are remembered; the writers of older ones are unknown.
 const REMEMBERED: usize = 16 * 1024;
 
 #[derive(Default)]
@@ -32,7 +32,7 @@ impl Writers {
 
     pub fn of(&self, revision: Revision) -> Option<Name> {
         let ring = self.ring.lock();
-        // Two writers may note in another order than they committed: nearly sorted is not sorted.
+        // Writers may record in another order than they committed: nearly sorted is not sorted.
         ring.iter().rev().find(|(noted, _)| *noted == revision).map(|(_, name)| name.clone())
     }
 }

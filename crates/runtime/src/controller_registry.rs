@@ -34,7 +34,7 @@ pub struct Entry {
 #[derive(Default)]
 struct Stats {
     active: usize,
-    turns: u64,
+    reconciles: u64,
     succeeded: u64,
     errors: u64,
     panics: u64,
@@ -137,7 +137,7 @@ impl ControllerRegistry {
                 value(m).render(name, &format!("{label}=\"{}\"", m.name), out);
             }
         }
-        let turns: [(&str, &str, &str, Sample); 4] = [
+        let gauges_and_counters: [(&str, &str, &str, Sample); 4] = [
             ("controller_runtime_reconcile_errors_total", "counter", "Reconciles that failed", |m| {
                 m.errors as f64
             }),
@@ -149,7 +149,7 @@ impl ControllerRegistry {
                 m.workers as f64
             }),
         ];
-        for (name, kind, help, value) in turns {
+        for (name, kind, help, value) in gauges_and_counters {
             metrics::head(name, kind, help, out);
             for m in &all {
                 metrics::sample(name, &format!("controller=\"{}\"", m.name), value(m), out);
@@ -213,7 +213,7 @@ impl Entry {
     pub(crate) fn begun(&self, key: &Key, causes: &Causes) {
         let mut shown = self.stats.lock();
         shown.active += 1;
-        shown.turns += 1;
+        shown.reconciles += 1;
         if shown.recent.len() == REMEMBERED {
             let idle = shown.recent.iter().filter(|past| past.is_idle()).count();
             let first_idle = shown.recent.iter().position(Past::is_idle).filter(|_| idle > REMEMBERED_IDLE);
@@ -297,7 +297,7 @@ impl Entry {
         entry.set("name", self.name.to_owned());
         entry.set("workers", count(self.workers));
         entry.set("active", count(shown.active));
-        entry.set("turns", Value::Int(shown.turns as i64));
+        entry.set("reconciles", Value::Int(shown.reconciles as i64));
         entry.set("errors", Value::Int(shown.errors as i64));
         entry.set("requeued", Value::Int(shown.requeued as i64));
         entry.set("seconds", Value::Float(self.seconds.lock().sum()));

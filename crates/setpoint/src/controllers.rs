@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
-use apiserver::{Api, Inspect, LocalClients};
+use apiserver::{Api, ControllerStatus, LocalClients};
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use codec::yaml;
 use env::Env;
@@ -75,13 +75,13 @@ pub fn start(env: &Env, api: &Arc<Api>, settings: &Settings, shared: bool, host:
         settings.candidate = Some(Candidate { identity: format!("{host}_{}", env.uuid()) });
     }
     let plane = Arc::new(Plane::start(env, Arc::new(LocalClients::new(api.clone())), &settings));
-    api.inspect(Arc::new(Inspector(plane.clone())));
+    api.set_controller_status(Arc::new(PlaneStatus(plane.clone())));
     plane
 }
 
-struct Inspector(Arc<Plane>);
+struct PlaneStatus(Arc<Plane>);
 
-impl Inspect for Inspector {
+impl ControllerStatus for PlaneStatus {
     fn controllers(&self) -> Value {
         self.0.controllers()
     }

@@ -28,9 +28,9 @@ impl TestCluster {
     }
 
     /// The controllers of these names, through those clients.
-    pub fn loops(&self, clients: Arc<dyn Clients>, names: &[&str]) -> ControlPlane {
+    pub fn controllers(&self, clients: Arc<dyn Clients>, names: &[&str]) -> ControlPlane {
         let known = |name: &&str| controllers::CONTROLLERS.iter().any(|row| row.name == *name);
-        assert!(names.iter().all(known), "not all of {names:?} are names of loops");
+        assert!(names.iter().all(known), "not all of {names:?} are names of controllers");
         let mut plane = self.bare_control_plane(clients);
         plane.tasks = controllers::start(&plane.context, &|name| names.contains(&name));
         plane
@@ -60,7 +60,7 @@ impl TestCluster {
 
     /// The controllers without which no pod can be created.
     pub(crate) fn start_accounts(&mut self) {
-        self.accounts = Some(self.loops(self.local_clients(), &controllers::ACCOUNTS));
+        self.accounts = Some(self.controllers(self.local_clients(), &controllers::ACCOUNTS));
     }
 
     /// Clients without a socket, one identity for each controller.

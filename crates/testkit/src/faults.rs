@@ -1,7 +1,7 @@
 //! Faults between a controller and the API: a wrapper around any client, the same for every controller.
 //!
 //! ```text
-//! loop ── Faulty ── client          writes: the n-th is the last one the loop ever makes (its answer never comes)
+//! controller ── Faulty ── client          writes: the n-th is the last one the controller ever makes (its answer never comes)
 //!                                           one in n, the first among them, is refused as a conflict, or done and
 //!                                           answered "timeout"
 //!                                   watches: everything is seen late; every n-th event is lost, and 410 comes after it;

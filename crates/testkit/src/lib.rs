@@ -46,7 +46,7 @@ pub use widgets::widgets;
 /// A running cluster. Stop it with [`shutdown`](TestCluster::shutdown); dropping it stops its controllers too.
 pub struct TestCluster {
     api: Arc<Api>,
-    loops: Vec<JoinHandle<()>>,
+    controllers: Vec<JoinHandle<()>>,
     /// Creates default ServiceAccounts, if nothing else does.
     accounts: Option<ControlPlane>,
     sockets: Vec<JoinHandle<()>>,
@@ -55,17 +55,17 @@ pub struct TestCluster {
 impl TestCluster {
     /// On the system clock.
     pub async fn start() -> TestCluster {
-        Self::in_world(Env::machine(), None).await
+        Self::with_tokens(Env::machine(), None).await
     }
 
     /// With a virtual clock and a seed: the same calls give the same responses, uids and
     /// times included. Needs a current-thread runtime whose time is paused.
     pub async fn simulated(seed: u64) -> TestCluster {
-        Self::in_world(Env::simulated(seed), None).await
+        Self::with_tokens(Env::simulated(seed), None).await
     }
 
     /// With a given [`Env`], and static tokens.
-    pub async fn in_world(env: Env, tokens: Option<Tokens>) -> TestCluster {
+    pub async fn with_tokens(env: Env, tokens: Option<Tokens>) -> TestCluster {
         Self::with(env, |config| config.tokens = tokens).await
     }
 
@@ -98,8 +98,8 @@ impl TestCluster {
         if let Err(status) = api.bootstrap().await {
             panic!("the cluster's first objects: {}", status.message);
         }
-        let loops = api.start_controllers();
-        TestCluster { api, loops, accounts: None, sockets: Vec::new() }
+        let controllers = api.start_controllers();
+        TestCluster { api, controllers, accounts: None, sockets: Vec::new() }
     }
 
     /// Waits until controllers have created a default ServiceAccount in every namespace.
@@ -154,7 +154,7 @@ impl TestCluster {
             accounts.stop().await;
         }
         self.api.begin_shutdown();
-        for task in self.loops.drain(..).chain(self.sockets.drain(..)) {
+        for task in self.controllers.drain(..).chain(self.sockets.drain(..)) {
             if let Err(error) = task.await
                 && error.is_panic()
             {

@@ -63,7 +63,7 @@ impl TestCluster {
     }
 }
 
-/// How often loops change the specs of these on the way depends on when they look.
+/// How often controllers change the specs of these on the way depends on when they look.
 const WRITTEN_BY_LOOPS: [&str; 2] = ["replicasets", "endpointslices"];
 
 /// What was observed, in words: `current` is of the present generation.

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_right_is_left_alone_and_so_are_others_conditions() {
+    fn a_current_condition_and_other_conditions_stay_unchanged() {
         let with = |conditions: &str| {
             format!(
                 r#"{{"spec":{{"priorityLevelConfiguration":{{"name":"a"}}}},"status":{{"conditions":{conditions}}}}}"#

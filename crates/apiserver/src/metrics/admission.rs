@@ -40,13 +40,15 @@ impl AdmissionMetrics {
 
     pub fn write(&self, out: &mut String) {
         let name = "apiserver_admission_controller_admission_duration_seconds";
-        header(out, name, "histogram", "How long each admission plugin took, by phase and operation.");
+        let help = "Latency of each admission plugin in seconds, by operation and type (admit or validate).";
+        header(out, name, "histogram", help);
         for (plugin, series) in &self.inner.plugins {
             let Some(series) = series.get() else { continue };
             write(out, name, &format!("name=\"{plugin}\","), series);
         }
         let name = "apiserver_admission_step_admission_duration_seconds";
-        header(out, name, "histogram", "How long all admission plugins took, by phase and operation.");
+        let help = "Latency of all admission plugins in seconds, by operation and type (admit or validate).";
+        header(out, name, "histogram", help);
         write(out, name, "", &self.inner.steps);
     }
 }

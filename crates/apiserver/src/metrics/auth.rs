@@ -58,7 +58,7 @@ impl AuthMetrics {
 
     pub fn write(&self, out: &mut String) {
         let name = "authenticated_user_requests";
-        header(out, name, "counter", "Requests whose sender is known, by a few known names.");
+        header(out, name, "counter", "Number of authenticated requests, by a few well-known user names.");
         for (user, count) in USERS.iter().zip(&self.users) {
             let count = count.load(Ordering::Relaxed);
             if count > 0 {
@@ -80,23 +80,24 @@ impl AuthMetrics {
             &self.decisions,
         );
         let name = "apiserver_request_filter_duration_seconds";
-        header(out, name, "histogram", "How long the steps before a request's own verb took.");
+        header(out, name, "histogram", "Latency of the filters before a request's handler, in seconds.");
         for (filter, took) in FILTERS.iter().zip(&self.filters).filter(|(_, took)| took.count() > 0) {
             took.write(out, name, &format!("filter=\"{filter}\""), &FILTER, 0);
         }
         let name = "apiserver_client_certificate_expiration_seconds";
-        header(out, name, "histogram", "How long the certificates that requests came with are still good.");
+        let help = "Remaining lifetime of the client certificate of each request, in seconds.";
+        header(out, name, "histogram", help);
         self.certificates.write(out, name, "", &EXPIRATION, 0);
     }
 }
 
 fn results(out: &mut String, attempts: &str, durations: &str, names: &[&str], all: &[Histogram<15>]) {
     let used = || names.iter().zip(all).filter(|(_, histogram)| histogram.count() > 0);
-    header(out, attempts, "counter", "Attempts, by result.");
+    header(out, attempts, "counter", "Number of attempts, by result.");
     for (result, histogram) in used() {
         let _ = writeln!(out, "{attempts}{{result=\"{result}\"}} {}", histogram.count());
     }
-    header(out, durations, "histogram", "How long attempts took, by result.");
+    header(out, durations, "histogram", "Latency of attempts in seconds, by result.");
     for (result, histogram) in used() {
         histogram.write(out, durations, &format!("result=\"{result}\""), &AUTH, 0);
     }

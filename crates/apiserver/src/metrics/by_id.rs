@@ -33,7 +33,7 @@ impl<T> ById<T> {
         entry
     }
 
-    /// The entries of these numbers that were used, in their order; all others are dropped.
+    /// The entries of these ids that were used, in their order; all others are dropped.
     pub fn retain(&self, ids: impl Iterator<Item = u32>) -> Vec<Arc<T>> {
         let mut entries = self.entries.write();
         let mut kept = vec![None; entries.len()];
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_resource_goes_on_with_its_counters_under_another_number_and_is_forgotten_when_it_is_gone() {
+    fn a_resource_keeps_its_counters_under_a_new_id_and_loses_them_when_it_is_removed() {
         let entries: ById<&str> = ById::default();
         let first = entries.get(2, |e| *e == "widgets", || "widgets");
         let again = entries.get(7, |e| *e == "widgets", || panic!("there is one"));

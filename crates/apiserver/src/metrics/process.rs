@@ -1,4 +1,4 @@
-//! What /proc says of this process.
+//! Metrics of this process, from /proc.
 
 use metrics::single;
 
@@ -10,7 +10,7 @@ pub fn process(out: &mut String, started: f64) {
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
     let number = |field: usize| fields.get(field - 3).and_then(|n| n.parse::<u64>().ok());
     if let (Some(user), Some(system)) = (number(14), number(15)) {
-        // The kernel tells times in hundredths, whatever it counts in.
+        // The kernel reports times in hundredths of a second, whatever it counts in.
         let help = "Total user and system CPU time spent in seconds.";
         single(out, "process_cpu_seconds_total", "counter", help, (user + system) as f64 / 100.0);
     }
@@ -32,7 +32,7 @@ pub fn process(out: &mut String, started: f64) {
     let soft = |what: &str| {
         let line = limits.lines().find_map(|line| line.strip_prefix(what))?;
         match line.split_whitespace().next()? {
-            // As Prometheus' libraries have it.
+            // As Prometheus' client libraries report it.
             "unlimited" => Some(u64::MAX as f64),
             number => number.parse().ok(),
         }

@@ -79,17 +79,22 @@ impl MeteredEngine {
             }
         }
         let name = "etcd_request_duration_seconds";
-        header(out, name, "histogram", "How long the store took, by operation and resource.");
+        header(
+            out,
+            name,
+            "histogram",
+            "Latency of requests to the store in seconds, by operation and resource.",
+        );
         for (labels, series) in &all {
             series.latency.write(out, name, labels, &LATENCY, 0);
         }
         let name = "etcd_requests_total";
-        header(out, name, "counter", "What the store was asked, by operation and resource.");
+        header(out, name, "counter", "Number of requests to the store, by operation and resource.");
         for (labels, series) in &all {
             let _ = writeln!(out, "{name}{{{labels}}} {}", series.latency.count());
         }
         let name = "etcd_request_errors_total";
-        header(out, name, "counter", "What the store failed at, by operation and resource.");
+        header(out, name, "counter", "Number of failed requests to the store, by operation and resource.");
         for (labels, series) in &all {
             let errors = series.errors.load(Ordering::Relaxed);
             if errors > 0 {
@@ -98,7 +103,7 @@ impl MeteredEngine {
         }
         if let Some(bytes) = self.engine.size_bytes() {
             let name = "apiserver_storage_size_bytes";
-            header(out, name, "gauge", "Size of the files of the store.");
+            header(out, name, "gauge", "Size of the store's files in bytes.");
             let _ = writeln!(out, "{name}{{storage_cluster_id=\"store-0\"}} {bytes}");
         }
     }

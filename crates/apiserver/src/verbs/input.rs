@@ -9,21 +9,21 @@ use super::Call;
 use crate::body::RequestBody;
 use crate::decode::decode;
 use crate::flow_control::is_critical_level;
-use crate::negotiate::{Offer, Wanted, negotiate};
+use crate::negotiate::{Negotiated, Offer, negotiate};
 use crate::run_queue::{LARGE_BYTES, RunPermit};
 
 impl Call<'_> {
     /// Reads the body, then takes the seats; with a permit to decode it, if it is large.
     pub(super) async fn read(&self, body: RequestBody) -> Result<(Bytes, Option<RunPermit>), Status> {
         let bytes = body.read().await?;
-        self.gate.take_seats(bytes.len()).await?;
+        self.authorized.take_seats(bytes.len()).await?;
         // Ordinary requests have a permit already.
-        let alone = bytes.len() > LARGE_BYTES && is_critical_level(self.gate.level());
+        let alone = bytes.len() > LARGE_BYTES && is_critical_level(self.authorized.level());
         let permit = if alone { self.api.run_queue.acquire().await } else { None };
         Ok((bytes, permit))
     }
 
-    pub(super) fn wanted(&self, offer: Offer) -> Result<Wanted, Status> {
+    pub(super) fn wanted(&self, offer: Offer) -> Result<Negotiated, Status> {
         let has_table = match self.request.subresource {
             None | Some("scale") => true,
             Some("status") => kinds::kind_of_resource(self.request.resource).status_has_table(),

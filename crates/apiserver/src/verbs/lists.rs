@@ -9,9 +9,9 @@ use super::{Call, list_options};
 use crate::body::Body;
 use crate::gzip;
 use crate::list_body::{ListBody, ListFormat, WriteItem};
-use crate::negotiate::{Encoding, Offer, View, Wanted, accepts_gzip};
+use crate::negotiate::{Encoding, MetaVersion, Negotiated, Offer, View, accepts_gzip};
 use crate::respond::{self, Answer};
-use crate::views;
+use crate::views::{self, MetadataView};
 
 /// Bytes of a protobuf list that are encoded before other tasks run.
 const YIELD_AFTER: usize = 256 * 1024;
@@ -25,7 +25,7 @@ impl Call<'_> {
         Ok(self.list_answer(list, wanted).await)
     }
 
-    pub(super) async fn list_answer(&self, mut list: List, wanted: Wanted) -> Answer {
+    pub(super) async fn list_answer(&self, mut list: List, wanted: Negotiated) -> Answer {
         if wanted.view == View::Mismatch {
             return self.mismatch(true);
         }
@@ -63,8 +63,8 @@ impl Call<'_> {
                     // Upstream leaves the items nil.
                     return self.null_list(head.into_bytes(), wanted);
                 } else {
-                    let meta = wanted.meta;
-                    (head.into_bytes(), Box::new(move |obj, out| views::metadata_of(meta, obj, out)))
+                    let view = MetadataView::new(self.request.resource, wanted.meta);
+                    (head.into_bytes(), Box::new(move |obj, out| view.write(obj, out)))
                 }
             }
         };
@@ -99,7 +99,7 @@ impl Call<'_> {
     }
 
     /// A list with `null` for its items, from its head up to the open bracket.
-    fn null_list(&self, mut head: Vec<u8>, wanted: Wanted) -> Answer {
+    fn null_list(&self, mut head: Vec<u8>, wanted: Negotiated) -> Answer {
         head.truncate(head.len() - 1);
         head.extend_from_slice(b"null}");
         respond::encoded(self.request.catalog, 200, head.into(), wanted)
@@ -138,7 +138,8 @@ impl Call<'_> {
     fn item_message(&self, view: View) -> Box<dyn Fn(&Obj) -> Bytes + Send + Sync> {
         let (catalog, resource) = (self.request.catalog.clone(), self.request.resource.clone());
         if view == View::Metadata {
-            return Box::new(move |obj| views::metadata_message(&catalog, obj));
+            let view = MetadataView::new(&resource, MetaVersion::V1);
+            return Box::new(move |obj| view.message(&catalog, obj));
         }
         Box::new(move |obj| {
             let body = protobuf_body(&resource, obj);

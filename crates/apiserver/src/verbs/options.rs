@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_none_is_a_bad_request() {
+    fn an_invalid_number_is_a_bad_request() {
         for query in ["limit=many", "timeoutSeconds=1.5"] {
             assert_eq!(options(&format!("/api/v1/pods?{query}")).unwrap_err().code, 400, "{query}");
         }

@@ -1,4 +1,4 @@
-//! What handlers answer with: objects in the form the client wants, and the refusals of forms there are none of.
+//! What handlers answer with: objects in the negotiated form, and the refusals of forms that do not exist.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use registry::{BodyType, Written, protobuf_body, shared_body};
 use super::Call;
 use super::options::include;
 use crate::gzip;
-use crate::negotiate::{Encoding, View, Wanted, negotiate_error};
+use crate::negotiate::{Encoding, Negotiated, View, negotiate_error};
 use crate::respond::{self, Answer};
-use crate::views::{self, TableView};
+use crate::views::{self, MetadataView, TableView};
 
 impl Call<'_> {
     /// An object in the negotiated form.
-    pub(super) fn object(&self, code: u16, obj: &Arc<Obj>, wanted: Wanted, may_compress: bool) -> Answer {
+    pub(super) fn object(&self, code: u16, obj: &Arc<Obj>, wanted: Negotiated, may_compress: bool) -> Answer {
         let (catalog, resource) = (self.request.catalog, self.request.resource);
         let mut out = Vec::new();
         let bytes = match (wanted.view, wanted.encoding) {
@@ -24,11 +24,11 @@ impl Call<'_> {
             (View::Object, Encoding::Protobuf) => protobuf_body(resource, obj),
             (View::Object, _) => shared_body(resource, obj),
             (View::Metadata, Encoding::Protobuf) => {
-                views::metadata_protobuf(catalog, wanted.meta, obj, &mut out);
+                MetadataView::new(resource, wanted.meta).write_protobuf(catalog, obj, &mut out);
                 out.into()
             }
             (View::Metadata, _) => {
-                views::metadata_of(wanted.meta, obj, &mut out);
+                MetadataView::new(resource, wanted.meta).write(obj, &mut out);
                 out.into()
             }
             (View::Table, _) => {
@@ -47,7 +47,7 @@ impl Call<'_> {
         if may_compress { gzip::compress_object(answer, &self.parts.headers) } else { answer }
     }
 
-    pub(super) fn written(&self, written: Written, wanted: Wanted) -> Answer {
+    pub(super) fn written(&self, written: Written, wanted: Negotiated) -> Answer {
         let code = if written.created { 201 } else { 200 };
         let mut answer = self.object(code, &written.obj, wanted, false);
         respond::warn(&mut answer, &written.warnings);
@@ -55,7 +55,7 @@ impl Call<'_> {
     }
 
     /// A Scale in the negotiated form.
-    pub(super) fn scale(&self, scale: &Value, wanted: Wanted) -> Answer {
+    pub(super) fn scale(&self, scale: &Value, wanted: Negotiated) -> Answer {
         let catalog = self.request.catalog;
         match wanted.view {
             View::Object => respond::value(catalog, 200, scale, wanted),
@@ -81,7 +81,7 @@ impl Call<'_> {
         &self,
         of: BodyType<'_>,
         mut answer: Value,
-        wanted: Wanted,
+        wanted: Negotiated,
         warnings: &[String],
     ) -> Answer {
         let catalog = self.request.catalog;
@@ -99,7 +99,7 @@ impl Call<'_> {
     }
 
     /// The answer to a create that stores no object.
-    pub(super) fn carried_out(&self, wanted: Wanted, warnings: &[String]) -> Answer {
+    pub(super) fn carried_out(&self, wanted: Negotiated, warnings: &[String]) -> Answer {
         let mut success = status_document("Success");
         success.set("code", 201i64);
         let mut answer = respond::value(self.request.catalog, 201, &Value::Map(success), wanted);
@@ -126,7 +126,7 @@ impl Call<'_> {
         respond::status(self.request.catalog, status, wanted)
     }
 
-    pub(super) fn table_view(&self, wanted: Wanted) -> Result<TableView, Status> {
+    pub(super) fn table_view(&self, wanted: Negotiated) -> Result<TableView, Status> {
         let resource = self.request.resource;
         Ok(TableView::new(resource, include(self.query)?, wanted.meta))
     }

@@ -13,9 +13,10 @@ use crate::body::Body;
 use crate::negotiate::{Encoding, Offer, View, check_stream};
 use crate::request_metrics::route;
 use crate::respond::{self, Answer};
+use crate::views::{self, MetadataView};
 use crate::watch_body::{ShareObject, WatchBody, WatchSettings, WriteObject};
 use crate::watch_framing::{Framing, error_event};
-use crate::{flow_control, views, websocket};
+use crate::{flow_control, websocket};
 
 /// A watch without a timeout lives this long at least, and up to twice as long, so that clients don't all come
 /// back at once.
@@ -56,10 +57,12 @@ impl Call<'_> {
                 return self.watching(framing, event.into());
             }
         };
-        let route = route(self.api, self.info, &self.parts.headers).ok_or_else(Status::method_not_allowed)?;
+        let route = route(self.api, self.request.catalog, self.info, &self.parts.headers)
+            .ok_or_else(Status::method_not_allowed)?;
         let begun = env.monotonic();
         let (within, fields) = (request.namespace, &options.field_selector);
-        let watched = flow_control::watched(self.api, request.resource, within, self.gate.name(), fields);
+        let watched =
+            flow_control::watched(self.api, request.resource, within, self.authorized.name(), fields);
         let share: Option<ShareObject> = (wanted.view == View::Object).then(|| {
             let resource = request.resource.clone();
             let share: ShareObject = Box::new(move |obj| match framing {
@@ -87,8 +90,8 @@ impl Call<'_> {
         let first = Arc::new(AtomicBool::new(true));
         let write_object: WriteObject = match wanted.view {
             View::Metadata if protobuf => {
-                let (catalog, meta) = (catalog.clone(), wanted.meta);
-                Box::new(move |obj, out| views::metadata_protobuf(&catalog, meta, obj, out))
+                let (catalog, view) = (catalog.clone(), MetadataView::new(resource, wanted.meta));
+                Box::new(move |obj, out| view.write_protobuf(&catalog, obj, out))
             }
             View::Object if protobuf => {
                 let resource = resource.clone();
@@ -100,8 +103,8 @@ impl Call<'_> {
                 Box::new(move |obj, out| out.extend_from_slice(&served_body(&resource, obj)))
             }
             View::Metadata => {
-                let meta = wanted.meta;
-                Box::new(move |obj, out| views::metadata_of(meta, obj, out))
+                let view = MetadataView::new(resource, wanted.meta);
+                Box::new(move |obj, out| view.write(obj, out))
             }
             View::Table => {
                 let (view, env) = (self.table_view(wanted)?, self.api.registry.env().clone());

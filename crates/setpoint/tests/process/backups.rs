@@ -96,7 +96,7 @@ async fn is_put_back(client: &kube::Client, remembered: &Remembered) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_of_a_running_server_is_restored_past_what_was_handed_out() {
+async fn a_backup_of_a_running_server_is_restored_above_all_revisions_it_served() {
     let folder = folder();
     let (data, file) = (folder.path().join("data"), folder.path().join("backup"));
     let server = Proc::start(&data);
@@ -156,7 +156,7 @@ async fn a_backup_of_a_running_server_is_restored_past_what_was_handed_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_data_directory_put_back_by_hand_moves_on_and_a_renamed_one_does_not() {
+async fn a_copied_data_directory_advances_its_revision_and_a_renamed_one_does_not() {
     let folder = folder();
     let (data, saved) = (folder.path().join("data"), folder.path().join("saved"));
     let server = Proc::start(&data);
@@ -184,7 +184,7 @@ async fn a_data_directory_put_back_by_hand_moves_on_and_a_renamed_one_does_not()
 }
 
 #[test]
-fn what_is_no_data_directory_or_backup_is_refused_in_one_line() {
+fn invalid_data_directories_and_backups_are_refused_in_one_line() {
     let folder = folder();
     let (none, file) = (folder.path().join("none"), folder.path().join("file"));
     let line = refused(["backup", "--data-dir", text(&none), text(&file)]);
@@ -201,7 +201,7 @@ fn what_is_no_data_directory_or_backup_is_refused_in_one_line() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_etcd_that_went_back_ends_the_server_and_is_refused_until_it_is_mended() {
+async fn an_etcd_that_went_back_stops_the_server_and_is_refused_until_repaired() {
     let folder = folder();
     let (data, saved) = (folder.path().join("etcd"), folder.path().join("saved"));
     let Some(mut etcd) = Etcd::start(&data) else { return };

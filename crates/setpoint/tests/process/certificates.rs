@@ -32,7 +32,7 @@ async fn issued(admin: &kube::Client, name: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_approved_request_becomes_a_way_in() {
+async fn an_approved_signing_request_yields_a_working_client_certificate() {
     if !available("openssl") {
         return;
     }

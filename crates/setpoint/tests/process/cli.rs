@@ -71,7 +71,7 @@ fn wrong_flags_and_values_are_refused_in_one_line() {
 }
 
 #[test]
-fn ranges_and_addresses_that_are_none_are_refused_in_one_line() {
+fn invalid_ranges_and_addresses_are_refused_in_one_line() {
     for (flag, value, parts) in [
         ("--service-cluster-ip-range", "10.96.0.0", &["--service-cluster-ip-range", "ADDRESS/BITS"][..]),
         ("--service-cluster-ip-range", "10.96.0.0/16,10.97.0.0/16", &["one of IPv4 and one of IPv6"]),
@@ -114,7 +114,7 @@ fn a_second_server_on_the_data_directory_is_refused_and_the_first_goes_on() {
 }
 
 #[test]
-fn an_occupied_port_is_refused_and_the_one_who_has_it_keeps_its_kubeconfig() {
+fn an_occupied_port_is_refused_and_its_owner_keeps_its_kubeconfig() {
     let folder = folder();
     let server = Proc::start(&folder.path().join("data"));
     let before = std::fs::read(&server.kubeconfig).unwrap();
@@ -126,7 +126,7 @@ fn an_occupied_port_is_refused_and_the_one_who_has_it_keeps_its_kubeconfig() {
 }
 
 #[test]
-fn a_data_directory_that_cannot_be_one_is_refused() {
+fn an_unusable_data_directory_is_refused() {
     let folder = folder();
     let file = folder.path().join("file");
     std::fs::write(&file, "precious").unwrap();

@@ -10,7 +10,7 @@ use crate::wire;
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_few_descriptors_silent_strangers_keep_nobody_out_and_the_store_goes_on() {
+async fn with_few_descriptors_idle_connections_block_neither_clients_nor_the_store() {
     let folder = folder();
     let server = Proc::start_limited(&folder.path().join("data"), 256);
     let client = server.client().await;
@@ -42,7 +42,7 @@ fn open_files(server: &Proc) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn watches_whose_windows_are_shut_hold_no_events() {
+async fn watches_with_closed_windows_hold_no_events() {
     let folder = folder();
     let server = Proc::start(&folder.path().join("data"));
     let client = server.client().await;

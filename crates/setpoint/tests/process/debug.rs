@@ -1,4 +1,4 @@
-//! The real server shows its loops over HTTPS, to those who may look.
+//! The real server shows its controllers over HTTPS, to those who may look.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::harness::*;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_server_shows_its_loops_to_the_administrator_and_to_nobody_else() {
+async fn debug_controllers_is_shown_to_administrators_only() {
     let folder = folder();
     let server = Proc::up(&folder.path().join("data"), &["--simulated-nodes", "1"]);
     let client = server.client().await;
@@ -17,7 +17,7 @@ async fn the_server_shows_its_loops_to_the_administrator_and_to_nobody_else() {
         "root-ca-cert-publisher",
         "node-status",
     ];
-    // The server is ready before its loops are.
+    // The server is ready before its controllers are.
     let deadline = Instant::now() + PATIENCE;
     loop {
         let (code, shown) = call(&client, "GET", "/debug/controllers", None).await;
@@ -54,7 +54,7 @@ async fn the_server_shows_its_loops_to_the_administrator_and_to_nobody_else() {
     let asked = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
     let answer = loop {
         let (code, answer) = call(&client, "POST", path, Some(asked.clone())).await;
-        // A loop makes the account.
+        // A controller makes the account.
         if code != 404 {
             assert_eq!(code, 201, "{answer}");
             break answer;

@@ -107,7 +107,7 @@ fn second_detached_start_says_how_to_reach_the_first() {
 }
 
 #[test]
-fn down_stops_what_runs_in_the_foreground_too_and_twice_is_no_failure() {
+fn down_stops_a_foreground_server_too_and_is_idempotent() {
     let dir = Dir::new();
     assert!(good(&dir.down()).starts_with("Not running"));
     let mut server = Proc::start(&dir.data());
@@ -118,7 +118,7 @@ fn down_stops_what_runs_in_the_foreground_too_and_twice_is_no_failure() {
 }
 
 #[test]
-fn what_keeps_a_detached_server_from_starting_is_told() {
+fn errors_of_a_detached_start_are_reported() {
     let dir = Dir::new();
     // Flags are refused before anything is started.
     let refused = dir.up(&["--log", "=="]);
@@ -145,7 +145,7 @@ fn what_keeps_a_detached_server_from_starting_is_told() {
 }
 
 #[test]
-fn number_left_by_a_crash_is_neither_taken_for_a_server_nor_stopped() {
+fn a_stale_pid_file_is_not_taken_for_a_server() {
     let dir = Dir::new();
     good(&dir.up(&[]));
     let pid = dir.pid();

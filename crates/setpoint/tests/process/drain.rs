@@ -19,7 +19,7 @@ async fn an_open_watch_ends_cleanly_on_each_signal() {
         let (_, list) = call(&client, "GET", MAPS, None).await;
         let from = revision(&list);
         let name = signal.to_lowercase();
-        // Of that one only: the loops of a new cluster write there too.
+        // Of that one only: the controllers of a new cluster write there too.
         let query = format!("watch=1&resourceVersion={from}&fieldSelector=metadata.name%3D{name}");
         let mut watch = Watch::open(&client, &format!("{MAPS}?{query}")).await.unwrap();
         assert_eq!(call(&client, "POST", MAPS, Some(config_map(&name, "1"))).await.0, 201);
@@ -38,7 +38,7 @@ async fn an_open_watch_ends_cleanly_on_each_signal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_under_way_finishes() {
+async fn a_request_in_flight_finishes() {
     let folder = folder();
     let data = folder.path().join("data");
     let mut server = Proc::start(&data);

@@ -227,7 +227,7 @@ fn node_port_service(name: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_address_or_a_port_is_never_given_twice_through_two_servers() {
+async fn no_address_or_port_is_allocated_twice_through_two_servers() {
     let folder = folder();
     let Some(etcd) = Etcd::start(&folder.path().join("etcd")) else { return };
     let store = etcd.store();

@@ -35,7 +35,7 @@ fn values_that_are_no_objects_are_refused_at_the_start() {
 }
 
 #[test]
-fn what_others_write_under_names_of_their_own_is_no_hindrance() {
+fn keys_of_unknown_resources_are_ignored() {
     let folder = folder();
     let Some(etcd) = Etcd::start(&folder.path().join("etcd")) else { return };
     etcd.put("/registry/masterleases/10.0.0.1", PROTOBUF);
@@ -48,7 +48,7 @@ const BROKEN: &str = "/registry/configmaps/default/broken";
 
 /// The one thing that is never done: to go on with the last that could be read, as if it were the newest.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_value_that_breaks_while_the_server_runs_is_told_to_everyone_it_concerns_until_it_is_mended() {
+async fn a_value_that_breaks_at_run_time_fails_its_readers_until_it_is_repaired() {
     let folder = folder();
     let Some(etcd) = Etcd::start(&folder.path().join("etcd")) else { return };
     let server = Proc::start_with(&folder.path().join("data"), &["--store", &etcd.store()]);
@@ -136,7 +136,7 @@ async fn a_value_that_breaks_while_the_server_runs_is_told_to_everyone_it_concer
 
 /// What the server keeps for itself breaks: what needs it is refused, at once and in words; nothing spins, all else goes on.
 #[tokio::test(flavor = "multi_thread")]
-async fn ports_are_not_given_out_while_the_record_of_them_is_broken() {
+async fn node_ports_are_not_allocated_while_their_bitmap_is_unreadable() {
     const PORTS: &str = "/registry/ranges/servicenodeports";
     const SERVICES: &str = "/api/v1/namespaces/default/services";
     let folder = folder();

@@ -14,7 +14,7 @@ pub const SETPOINT: &str = env!("CARGO_BIN_EXE_setpoint");
 /// Longer than anything here takes on a busy machine; a test that waits this long has failed.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The loops without which no pod can be made.
+/// The controllers without which no pod can be created.
 const ACCOUNTS: &str = "--controllers=serviceaccount-controller,serviceaccount-token-controller,root-ca-certificate-publisher-controller,clusterrole-aggregation-controller,resourcequota-controller,service-cidr-controller";
 
 /// A running server; killed when dropped.

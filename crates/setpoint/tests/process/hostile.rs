@@ -61,7 +61,7 @@ fn times(usual: usize, long: usize) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hostile_clients_get_what_they_deserve_and_cost_others_nothing() {
+async fn hostile_clients_are_refused_and_do_not_affect_others() {
     let folder = folder();
     let server = Proc::start(&folder.path().join("data"));
     let honest = Honest::start(&server).await;

@@ -18,7 +18,7 @@ fn from(value: serde_json::Value) -> ConfigMap {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn typed_objects_live_through_create_patch_conflict_watch_and_delete() {
+async fn typed_objects_are_created_patched_watched_and_deleted() {
     let folder = folder();
     let server = Proc::start(&folder.path().join("data"));
     let client = server.client().await;
@@ -91,7 +91,7 @@ async fn dynamic_objects_and_selectors_work() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pods_services_jobs_and_quotas_are_completed_allotted_and_counted() {
+async fn pods_services_jobs_and_quotas_are_defaulted_allocated_and_counted() {
     let folder = folder();
     let server = Proc::start(&folder.path().join("data"));
     let client = server.client().await;

@@ -86,20 +86,20 @@ spec:
 ";
 
 #[test]
-fn get_cs_shows_the_parts_of_the_control_plane() {
+fn get_componentstatuses_shows_the_control_plane() {
     with_kubectl(|k, _server| {
         let shown = k.run("get cs");
         let rows: Vec<Vec<&str>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(rows[0], ["NAME", "STATUS", "MESSAGE", "ERROR"]);
         assert_eq!(rows[1..3], ["controller-manager", "etcd-0"].map(|name| vec![name, "Healthy", "ok"]));
-        // Servers of these tests run the loops of accounts alone.
+        // Servers of these tests run the controllers of accounts alone.
         assert_eq!(rows[3][..2], ["scheduler", "Unhealthy"]);
         holds(&k.fails("get cs etcd-7"), &["NotFound", "componentstatus \"etcd-7\" not found"]);
     });
 }
 
 #[test]
-fn an_object_lives_through_every_command() {
+fn an_object_goes_through_every_command() {
     with_kubectl(|k, _server| {
         k.file("map.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {a: '1'}\n");
         holds(&k.run("create -f map.yaml"), &["configmap/m created"]);
@@ -197,7 +197,7 @@ fn the_api_describes_itself() {
 }
 
 #[test]
-fn roles_are_made_and_count_at_once() {
+fn roles_take_effect_at_once() {
     with_kubectl(|k, _server| {
         assert_eq!(k.run("auth can-i create pods").trim(), "yes");
         let can = |words: &str| {

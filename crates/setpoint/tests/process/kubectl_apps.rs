@@ -117,7 +117,7 @@ fn a_namespace_takes_everything_with_it_and_jobs_complete() {
 }
 
 #[test]
-fn a_pod_that_cannot_be_placed_says_why_and_wakes_when_it_can() {
+fn an_unschedulable_pod_says_why_and_is_bound_once_it_fits() {
     with_cluster(|kubectl| {
         kubectl.file(
             "picky.yaml",
@@ -155,7 +155,7 @@ fn pods_deleted_without_grace_are_gone_whoever_removed_them() {
 
 /// `--cascade` of a Deployment: with its replica sets and pods before it, after it, or without them.
 #[test]
-fn a_deployment_goes_after_its_pods_before_them_or_leaves_them() {
+fn a_deployment_is_deleted_in_foreground_background_or_orphaning_its_pods() {
     with_cluster(|kubectl| {
         for name in ["foreground", "background", "orphan"] {
             kubectl.run(&format!("create deployment {name} --image=nginx --replicas=2"));

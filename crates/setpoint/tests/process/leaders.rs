@@ -12,7 +12,7 @@ const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases
 const PARTS: [&str; 2] = ["kube-controller-manager", "kube-scheduler"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_the_leader_acts_and_one_that_was_deposed_in_its_sleep_changes_nothing() {
+async fn only_the_leader_acts_and_a_paused_deposed_leader_changes_nothing() {
     let folder = folder();
     let Some(etcd) = Etcd::start(&folder.path().join("etcd")) else { return };
     let store = etcd.store();
@@ -23,7 +23,7 @@ async fn only_the_leader_acts_and_one_that_was_deposed_in_its_sleep_changes_noth
         let led = |lease: &Value| !holder(lease).is_empty();
         held.push(until(&first, &format!("{LEASES}/{part}"), "somebody leads", led).await);
     }
-    // The second one has no loop for Deployments: whatever is made for one is the first one's doing. The nodes belong to the
+    // The second one has no controller for Deployments: whatever is made for one is the first one's doing. The nodes belong to the
     // second server: they live on when the first one sleeps.
     let flags = ["--store", &store, "--simulated-nodes", "2", "--controllers=*,-deployment-controller"];
     let two = Proc::start_cluster(&folder.path().join("two"), &flags);
@@ -35,7 +35,7 @@ async fn only_the_leader_acts_and_one_that_was_deposed_in_its_sleep_changes_noth
         let lease = call(&client, "GET", &format!("{LEASES}/{part}"), None).await.1;
         assert_eq!(holder(&lease), holder(before), "the second one leads {part} though the first one lives");
     }
-    // The one that follows runs its nodes and nothing else: no loop was ever started, so none wrote.
+    // The one that follows runs its nodes and nothing else: no controller was ever started, so none wrote.
     let shown = call(&client, "GET", "/debug/controllers", None).await.1;
     assert_eq!(loops(&shown), ["node-pods", "node-status"], "{shown:#}");
     assert!(shown.get("scheduler").is_none(), "{shown:#}");
@@ -46,7 +46,7 @@ async fn only_the_leader_acts_and_one_that_was_deposed_in_its_sleep_changes_noth
     assert!(queues.len() == 2 && queues.iter().all(|line| line.contains("name=\"node-")), "{queues:?}");
     assert!(!metrics.contains("scheduler_schedule_attempts_total"), "a follower schedules");
     let led = call(&first, "GET", "/debug/controllers", None).await.1;
-    assert!(turns(&led, "deployment-controller") > 0 && led["scheduler"].is_object(), "{led:#}");
+    assert!(reconciles(&led, "deployment-controller") > 0 && led["scheduler"].is_object(), "{led:#}");
 
     // The leader sleeps. What is asked for meanwhile is the second one's to do, once the leases have run out.
     one.signal("STOP");
@@ -67,7 +67,7 @@ async fn only_the_leader_acts_and_one_that_was_deposed_in_its_sleep_changes_noth
     one.signal("CONT");
     wait_until("the first one steps down", || one.log().matches("stopped leading").count() == PARTS.len());
     let after_it_stopped =
-        turns(&call(&first, "GET", "/debug/controllers", None).await.1, "replicaset-controller");
+        reconciles(&call(&first, "GET", "/debug/controllers", None).await.1, "replicaset-controller");
     post(&client, REPLICA_SETS, app("ReplicaSet", "after", 1)).await;
     let after = format!("{REPLICA_SETS}/after");
     until(&client, &after, "the new leader goes on", |set| set["status"]["readyReplicas"] == 1).await;
@@ -75,7 +75,7 @@ async fn only_the_leader_acts_and_one_that_was_deposed_in_its_sleep_changes_noth
     until(&first, &after, "the first one is up to date", |set| set["status"]["readyReplicas"] == 1).await;
     let shown = call(&first, "GET", "/debug/controllers", None).await.1;
     assert_eq!(
-        turns(&shown, "replicaset-controller"),
+        reconciles(&shown, "replicaset-controller"),
         after_it_stopped,
         "a deposed leader had a turn: {shown:#}"
     );
@@ -113,7 +113,7 @@ fn holder(lease: &Value) -> &str {
     lease["spec"]["holderIdentity"].as_str().unwrap_or_default()
 }
 
-/// The loops a server shows, by name.
+/// The controllers a server shows, by name.
 fn loops(shown: &Value) -> Vec<&str> {
     let all = shown["controllers"].as_array().expect("a list of loops");
     let mut names: Vec<&str> = all.iter().map(|entry| entry["name"].as_str().expect("a name")).collect();
@@ -121,10 +121,10 @@ fn loops(shown: &Value) -> Vec<&str> {
     names
 }
 
-fn turns(shown: &Value, name: &str) -> u64 {
+fn reconciles(shown: &Value, name: &str) -> u64 {
     let all = shown["controllers"].as_array().expect("a list of loops");
     let found = all.iter().find(|entry| entry["name"] == *name);
-    found.and_then(|entry| entry["turns"].as_u64()).unwrap_or(0)
+    found.and_then(|entry| entry["reconciles"].as_u64()).unwrap_or(0)
 }
 
 async fn until(client: &kube::Client, path: &str, what: &str, so: impl Fn(&Value) -> bool) -> Value {

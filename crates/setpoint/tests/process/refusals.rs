@@ -19,7 +19,7 @@ const CASES: [(&str, [u16; 4]); 3] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_sends_all_before_it_reads_gets_its_refusal() {
+async fn a_client_that_sends_everything_before_reading_gets_its_refusal() {
     let folder = folder();
     let server = Proc::start_with(&folder.path().join("data"), &["--store", "memory"]);
     for (header, codes) in CASES {
@@ -88,7 +88,7 @@ fn curl_gets_its_refusal_over_both_versions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_short_body_nobody_wants_costs_no_connection() {
+async fn a_short_unread_body_keeps_its_connection() {
     let folder = folder();
     let server = Proc::start_with(&folder.path().join("data"), &["--store", "memory"]);
     let mut stream = wire::connect(&server).await;

@@ -9,7 +9,7 @@ use crate::harness::*;
 const NAMESPACES: &str = "/api/v1/namespaces";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn anonymous_callers_get_health_and_version_only() {
+async fn anonymous_requests_get_health_and_version_only() {
     let folder = folder();
     let server = Proc::start(&folder.path().join("data"));
     let nobody = server.anonymous().await;
@@ -59,7 +59,7 @@ async fn static_tokens_name_their_users() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tokens_outlive_a_restart_and_count_where_the_key_is_given() {
+async fn tokens_survive_a_restart_and_are_valid_wherever_the_key_is_given() {
     let folder = folder();
     let data = folder.path().join("data");
     let server = Proc::start_with(&data, &["--service-account-max-token-expiration", "1h"]);
@@ -156,7 +156,7 @@ fn curl(server: &Proc, args: &[&str], path: &str) -> (String, String) {
 }
 
 #[test]
-fn answers_arrive_whole_whatever_the_request_was() {
+fn responses_arrive_complete_whatever_the_request_was() {
     if !available("curl") {
         return;
     }

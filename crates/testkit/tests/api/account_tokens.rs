@@ -25,14 +25,14 @@ fn secret(name: &str, account: &str) -> Value {
         "type": "kubernetes.io/service-account-token"})
 }
 
-/// Once the loop had a moment.
+/// Once the controller had a moment.
 async fn later(cluster: &TestCluster, path: &str) -> testkit::Reply {
     cluster.env().sleep(Duration::from_millis(100)).await;
     cluster.get(path).await
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_secret_is_filled_and_its_token_is_good() {
+async fn a_token_secret_is_filled_with_a_valid_token() {
     let cluster = cluster().await;
     cluster.post(SECRETS, secret("kept", "robot")).await.ok(201);
     let path = format!("{SECRETS}/kept");
@@ -64,7 +64,7 @@ async fn a_token_secret_is_filled_and_its_token_is_good() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_secret_goes_with_its_account() {
+async fn a_token_secret_is_deleted_with_its_account() {
     let cluster = cluster().await;
     cluster.post(SECRETS, secret("kept", "robot")).await.ok(201);
     cluster.post(SECRETS, json!({"metadata": {"name": "plain"}})).await.ok(201);

@@ -61,7 +61,7 @@ async fn a_plain_pod_is_completed_as_upstream_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_follow_right_after_their_namespace() {
+async fn pods_can_be_created_right_after_their_namespace() {
     let cluster = TestCluster::simulated(42).await;
     for n in 0..3 {
         let name = format!("n{n}");
@@ -72,7 +72,7 @@ async fn pods_follow_right_after_their_namespace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn accounts_decide_about_tokens_and_secrets() {
+async fn service_accounts_decide_about_mounted_tokens_and_secrets() {
     let cluster = TestCluster::simulated(43).await;
     let accounts = format!("{NS}/serviceaccounts");
     cluster.post(&accounts, json!({"metadata": {"name": "quiet"}, "automountServiceAccountToken": false, "imagePullSecrets": [{"name": "pull"}]})).await.ok(201);
@@ -196,7 +196,7 @@ async fn priority_comes_from_classes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn limit_ranges_complete_and_bound() {
+async fn limit_ranges_set_defaults_and_limits() {
     let cluster = TestCluster::simulated(46).await;
     let range = json!({"metadata": {"name": "r"}, "spec": {"limits": [
         {"type": "Container", "default": {"cpu": "500m"}, "defaultRequest": {"cpu": "100m", "memory": "1Mi"},
@@ -314,7 +314,7 @@ async fn nodes_start_tainted_and_give_pods_their_zone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn runtime_classes_bring_overhead_and_places() {
+async fn runtime_classes_set_overhead_and_node_selection() {
     let cluster = TestCluster::simulated(49).await;
     let class = json!({"metadata": {"name": "r"}, "handler": "h", "overhead": {"podFixed": {"cpu": "100m"}},
         "scheduling": {"nodeSelector": {"a": "b"}, "tolerations": [{"key": "k", "operator": "Exists", "effect": "NoSchedule"}]}});

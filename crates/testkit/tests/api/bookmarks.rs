@@ -133,7 +133,7 @@ const QUERY: &str = "watch=1&timeoutSeconds=1&allowWatchBookmarks=true&sendIniti
 const NUMBERED: &str = "/apis/apps/v1/daemonsets";
 
 #[tokio::test(start_paused = true)]
-async fn a_bookmark_is_an_object_without_content_as_its_type_writes_it() {
+async fn a_bookmark_is_an_empty_object_of_its_type() {
     let cluster = TestCluster::simulated(901).await;
     for (path, content) in BLANK {
         let reply = cluster.get(format!("{path}?{QUERY}")).await;
@@ -149,7 +149,7 @@ async fn a_bookmark_is_an_object_without_content_as_its_type_writes_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_kind_that_can_be_watched_is_among_them() {
+async fn every_watchable_kind_has_a_recorded_bookmark() {
     let cluster = TestCluster::simulated(902).await;
     let mut versions = vec!["/api/v1".to_owned()];
     for group in cluster.get("/apis").await.ok(200)["groups"].as_array().unwrap() {

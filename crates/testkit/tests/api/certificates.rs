@@ -52,9 +52,9 @@ async fn ask(tls: &mut TlsStream<TcpStream>, path: &str, more: &str) -> (u16, St
 }
 
 #[tokio::test]
-async fn certificates_that_prove_nothing_are_401_and_nothing_breaks() {
+async fn invalid_client_certificates_are_401_and_break_nothing() {
     let tokens = Tokens::parse("tokens".as_ref(), b"good-token,jane,1,\"system:masters\"\n").unwrap();
-    let mut cluster = TestCluster::in_world(Env::machine(), Some(tokens)).await;
+    let mut cluster = TestCluster::with_tokens(Env::machine(), Some(tokens)).await;
     let served = cluster.serve().await.unwrap();
     let now = cluster.env().now_seconds();
     let masters = [groups::MASTERS.to_owned()];

@@ -286,7 +286,7 @@ async fn schemas_of_custom_resources_may_be_deep() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reviews_and_options_may_be_deep_where_nobody_looks() {
+async fn reviews_and_options_may_be_deep_in_unknown_fields() {
     let cluster = TestCluster::simulated(8).await;
     let review = format!(
         r#"{{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview","unk":{}}}"#,

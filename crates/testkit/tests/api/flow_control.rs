@@ -215,7 +215,7 @@ async fn objects_take_effect_as_they_come_and_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn refusals_tell_their_flow_and_nobody_has_none() {
+async fn a_403_names_its_priority_level_and_a_401_does_not() {
     let cluster = cluster(1404).await;
     let forbidden = cluster.request("GET", MAPS).by(UserInfo::new("x", &[])).send().await;
     assert_eq!(forbidden.status, 403);

@@ -59,7 +59,7 @@ async fn until_dangling(cluster: &TestCluster, name: &str, level: &str, there: b
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_flow_schemas_say_that_their_levels_exist() {
+async fn bootstrap_flow_schemas_say_that_their_levels_exist() {
     let cluster = TestCluster::simulated(4201).await;
     let all = cluster.get(SCHEMAS).await.ok(200);
     let all = all["items"].as_array().unwrap();
@@ -101,7 +101,7 @@ async fn a_flow_schema_follows_the_level_it_names() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_somebody_writes_is_corrected_and_others_conditions_stay() {
+async fn a_wrong_status_is_corrected_and_other_conditions_stay() {
     let cluster = TestCluster::simulated(4203).await;
     cluster.post(SCHEMAS, schema("a", "system")).await.ok(201);
     until_dangling(&cluster, "a", "system", true).await;
@@ -127,7 +127,7 @@ async fn a_status_somebody_writes_is_corrected_and_others_conditions_stay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_clusters_own_flow_control_objects_come_back_within_a_minute() {
+async fn mandatory_flow_control_objects_come_back_within_a_minute() {
     let cluster = TestCluster::simulated(4204).await;
     let at = |base: &str, name: &str| format!("{base}/{name}");
     let spec = async |path: String| cluster.get(path).await.ok(200)["spec"].clone();
@@ -193,7 +193,7 @@ async fn a_suggested_object_is_the_servers_as_long_as_its_annotation_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_once_was_the_clusters_own_goes() {
+async fn obsolete_bootstrap_objects_are_removed() {
     let cluster = TestCluster::simulated(4206).await;
     let with = |mut object: Value, annotation: &str| {
         object["metadata"]["annotations"] = json!({AUTO: annotation});

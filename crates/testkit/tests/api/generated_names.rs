@@ -82,7 +82,7 @@ async fn a_kubelet_names_its_objects_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_kubelet_may_name_as_it_likes_may_be_generated() {
+async fn a_kubelet_may_use_generated_names_where_any_name_is_allowed() {
     let cluster = TestCluster::simulated(4102).await;
     let node = post_as(&cluster, &kubelet(), NODES, &json!({"metadata": {"name": "n"}})).await.ok(201);
     let owner = json!({"apiVersion": "v1", "kind": "Node", "name": "n", "controller": true, "uid": node["metadata"]["uid"]});
@@ -105,7 +105,7 @@ async fn what_a_kubelet_may_name_as_it_likes_may_be_generated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rights_by_resource_name_do_not_reach_names_yet_to_be_generated() {
+async fn rules_with_resource_names_do_not_match_generated_names() {
     let cluster = TestCluster::simulated(4103).await;
     let who = UserInfo::new("ann", &["system:authenticated"]);
     let role = json!({"metadata": {"name": "ann"}, "rules": [
@@ -149,7 +149,7 @@ async fn rights_by_resource_name_do_not_reach_names_yet_to_be_generated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_creates_only_for_those_who_may_create() {
+async fn an_update_that_creates_needs_the_permission_to_create() {
     let cluster = TestCluster::simulated(4105).await;
     let who = UserInfo::new("ann", &["system:authenticated"]);
     let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
@@ -181,7 +181,7 @@ async fn an_update_creates_only_for_those_who_may_create() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_looks_at_the_finished_object_sees_the_generated_name() {
+async fn validation_and_allocation_see_the_generated_name() {
     let cluster = TestCluster::simulated(4104).await;
     let message = |reply: Value| reply["message"].as_str().unwrap().to_owned();
     // Names that are reserved or must match the object.

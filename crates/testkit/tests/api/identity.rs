@@ -62,7 +62,7 @@ fn claims(token: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_requested_token_proves_the_account() {
+async fn a_requested_token_authenticates_the_account() {
     let cluster = cluster_with_robot(70).await;
     let uid = cluster.get(format!("{CORE}/serviceaccounts/robot")).await.ok(200)["metadata"]["uid"].clone();
     let reply = ask_token(&cluster, json!({})).await.ok(201);
@@ -119,7 +119,7 @@ async fn a_requested_token_proves_the_account() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pods_token_names_pod_and_node_and_ends_with_the_pod() {
+async fn a_pods_token_names_pod_and_node_and_is_invalid_without_the_pod() {
     let cluster = cluster_with_robot(71).await;
     let uid = add_pod(&cluster, "web", "n1", json!({})).await;
     let bound = |name: &str, uid: &str| json!({"boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": name, "uid": uid}});
@@ -168,7 +168,7 @@ async fn a_pods_token_names_pod_and_node_and_ends_with_the_pod() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tokens_end_with_their_time_their_secret_and_their_account() {
+async fn tokens_are_invalid_after_their_expiry_secret_or_account() {
     let cluster = cluster_with_robot(72).await;
     let secret = cluster.post(format!("{CORE}/secrets"), json!({"metadata": {"name": "s"}})).await.ok(201);
     let bound = json!({"boundObjectRef": {"kind": "Secret", "apiVersion": "v1", "name": "s", "uid": secret["metadata"]["uid"]}});
@@ -218,7 +218,7 @@ async fn tokens_end_with_their_time_their_secret_and_their_account() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_but_our_own_signature_is_believed() {
+async fn only_tokens_signed_by_this_cluster_authenticate() {
     let cluster = cluster_with_robot(73).await;
     let good = token(&cluster, json!({})).await;
     whoami(&cluster, &good).await.ok(201);
@@ -273,9 +273,9 @@ fn codec_value(value: &Value) -> object::Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reviews_tell_who_and_for_what() {
+async fn token_reviews_report_user_and_audiences() {
     let tokens = Tokens::parse("tokens".as_ref(), b"s3cret,jane,7,\"devs,ops\"\n").unwrap();
-    let cluster = TestCluster::in_world(Env::simulated(74), Some(tokens)).await;
+    let cluster = TestCluster::with_tokens(Env::simulated(74), Some(tokens)).await;
     add_robot(&cluster).await;
     let own = token(&cluster, json!({})).await;
     let status = review(&cluster, &own, json!([])).await;
@@ -338,7 +338,7 @@ async fn bootstrap_tokens_live_in_secrets() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tokens_in_secrets_are_believed_while_the_secret_holds_them() {
+async fn tokens_in_secrets_are_valid_as_long_as_their_secret() {
     let cluster = cluster_with_robot(76).await;
     let account = cluster.get(format!("{CORE}/serviceaccounts/robot")).await.ok(200);
     let uid = account["metadata"]["uid"].as_str().unwrap();
@@ -360,7 +360,7 @@ async fn tokens_in_secrets_are_believed_while_the_secret_holds_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn others_find_our_keys() {
+async fn openid_discovery_publishes_the_keys() {
     let cluster = cluster_with_robot(77).await;
     let token = token(&cluster, json!({})).await;
     let reply = cluster.get("/.well-known/openid-configuration").await;
@@ -471,7 +471,7 @@ async fn nodes_reach_what_their_pods_use_and_nothing_else() {
 
 /// Signed by the cluster's own key, and yet refused.
 #[tokio::test(start_paused = true)]
-async fn a_token_is_believed_neither_before_its_time_nor_with_a_broken_signature() {
+async fn a_token_is_invalid_before_its_time_or_with_a_bad_signature() {
     let cluster = cluster_with_robot(301).await;
     let good = token(&cluster, json!({})).await;
     let key = SigningKey::from_pem(include_bytes!("../../src/service_account.key")).unwrap();
@@ -500,7 +500,7 @@ async fn a_token_is_believed_neither_before_its_time_nor_with_a_broken_signature
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_bound_to_a_node_ends_with_the_node() {
+async fn a_token_bound_to_a_node_is_invalid_without_the_node() {
     let cluster = cluster_with_robot(302).await;
     let node = cluster.post("/api/v1/nodes", json!({"metadata": {"name": "n1"}})).await.ok(201);
     let bound = json!({"boundObjectRef": {"kind": "Node", "apiVersion": "v1", "name": "n1"}});
@@ -546,7 +546,7 @@ async fn a_token_for_an_object_without_a_name_is_a_bad_request() {
 
 /// What is asked is asked in the namespace of the path, and of nothing the server makes up itself.
 #[tokio::test(start_paused = true)]
-async fn a_question_names_the_namespace_of_its_path_or_none() {
+async fn a_review_names_the_namespace_of_its_path_or_none() {
     let cluster = cluster_with_robot(304).await;
     let elsewhere = json!({"metadata": {"namespace": "zz"}, "spec": {"user": "u", "resourceAttributes":
         {"namespace": "default", "verb": "get"}}});

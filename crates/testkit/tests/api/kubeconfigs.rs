@@ -26,7 +26,7 @@ impl World {
     async fn new() -> World {
         let tokens = "good,jane,1,system:masters\nalso-good,joe,2,system:masters\n";
         let tokens = Tokens::parse(Path::new("tokens"), tokens.as_bytes()).unwrap();
-        let mut cluster = TestCluster::in_world(Env::machine(), Some(tokens)).await;
+        let mut cluster = TestCluster::with_tokens(Env::machine(), Some(tokens)).await;
         let served = cluster.serve().await.unwrap();
         World { cluster, served, folder: tempfile::tempdir().unwrap() }
     }
@@ -73,7 +73,7 @@ fn token(token: &str, more: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_token_of_a_plugin_is_kept_until_it_ends_or_is_refused() {
+async fn an_exec_plugins_token_is_cached_until_it_expires_or_is_refused() {
     let world = World::new().await;
     let (client, _) = world.plugin(&token("good", ""));
     for _ in 0..3 {
@@ -125,7 +125,7 @@ async fn a_token_refused_to_many_requests_is_replaced_once() {
 }
 
 #[tokio::test]
-async fn a_plugin_is_told_what_it_is_run_for() {
+async fn an_exec_plugin_gets_its_exec_info() {
     let world = World::new().await;
     let said = world.folder.path().join("said");
     let tell = format!("printf '%s|%s|%s' \"$1\" \"$EXTRA\" \"$KUBERNETES_EXEC_INFO\" > {}", said.display());
@@ -138,7 +138,7 @@ async fn a_plugin_is_told_what_it_is_run_for() {
 }
 
 #[tokio::test]
-async fn a_certificate_of_a_plugin_is_shown_and_a_new_one_takes_its_place() {
+async fn an_exec_plugins_certificate_is_used_until_it_returns_another() {
     let world = World::new().await;
     let now = world.cluster.env().now_seconds();
     let issue = |name: &str, group: &str| {
@@ -166,7 +166,7 @@ async fn a_certificate_of_a_plugin_is_shown_and_a_new_one_takes_its_place() {
 }
 
 #[tokio::test]
-async fn a_plugin_that_fails_says_why_and_what_to_do() {
+async fn a_failing_exec_plugin_is_reported_with_its_install_hint() {
     let world = World::new().await;
     let cases = [
         ("echo 'log in first' >&2; exit 3", "failed with exit code 3: log in first"),

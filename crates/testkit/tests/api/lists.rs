@@ -64,7 +64,7 @@ async fn a_selected_page_does_not_say_how_many_remain() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_older_than_the_history_gives_one_that_works() {
+async fn an_expired_continue_token_is_answered_with_one_that_works() {
     let cluster = TestCluster::simulated(12).await;
     with_maps(&cluster, 9).await;
     let first = cluster.get(format!("{MAPS}?limit=3")).await.ok(200);
@@ -337,7 +337,7 @@ async fn events_are_found_by_source_whichever_group_wrote_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_of_one_name_in_one_place_has_no_next_page() {
+async fn a_list_of_one_name_in_one_namespace_has_no_next_page() {
     let cluster = TestCluster::simulated(324).await;
     for namespace in ["ns1", "ns2"] {
         cluster.post("/api/v1/namespaces", json!({"metadata": {"name": namespace}})).await.ok(201);
@@ -388,7 +388,7 @@ async fn a_list_of_one_name_in_one_place_has_no_next_page() {
 
 /// The words are recorded from v1.36.4, which names its own types.
 #[tokio::test(start_paused = true)]
-async fn metadata_of_the_wrong_number_is_not_acceptable() {
+async fn metadata_of_a_list_for_an_object_and_the_reverse_are_not_acceptable() {
     let cluster = TestCluster::simulated(17).await;
     cluster.post(MAPS, json!({"metadata": {"name": "m"}})).await.ok(201);
     let one = format!("{MAPS}/m");
@@ -433,7 +433,7 @@ async fn metadata_of_the_wrong_number_is_not_acceptable() {
 }
 
 #[tokio::test]
-async fn what_is_large_is_compressed_for_who_takes_it() {
+async fn large_responses_are_compressed_for_clients_that_accept_it() {
     let cluster = TestCluster::start().await;
     let large = "x".repeat(200 << 10);
     cluster.post(MAPS, json!({"metadata": {"name": "large"}, "data": {"x": large}})).await.ok(201);

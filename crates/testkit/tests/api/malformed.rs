@@ -24,7 +24,7 @@ async fn said(cluster: &TestCluster, bytes: &[u8]) -> String {
 const REFUSAL: &str = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n";
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_read_is_refused_in_the_words_of_gos_server() {
+async fn malformed_requests_get_the_errors_of_gos_server() {
     let cluster = TestCluster::simulated(921).await;
     let version = "505 HTTP Version Not Supported: unsupported protocol version";
     let name = "400 Bad Request: invalid header name";
@@ -60,7 +60,7 @@ async fn what_cannot_be_read_is_refused_in_the_words_of_gos_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_gos_server_does_not_take_is_refused_though_it_can_be_read() {
+async fn requests_that_gos_server_refuses_are_refused() {
     let cluster = TestCluster::simulated(922).await;
     let missing =
         ("400 Bad Request: missing required Host header", "400 Bad Request: missing required Host header");
@@ -96,7 +96,7 @@ async fn what_gos_server_does_not_take_is_refused_though_it_can_be_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_gos_server_takes_is_served() {
+async fn requests_that_gos_server_accepts_are_served() {
     let cluster = TestCluster::simulated(923).await;
     for (request, line) in [
         ("GET /version HTTP/1.2\r\nHost: x\r\nConnection: close\r\n\r\n", "200 OK"),

@@ -237,7 +237,7 @@ async fn families_have_upstreams_names_types_labels_and_buckets() {
         let wanted: BTreeSet<String> = buckets.split_whitespace().map(str::to_owned).collect();
         assert_eq!(*le, wanted, "buckets of {name}");
     }
-    // Families of this process' loops are upstream's too, but of other programs.
+    // Families of this process' controllers are upstream's too, but of other programs.
     let ours = scrape.types.keys().filter(|name| name.starts_with("apiserver_") || name.starts_with("auth"));
     for name in ours {
         assert!(
@@ -345,7 +345,7 @@ async fn a_request_is_counted_once_by_what_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_is_open_while_it_is_and_counted_when_it_ends() {
+async fn a_watch_is_counted_while_open_and_when_it_ends() {
     let cluster = TestCluster::simulated(701).await;
     let maps = "/api/v1/namespaces/default/configmaps";
     let labels = [("resource", "configmaps"), ("verb", "WATCH"), ("scope", "namespace")];
@@ -373,7 +373,7 @@ async fn a_watch_is_open_while_it_is_and_counted_when_it_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_most_at_once_is_remembered_for_a_second() {
+async fn the_maximum_in_flight_is_kept_for_a_second() {
     let cluster = TestCluster::simulated(702).await;
     // Reads of a version that is yet to come wait for it, and hold their seats meanwhile.
     let path = "/api/v1/namespaces/default/configmaps?resourceVersion=100000";
@@ -392,7 +392,7 @@ async fn the_most_at_once_is_remembered_for_a_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn health_checks_tell_how_they_went() {
+async fn health_checks_are_counted_by_result() {
     let cluster = TestCluster::simulated(703).await;
     let slis = async || Scrape::read(&cluster.get("/metrics/slis").await.text());
     assert!(slis().await.series.keys().all(|(name, _)| !name.starts_with("kubernetes_")), "nobody asked yet");

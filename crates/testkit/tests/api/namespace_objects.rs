@@ -12,14 +12,14 @@ async fn cluster() -> TestCluster {
     TestCluster::with(Env::simulated(61), |config| config.cluster.root_ca = Some(PEM.to_owned())).await
 }
 
-/// Once the loops had a moment.
+/// Once the controllers had a moment.
 async fn later(cluster: &TestCluster, path: &str) -> Value {
     cluster.env().sleep(Duration::from_millis(100)).await;
     cluster.get(path).await.ok(200)
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_namespace_has_its_account_and_authority() {
+async fn every_namespace_has_a_default_account_and_the_root_ca() {
     let cluster = cluster().await;
     cluster.post("/api/v1/namespaces", json!({"metadata": {"name": "n"}})).await.ok(201);
     for namespace in ["default", "kube-system", "kube-public", "kube-node-lease", "n"] {
@@ -34,7 +34,7 @@ async fn every_namespace_has_its_account_and_authority() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_deleted_or_spoiled_comes_back() {
+async fn deleted_or_changed_objects_are_restored() {
     let cluster = cluster().await;
     let account = "/api/v1/namespaces/default/serviceaccounts/default";
     let map = "/api/v1/namespaces/default/configmaps/kube-root-ca.crt";
@@ -57,7 +57,7 @@ async fn what_is_deleted_or_spoiled_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_that_goes_away_gets_nothing_back() {
+async fn a_terminating_namespace_gets_nothing_back() {
     let cluster = cluster().await;
     cluster.post("/api/v1/namespaces", json!({"metadata": {"name": "n"}})).await.ok(201);
     let account = "/api/v1/namespaces/n/serviceaccounts/default";

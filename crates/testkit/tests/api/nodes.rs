@@ -168,7 +168,7 @@ async fn a_kubelet_creates_mirror_pods_and_deletes_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn leases_csinodes_slices_and_claims_are_its_own_or_nobodys() {
+async fn a_kubelet_reaches_only_its_own_leases_csinodes_slices_and_claims() {
     let kubelet = Kubelet::new(82).await;
     let lease = |name: &str| json!({"metadata": {"name": name}, "spec": {"holderIdentity": name, "leaseDurationSeconds": 40}});
     kubelet.post(LEASES, lease("n")).await.ok(201);

@@ -18,7 +18,7 @@ async fn place_of(cluster: &TestCluster, document: &str) -> String {
 }
 
 #[tokio::test]
-async fn every_document_has_a_hash_of_its_own_which_is_its_tag() {
+async fn every_document_has_a_hash_which_is_its_etag() {
     let cluster = TestCluster::start().await;
     let index = cluster.get("/openapi/v3").await.json();
     let paths = index["paths"].as_object().unwrap();
@@ -38,7 +38,7 @@ async fn every_document_has_a_hash_of_its_own_which_is_its_tag() {
 }
 
 #[tokio::test]
-async fn a_document_may_be_kept_for_ever_when_asked_for_by_its_hash() {
+async fn a_document_requested_by_its_hash_is_immutable() {
     let cluster = TestCluster::start().await;
     let place = place_of(&cluster, "apis/apps/v1").await;
     let reply = cluster.get(&place).await;
@@ -85,7 +85,7 @@ async fn encodings_are_negotiated_as_upstream_does() {
 
 /// The documents are megabytes: none is made before it is asked for, and what is kept of them is bounded.
 #[tokio::test]
-async fn nothing_of_openapi_is_in_memory_until_asked_for() {
+async fn openapi_documents_take_no_memory_until_the_first_request() {
     let cluster = TestCluster::start().await;
     for path in ["/api", "/apis", "/apis/apps/v1", "/api/v1/namespaces", "/version"] {
         assert_eq!(cluster.get(path).await.status, 200, "{path}");
@@ -124,7 +124,7 @@ async fn every_document(cluster: &TestCluster) -> Vec<String> {
 /// A fleet that starts at once: each document is made and packed by one of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 #[allow(clippy::disallowed_methods)] // Threads are what the test is about.
-async fn a_document_is_made_once_for_all_who_ask() {
+async fn a_document_is_built_once_for_all_clients() {
     let cluster = std::sync::Arc::new(TestCluster::start().await);
     let before = cluster.api().openapi_documents_built();
     let asked: Vec<_> = (0..100)

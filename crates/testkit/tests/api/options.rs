@@ -89,7 +89,7 @@ async fn an_empty_dry_run_is_refused_by_every_verb() {
 
 /// Numbers and pairs of a query, refused or read as Go does.
 #[tokio::test(start_paused = true)]
-async fn numbers_of_a_query_are_read_as_go_does() {
+async fn query_numbers_are_parsed_as_go_does() {
     let cluster = TestCluster::simulated(301).await;
     cluster.post(MAPS, json!({"metadata": {"name": "a"}})).await.ok(201);
     let huge = "99999999999999999999";
@@ -144,7 +144,7 @@ async fn an_unknown_include_object_is_refused() {
 
 /// The older version of the views: the same under another name, all the way down.
 #[tokio::test(start_paused = true)]
-async fn views_come_in_the_version_asked_for() {
+async fn views_come_in_the_requested_version() {
     let cluster = TestCluster::simulated(303).await;
     cluster.post(MAPS, json!({"metadata": {"name": "a"}})).await.ok(201);
     for version in ["v1", "v1beta1"] {
@@ -187,7 +187,7 @@ async fn views_come_in_the_version_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn views_of_nothing_are_upstreams() {
+async fn views_of_empty_lists_are_upstreams() {
     let cluster = TestCluster::simulated(304).await;
     let metadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
     for path in [MAPS, "/api/v1/componentstatuses?labelSelector=a"] {

@@ -169,7 +169,7 @@ async fn a_limit_range_holds_for_a_resize_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_whole_pod_asks_for_what_a_limit_range_gives_its_containers() {
+async fn pod_level_requests_include_the_limit_range_defaults_of_containers() {
     let cluster = TestCluster::simulated(314).await;
     let range = json!({
         "metadata": {"name": "l"},
@@ -194,7 +194,7 @@ async fn a_whole_pod_asks_for_what_a_limit_range_gives_its_containers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ephemeral_containers_come_and_never_change_or_go() {
+async fn ephemeral_containers_can_be_added_but_not_changed_or_removed() {
     let cluster = TestCluster::simulated(315).await;
     create(&cluster, "r", burstable()).await;
     let debugged = debug(&cluster, json!({"name": "dbg", "image": "busybox"})).await.ok(200);
@@ -246,7 +246,7 @@ async fn ephemeral_containers_come_and_never_change_or_go() {
 
 /// Whoever watches sees the grace that was left, down to none, before the pod is gone.
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_already_goes_is_seen_without_grace_before_it_is_gone() {
+async fn a_terminating_pod_deleted_without_grace_is_first_modified() {
     let cluster = TestCluster::simulated(316).await;
     let asked: [&[Option<i64>]; 5] = [
         &[Some(30), Some(0)],

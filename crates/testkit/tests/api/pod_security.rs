@@ -63,7 +63,7 @@ async fn levels_and_versions_decide() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn warnings_tell_without_refusing() {
+async fn warn_labels_warn_without_refusing() {
     let cluster = TestCluster::simulated(72).await;
     namespace(&cluster, "w", json!({"warn": "baseline"})).await;
     let bad = || pod("p", json!({"privileged": true}));
@@ -81,7 +81,7 @@ async fn warnings_tell_without_refusing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn labels_are_checked_and_stricter_ones_tell_of_the_pods_there() {
+async fn labels_are_validated_and_stricter_ones_warn_about_existing_pods() {
     let cluster = TestCluster::simulated(73).await;
     let labels = |value: &str| json!({"metadata": {"name": "n", "labels": {"pod-security.kubernetes.io/enforce": value}}});
     let broken = cluster.post("/api/v1/namespaces", labels("strict")).await.ok(422);

@@ -329,7 +329,7 @@ async fn bookmarks_initial_events_and_errors_are_frames_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn refusals_of_strangers_come_in_protobuf() {
+async fn unauthenticated_refusals_come_in_protobuf() {
     let cluster = TestCluster::simulated(36).await;
     let catalog = cluster.catalog().clone();
     let nobody = cluster.request("GET", MAPS).unproven().accept(CLIENT_GO).send().await;

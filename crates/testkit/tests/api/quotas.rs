@@ -20,7 +20,7 @@ fn quota(name: &str, hard: Value) -> Value {
     json!({"metadata": {"name": name}, "spec": {"hard": hard}})
 }
 
-/// Waits for the loop; the answer is the quota's status.
+/// Waits for the controller; the answer is the quota's status.
 async fn until(cluster: &TestCluster, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
     for _ in 0..2_000 {
         let quota = cluster.get(path).await.ok(200);
@@ -38,7 +38,7 @@ async fn remove_at_once(cluster: &TestCluster, path: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_quota_tells_what_is_used() {
+async fn a_new_quota_reports_its_usage() {
     let cluster = TestCluster::simulated(50).await;
     cluster.post(PODS, pod("before")).await.ok(201);
     cluster.post(QUOTAS, quota("q", json!({"pods": "5", "services": "2"}))).await.ok(201);
@@ -75,7 +75,7 @@ async fn a_quota_counts_from_the_moment_it_exists() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_goes_is_free_again() {
+async fn deleted_objects_free_their_quota() {
     let cluster = TestCluster::simulated(52).await;
     let path = format!("{QUOTAS}/q");
     cluster.post(QUOTAS, quota("q", json!({"pods": "2", "count/pods": "3"}))).await.ok(201);
@@ -112,7 +112,7 @@ async fn dry_runs_and_refused_objects_charge_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn compute_quotas_want_every_container_to_say() {
+async fn compute_quotas_require_resources_of_every_container() {
     let cluster = TestCluster::simulated(54).await;
     cluster
         .post(QUOTAS, quota("compute", json!({"requests.cpu": "1", "limits.memory": "1Gi"})))

@@ -35,7 +35,7 @@ async fn grant(cluster: &TestCluster, role: &str, rules: Value, namespace: Optio
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_sees_health_and_version_only() {
+async fn anonymous_users_see_health_and_version_only() {
     let cluster = TestCluster::simulated(30).await;
     for path in ["/healthz", "/livez", "/readyz", "/version", "/readyz?verbose", "/livez?exclude=ping"] {
         assert_eq!(cluster.request("GET", path).unproven().send().await.status, 200, "{path}");
@@ -60,9 +60,9 @@ async fn nobody_sees_health_and_version_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tokens_prove_who_asks() {
+async fn tokens_authenticate_their_user() {
     let tokens = Tokens::parse("tokens".as_ref(), b"s3cret,jane,7,\"devs,ops\"\n").expect("a token file");
-    let cluster = TestCluster::in_world(Env::simulated(31), Some(tokens)).await;
+    let cluster = TestCluster::with_tokens(Env::simulated(31), Some(tokens)).await;
     let who = |header: &'static str| {
         let body = json!({"kind": "SelfSubjectReview", "apiVersion": "authentication.k8s.io/v1"});
         let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
@@ -135,7 +135,7 @@ async fn a_role_counts_for_the_next_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn impersonation_is_itself_a_right() {
+async fn impersonation_needs_permission() {
     let cluster = TestCluster::simulated(33).await;
     let who = |ask: Ask| {
         ask.json(&json!({"kind": "SelfSubjectReview", "apiVersion": "authentication.k8s.io/v1"})).send()
@@ -253,7 +253,7 @@ async fn aggregated_roles_follow_their_parts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn access_reviews_say_what_requests_would_meet() {
+async fn access_reviews_agree_with_requests() {
     let cluster = TestCluster::simulated(36).await;
     grant(&cluster, "reader", rule(&["configmaps"], &["get", "list"]), Some("default")).await;
     const REVIEWS: &str = "/apis/authorization.k8s.io/v1";

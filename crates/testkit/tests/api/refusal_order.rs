@@ -28,7 +28,7 @@ fn role_ref(kind: &str, name: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_role_that_cannot_be_looked_up_is_told_before_what_is_wrong_with_its_binding() {
+async fn a_missing_role_is_reported_before_an_invalid_binding() {
     let cluster = TestCluster::simulated(911).await;
     bound(&cluster, "writer", &["create", "update"]).await;
     bound(&cluster, "binder", &["create", "update", "bind"]).await;
@@ -90,7 +90,7 @@ async fn a_role_that_cannot_be_looked_up_is_told_before_what_is_wrong_with_its_b
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_broken_patch_of_nothing_is_a_patch_of_nothing() {
+async fn an_invalid_patch_of_a_missing_object_is_not_found() {
     let cluster = TestCluster::simulated(912).await;
     let patch = |path: String, kind: &str, body: &str| {
         cluster.request("PATCH", path).typed(kind, body.to_owned()).send()
@@ -121,7 +121,7 @@ async fn a_broken_patch_of_nothing_is_a_patch_of_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_patch_nobody_validates_is_refused_by_whoever_applies_it() {
+async fn an_unvalidated_patch_is_refused_when_it_is_applied() {
     let cluster = TestCluster::simulated(913).await;
     cluster.post(MAPS, json!({"metadata": {"name": "m"}})).await.ok(201);
     let patch = |query: &str, kind: &str, body: &'static str| {
@@ -168,9 +168,9 @@ async fn a_patch_nobody_validates_is_refused_by_whoever_applies_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_behind_a_blank_is_none_and_its_bearer_nobody() {
+async fn a_token_behind_an_extra_space_is_ignored() {
     let tokens = Tokens::parse("tokens".as_ref(), b"s3cret,jane,7,devs\n").expect("a token file");
-    let cluster = TestCluster::in_world(Env::simulated(914), Some(tokens)).await;
+    let cluster = TestCluster::with_tokens(Env::simulated(914), Some(tokens)).await;
     let review = |token: &str, audiences: Value| {
         let body = json!({"spec": {"token": token, "audiences": audiences}});
         cluster.post("/apis/authentication.k8s.io/v1/tokenreviews", body)
@@ -197,7 +197,7 @@ async fn a_token_behind_a_blank_is_none_and_its_bearer_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_eviction_is_told_of_bad_options_by_the_deletion_it_becomes() {
+async fn bad_options_of_an_eviction_are_reported_by_its_deletion() {
     let cluster = TestCluster::simulated(915).await;
     let spec = json!({"containers": [{"name": "c", "image": "i"}]});
     cluster.post(PODS, json!({"metadata": {"name": "p"}, "spec": spec})).await.ok(201);
@@ -237,7 +237,7 @@ async fn an_eviction_is_told_of_bad_options_by_the_deletion_it_becomes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_in_the_form_of_a_list_says_nothing_and_ends_at_the_first_event() {
+async fn a_watch_as_metadata_list_ends_silently_at_the_first_event() {
     let cluster = TestCluster::simulated(916).await;
     let list = "as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
     let begun = cluster.get(MAPS).await.ok(200)["metadata"]["resourceVersion"].as_str().unwrap().to_owned();

@@ -75,7 +75,7 @@ async fn a_body_of_null_is_an_empty_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn strict_yaml_names_what_stands_twice_and_what_is_unknown() {
+async fn strict_yaml_reports_duplicate_and_unknown_fields() {
     let cluster = TestCluster::simulated(312).await;
     let body = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: dd\ndata:\n  a: b\n  a: c\nfoo: 1\n";
     let ask = cluster.request("POST", format!("{MAPS}?dryRun=All&fieldValidation=Strict"));
@@ -86,7 +86,7 @@ async fn strict_yaml_names_what_stands_twice_and_what_is_unknown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_is_taken_beside_a_generated_one_says_so() {
+async fn a_collision_of_a_generated_name_says_so() {
     let cluster = TestCluster::simulated(313).await;
     let body = json!({"metadata": {"name": "a", "generateName": "x"}});
     cluster.post(MAPS, body.clone()).await.ok(201);
@@ -120,7 +120,7 @@ async fn names_are_quoted_as_go_does() {
 
 /// A strategic patch changes the object itself, whose type is no field of it; the others change a document.
 #[tokio::test(start_paused = true)]
-async fn the_type_in_a_strategic_patch_counts_for_nothing() {
+async fn the_type_in_a_strategic_patch_is_ignored() {
     let cluster = TestCluster::simulated(315).await;
     cluster.post(MAPS, json!({"metadata": {"name": "a"}})).await.ok(201);
     let map = format!("{MAPS}/a");
@@ -173,7 +173,7 @@ async fn with_deployment(seed: u64) -> TestCluster {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_scale_is_looked_at_before_what_it_scales() {
+async fn a_scale_is_validated_before_its_parent_is_looked_up() {
     let cluster = with_deployment(316).await;
     let scheme = "in scheme \"pkg/api/legacyscheme/scheme.go:30\"";
     let named = |name: &str| json!({"metadata": {"name": name}, "spec": {"replicas": 1}});
@@ -300,7 +300,7 @@ async fn a_patch_of_a_scale_is_refused_as_any_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_will_be_free_soon_is_refused_with_a_word_of_it() {
+async fn a_name_of_an_object_being_deleted_is_refused_with_that_reason() {
     let cluster = TestCluster::simulated(320).await;
     let maps = "/api/v1/namespaces/default/configmaps";
     let held = json!({"metadata": {"name": "held", "finalizers": ["example.com/hold"]}});
@@ -323,7 +323,7 @@ async fn a_name_that_will_be_free_soon_is_refused_with_a_word_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_warned_of_is_told_with_every_later_refusal() {
+async fn warnings_are_sent_with_later_refusals_too() {
     let cluster = TestCluster::simulated(321).await;
     let maps = "/api/v1/namespaces/default/configmaps";
     let body = |name: &str, version: &str| json!({"metadata": {"name": name, "resourceVersion": version}, "datas": {}});

@@ -172,7 +172,7 @@ async fn after_eight_months_both_certificates_are_new_and_old_connections_go_on(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kubeconfig_that_cannot_be_written_is_tried_again_less_and_less_often() {
+async fn a_kubeconfig_that_cannot_be_written_is_retried_with_backoff() {
     let world = World::new(711).await;
     let old = world.connect().await.shown;
     world.disk_is_full.store(true, Ordering::Relaxed);

@@ -39,7 +39,7 @@ async fn refused(cluster: &TestCluster, path: &str, body: Value) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_of_another_kind_or_version_is_refused() {
+async fn a_review_of_another_kind_or_version_is_refused() {
     let cluster = with_account(871).await;
     for (kind, package, path) in REVIEWS {
         let words = |named: &str, version: &str, why: String| {
@@ -73,7 +73,7 @@ async fn a_question_of_another_kind_or_version_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unknown_fields_of_a_question_are_refused_or_told_beside_whatever_comes_of_it() {
+async fn unknown_fields_of_a_review_are_refused_or_warned_about() {
     let cluster = with_account(872).await;
     for (kind, _, path) in REVIEWS {
         let odd = json!({"unk": 1});
@@ -105,7 +105,7 @@ async fn unknown_fields_of_a_question_are_refused_or_told_beside_whatever_comes_
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_only_asked_has_no_items_and_no_place_across_namespaces() {
+async fn reviews_have_no_items_and_no_list_across_namespaces() {
     let cluster = with_account(873).await;
     let mut paths: Vec<String> = Vec::new();
     for (_, _, path) in REVIEWS.iter().filter(|(kind, ..)| *kind != "TokenRequest") {
@@ -136,7 +136,7 @@ async fn what_is_only_asked_has_no_items_and_no_place_across_namespaces() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_can_be_had_as_its_metadata_but_not_as_a_table() {
+async fn a_review_is_answered_as_metadata_but_not_as_a_table() {
     let cluster = with_account(874).await;
     for (kind, package, path) in REVIEWS {
         let body = match kind {
@@ -242,7 +242,7 @@ fn sealed(version: &str, kind: &str, message: &[u8]) -> Bytes {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_protobuf_is_shown_as_what_is_no_json_is() {
+async fn invalid_protobuf_is_reported_like_invalid_json() {
     let cluster = with_account(876).await;
     let no_prefix = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]";
     let mut cases: Vec<(&str, &str, Bytes, String)> = Vec::new();

@@ -17,7 +17,7 @@ fn root(resource: &catalog::Resource) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_lies_in_no_namespace_is_not_reached_through_one() {
+async fn cluster_scoped_resources_are_not_served_in_a_namespace() {
     let cluster = TestCluster::simulated(61).await;
     let mut seen = 0;
     for resource in cluster.catalog().resources().iter().filter(|r| !r.namespaced) {
@@ -44,7 +44,7 @@ async fn what_lies_in_no_namespace_is_not_reached_through_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rights_in_one_namespace_reach_no_other_namespace() {
+async fn permissions_in_one_namespace_reach_no_other() {
     let cluster = TestCluster::simulated(62).await;
     let rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
     let all = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);
@@ -105,7 +105,7 @@ async fn only_lists_go_across_namespaces() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn below_watch_and_with_head_nothing_is_written_or_read() {
+async fn other_methods_on_the_legacy_watch_path_and_head_are_405() {
     let cluster = TestCluster::simulated(64).await;
     cluster.post(MAPS, json!({"metadata": {"name": "kept"}})).await.ok(201);
     let old = "/api/v1/watch/namespaces/default/configmaps";
@@ -143,7 +143,7 @@ async fn the_systems_priority_classes_are_not_deleted_by_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_field_a_kind_does_not_list_is_refused() {
+async fn an_unsupported_field_selector_is_refused() {
     let cluster = TestCluster::simulated(66).await;
     for path in [
         "/api/v1/nodes",
@@ -162,7 +162,7 @@ async fn a_field_a_kind_does_not_list_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_may_say_how_long_its_request_may_take() {
+async fn a_client_may_set_the_timeout_of_its_request() {
     let cluster = TestCluster::simulated(67).await;
     for text in ["1s", "0s", "-1s", "1h", "0"] {
         cluster.get(format!("{MAPS}?timeout={text}")).await.ok(200);
@@ -176,9 +176,9 @@ async fn a_client_may_say_how_long_its_request_may_take() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_bearer_token_is_nobody_and_a_bad_one_is_refused() {
+async fn other_credentials_are_anonymous_and_bad_tokens_are_refused() {
     let tokens = Tokens::parse("tokens".as_ref(), b"s3cret,jane,7\n").expect("a token file");
-    let cluster = TestCluster::in_world(Env::simulated(68), Some(tokens)).await;
+    let cluster = TestCluster::with_tokens(Env::simulated(68), Some(tokens)).await;
     for (header, health, maps) in [
         ("Basic amFuZTp4", 200, 403),
         ("foo", 200, 403),

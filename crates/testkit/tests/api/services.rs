@@ -96,7 +96,7 @@ async fn each_type_gets_what_it_needs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wanted_address_is_given_once_and_refused_in_upstreams_words() {
+async fn a_requested_address_is_allocated_once_and_then_refused() {
     let cluster = TestCluster::simulated(21).await;
     create(&cluster, "a", json!({"clusterIP": "10.96.0.10"})).await;
     let taken = refused(&cluster, "b", json!({"clusterIP": "10.96.0.10"}), 422).await;
@@ -160,7 +160,7 @@ async fn a_deleted_service_frees_its_address_and_ports_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_keeps_what_was_given_and_a_change_of_type_frees_it() {
+async fn an_update_keeps_allocations_and_a_change_of_type_frees_them() {
     let cluster = TestCluster::simulated(23).await;
     let made = create(&cluster, "a", json!({"type": "NodePort"})).await;
     let (ip, port) = (&made["spec"]["clusterIP"], &made["spec"]["ports"][0]["nodePort"]);
@@ -192,7 +192,7 @@ async fn an_update_keeps_what_was_given_and_a_change_of_type_frees_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_families_come_and_go() {
+async fn a_service_gains_and_loses_its_second_ip_family() {
     let cluster = cluster(24, "10.96.0.0/16,fd00::/108", "30000-32767").await;
     let single = create(&cluster, "single", json!({})).await;
     assert_eq!(single["spec"]["ipFamilies"], json!(["IPv4"]));
@@ -230,7 +230,7 @@ async fn two_families_come_and_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_range_that_is_used_up_says_so_until_another_is_added() {
+async fn an_exhausted_range_refuses_until_another_is_added() {
     // 14 addresses; the first is the kubernetes service's.
     let cluster = cluster(25, "10.0.0.0/28", "30000-30003").await;
     for n in 0..13 {
@@ -355,7 +355,7 @@ async fn a_dry_run_reserves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dry_run_asks_whose_a_node_port_is_but_not_whose_an_address_is() {
+async fn a_dry_run_checks_node_ports_but_not_addresses() {
     let cluster = TestCluster::simulated(2701).await;
     let dry = format!("{SERVICES}?dryRun=All");
     cluster.post(dry.as_str(), service("a", json!({"clusterIP": "10.96.0.1"}))).await.ok(201);
@@ -389,7 +389,7 @@ async fn a_dry_run_asks_whose_a_node_port_is_but_not_whose_an_address_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_address_is_made_again_and_a_leaked_one_goes() {
+async fn a_lost_address_is_recreated_and_a_leaked_one_deleted() {
     let cluster = TestCluster::simulated(28).await;
     let made = create(&cluster, "a", json!({})).await;
     let path = format!("{ADDRESSES}/{}", made["spec"]["clusterIP"].as_str().unwrap());
@@ -415,7 +415,7 @@ async fn a_service_cidr_is_ready_and_waits_for_its_addresses_to_go() {
     let looked_at = || async {
         state().await["status"]["conditions"][0]["message"] == "Kubernetes Service CIDR is ready"
     };
-    until(&cluster, "the loop has looked at the default range", looked_at).await;
+    until(&cluster, "the controller has synced the default range", looked_at).await;
     let default = state().await;
     assert_eq!(default["spec"]["cidrs"], json!(["10.96.0.0/16"]));
     assert_eq!(default["status"]["conditions"][0]["type"], "Ready");
@@ -444,7 +444,7 @@ async fn a_service_cidr_is_ready_and_waits_for_its_addresses_to_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_its_loop_the_default_range_is_ready_and_has_no_finalizer() {
+async fn without_its_controller_the_default_range_is_ready_and_has_no_finalizer() {
     let cluster = TestCluster::with(Env::simulated(2901), |config| {
         config.cluster.without = vec!["service-cidr-controller"];
     })
@@ -458,7 +458,7 @@ async fn without_its_loop_the_default_range_is_ready_and_has_no_finalizer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_kubernetes_service_leads_to_the_servers_that_live() {
+async fn the_kubernetes_service_has_the_live_servers_as_endpoints() {
     let advertised = Advertised { address: "192.0.2.7:6443".parse().unwrap(), host: "one".to_owned() };
     let settings = ClusterSettings {
         client_ca: Some("-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n".into()),
@@ -509,7 +509,7 @@ async fn the_kubernetes_service_leads_to_the_servers_that_live() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_clusters_own_objects_are_kept_in_step() {
+async fn bootstrap_objects_are_reconciled() {
     let cluster = TestCluster::simulated(31).await;
     const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
     const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
@@ -568,7 +568,7 @@ async fn the_clusters_own_objects_are_kept_in_step() {
 
 /// As upstream: addresses are handed out before a service is judged.
 #[tokio::test(start_paused = true)]
-async fn a_full_range_is_told_before_a_broken_service() {
+async fn a_full_range_is_reported_before_an_invalid_service() {
     let cluster = cluster(27, "10.0.0.0/28", "30000-30003").await;
     let broken = json!({"ports": [{"port": 0}]});
     let without_name = || async {

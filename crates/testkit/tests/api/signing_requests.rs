@@ -51,7 +51,7 @@ fn failed(status: &Value) -> Option<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_approved_is_signed() {
+async fn approved_requests_are_signed() {
     let cluster = TestCluster::simulated(70).await;
     let mut asked = csr("jane", API_CLIENT, &CLIENT, &pem("jane", &["devs"], &[]));
     asked["spec"]["expirationSeconds"] = json!(3600);
@@ -75,7 +75,7 @@ async fn what_is_approved_is_signed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn signers_refuse_what_their_rules_forbid() {
+async fn signers_fail_requests_their_rules_forbid() {
     let cluster = TestCluster::simulated(71).await;
     let node = ["system:nodes"];
     let serving = ["digital signature", "server auth"];
@@ -138,7 +138,7 @@ async fn signers_refuse_what_their_rules_forbid() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn kubelets_that_may_are_approved_at_once() {
+async fn permitted_kubelets_are_approved_automatically() {
     let cluster = TestCluster::simulated(72).await;
     let bind = |name: &str, role: &str, group: &str| {
         json!({"metadata": {"name": name},
@@ -195,7 +195,7 @@ async fn kubelets_that_may_are_approved_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_those_who_may_approve_and_sign() {
+async fn approval_and_signing_need_permission() {
     let cluster = TestCluster::simulated(73).await;
     let rules = |signers: &[&str]| {
         json!({"metadata": {"name": "decide"}, "rules": [

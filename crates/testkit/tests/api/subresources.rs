@@ -125,7 +125,7 @@ async fn two_binders_never_both_win() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_budget_an_eviction_is_a_deletion_that_says_why() {
+async fn without_a_budget_an_eviction_is_a_deletion_with_a_condition() {
     let cluster = TestCluster::simulated(74).await;
     bound(&cluster, "a").await;
     running(&cluster, "a", true).await;
@@ -208,7 +208,7 @@ async fn two_budgets_for_one_pod_are_not_supported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_needs_a_node_says_which_one_is_missing() {
+async fn connections_to_a_pod_name_the_missing_node() {
     let cluster = TestCluster::simulated(78).await;
     cluster.post(PODS, pod("a")).await.ok(201);
     assert_eq!(cluster.get(format!("{PODS}/a/log")).await.status, 204);
@@ -286,7 +286,7 @@ async fn allowed(cluster: &TestCluster) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_budget_is_asked_before_the_preconditions_are_looked_at() {
+async fn a_budget_is_checked_before_the_preconditions() {
     let cluster = TestCluster::simulated(320).await;
     bound(&cluster, "a").await;
     running(&cluster, "a", true).await;
@@ -337,7 +337,7 @@ async fn a_budget_is_asked_before_the_preconditions_are_looked_at() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_budget_nobody_has_looked_at_says_when_to_come_back() {
+async fn an_unobserved_budget_refuses_with_retry_after() {
     let cluster = TestCluster::simulated(321).await;
     bound(&cluster, "a").await;
     running(&cluster, "a", true).await;
@@ -354,7 +354,7 @@ async fn a_budget_nobody_has_looked_at_says_when_to_come_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_budget_says_of_unhealthy_pods_holds_for_those_alone() {
+async fn the_unhealthy_pod_eviction_policy_concerns_only_unhealthy_pods() {
     let cluster = TestCluster::simulated(322).await;
     for (name, ready) in [("a", true), ("b", false), ("c", false)] {
         bound(&cluster, name).await;
@@ -394,7 +394,7 @@ async fn what_a_budget_says_of_unhealthy_pods_holds_for_those_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_scale_of_none_has_no_number() {
+async fn a_scale_without_replicas_has_no_number() {
     let cluster = TestCluster::simulated(323).await;
     let template =
         json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
@@ -499,7 +499,7 @@ async fn a_log_is_negotiated_as_an_object_would_be() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unhealthy_pod_that_may_go_goes_whatever_version_was_named() {
+async fn an_evictable_unhealthy_pod_goes_whatever_version_is_named() {
     let cluster = TestCluster::simulated(7901).await;
     bound(&cluster, "a").await;
     running(&cluster, "a", false).await;
@@ -513,7 +513,7 @@ async fn an_unhealthy_pod_that_may_go_goes_whatever_version_was_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_old_bindings_take_no_notice_of_a_uid() {
+async fn the_old_bindings_resource_ignores_the_uid() {
     let cluster = TestCluster::simulated(7902).await;
     for name in ["a", "b"] {
         cluster.post(PODS, pod(name)).await.ok(201);

@@ -202,7 +202,7 @@ async fn aggregated_discovery_names_only_versions_that_are_not_the_resources_own
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_openapi_document_that_is_not_there_is_nothing_at_all() {
+async fn a_missing_openapi_document_is_an_empty_404() {
     let cluster = TestCluster::simulated(4302).await;
     for path in ["/openapi/v3/apis/nope/v1", "/openapi/v3/"] {
         let reply = cluster.get(path).await;

@@ -504,7 +504,7 @@ async fn every_object_has_its_views() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unknown_fields_are_told_everywhere() {
+async fn unknown_fields_are_reported_everywhere() {
     for_every_resource(|cluster, resource| async move {
         let resource = &*resource;
         let mut body = object(resource, &name(resource, 12));
@@ -595,7 +595,7 @@ async fn scales_are_read_and_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_refused_leaves_nothing_behind_anywhere() {
+async fn refused_writes_leave_nothing_behind_anywhere() {
     for_every_resource(|cluster, resource| async move {
         let resource = &*resource;
         let registry = cluster.api().registry();

@@ -28,7 +28,7 @@ async fn patch(cluster: &TestCluster, path: &str, media: &str, body: Value) -> R
 
 /// A pointer that is written as empty is no nil, and what may not change may not become it.
 #[tokio::test(start_paused = true)]
-async fn an_empty_pointer_is_a_change_of_what_is_immutable() {
+async fn an_empty_pointer_is_a_change_of_an_immutable_field() {
     let cluster = TestCluster::simulated(730).await;
     let request = json!({"name": "r", "exactly": {"deviceClassName": "c"}});
     for (path, body, change, field) in [
@@ -158,7 +158,7 @@ async fn a_document_without_a_version_has_no_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metadata_is_as_it_was_sent_or_as_it_was() {
+async fn metadata_is_as_sent_or_unchanged() {
     let cluster = TestCluster::simulated(734).await;
     // A prefix of names is the client's, on updates too.
     let map = made(&cluster, &format!("{NS}/configmaps"), json!({"data": {"a": "b"}})).await;
@@ -187,7 +187,7 @@ async fn metadata_is_as_it_was_sent_or_as_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn parts_that_say_nothing_are_treated_as_upstream_holds_them() {
+async fn empty_members_are_treated_as_upstream_does() {
     let cluster = TestCluster::simulated(735).await;
     // The feature is gone, and its status with it.
     let node = made(&cluster, "/api/v1/nodes", json!({})).await;
@@ -248,7 +248,7 @@ async fn a_scale_that_names_another_uid_is_a_broken_precondition() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_may_change_within_the_immutable_is_told_apart() {
+async fn immutable_fields_are_compared_as_sent() {
     let cluster = TestCluster::simulated(737).await;
     // Data that stay are compared as they are.
     let map = json!({"immutable": true, "data": {"a": "b"}});
@@ -325,7 +325,7 @@ async fn an_empty_list_at_the_root_of_a_schema_is_refused_beside_a_status() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_scale_that_is_refused_is_told_as_upstream_tells_it() {
+async fn a_refused_scale_gets_upstreams_error() {
     let cluster = TestCluster::simulated(7361).await;
     let mut always = template();
     always["spec"]["restartPolicy"] = json!("Always");

@@ -21,7 +21,7 @@ async fn a_dry_run_shows_the_version_the_client_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unknown_field_selector_is_refused_in_the_words_of_its_kind() {
+async fn an_unknown_field_selector_gets_its_kinds_error() {
     let cluster = TestCluster::simulated(42).await;
     for (path, words) in [
         (PODS, "field label not supported: a.b"),
@@ -40,7 +40,7 @@ async fn an_unknown_field_selector_is_refused_in_the_words_of_its_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_goes_on_while_anything_follows_selected_or_not() {
+async fn a_page_continues_while_any_object_follows_selected_or_not() {
     let cluster = TestCluster::simulated(43).await;
     crate::lists::with_maps(&cluster, 4).await;
     // m002 is the last even one, and m003 follows it.
@@ -108,7 +108,7 @@ async fn a_table_of_nothing_has_null_rows_where_the_kind_has_no_columns() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_elsewhere_keeps_no_internal_traffic_policy() {
+async fn an_external_name_keeps_no_internal_traffic_policy() {
     let cluster = TestCluster::simulated(47).await;
     let external = json!({"type": "ExternalName", "externalName": "x.y", "internalTrafficPolicy": "Local"});
     let body = |spec| json!({"metadata": {"name": "s"}, "spec": spec});
@@ -120,7 +120,7 @@ async fn a_name_elsewhere_keeps_no_internal_traffic_policy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_is_none_is_told_by_who_keeps_the_kind() {
+async fn an_invalid_version_is_a_400_for_events_and_a_500_for_cached_kinds() {
     let cluster = TestCluster::simulated(48).await;
     let events = "/api/v1/namespaces/default/events/e?resourceVersion=x";
     assert_eq!(cluster.get(events).await.status, 400);
@@ -144,7 +144,7 @@ async fn paths_too_deep_for_the_api_are_refused_with_a_status() {
 
 /// Go's decoder makes `[]` an empty list and leaves what is absent nil; rules and defaults tell the two apart, storage does not.
 #[tokio::test(start_paused = true)]
-async fn what_is_sent_empty_is_seen_by_rules_and_not_stored() {
+async fn empty_values_are_validated_and_not_stored() {
     let cluster = TestCluster::simulated(45).await;
     let scaler = |policies: serde_json::Value| {
         json!({"metadata": {"name": "h"}, "spec": {"maxReplicas": 2, "scaleTargetRef": {"kind": "D", "name": "d", "apiVersion": "apps/v1"},
@@ -183,7 +183,7 @@ async fn what_is_sent_empty_is_seen_by_rules_and_not_stored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_a_version_stands_in_the_way_of_a_create_and_only_at_its_end() {
+async fn a_resource_version_fails_a_create_only_at_its_end() {
     let cluster = TestCluster::simulated(141).await;
     let body = |name: &str, version: &str| json!({"metadata": {"name": name, "resourceVersion": version}});
     let shown = cluster.post(format!("{MAPS}?dryRun=All"), body("a", "Bad Value!")).await.ok(201);
@@ -214,7 +214,7 @@ async fn a_limit_range_without_a_name_gets_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_address_is_not_made_up() {
+async fn the_name_of_an_ip_address_gets_no_suffix() {
     let cluster = TestCluster::simulated(143).await;
     let body = |base: &str| {
         json!({"metadata": {"generateName": base},
@@ -234,7 +234,7 @@ async fn an_address_is_not_made_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn others_devices_are_only_for_namespaces_that_say_so() {
+async fn admin_access_to_devices_needs_a_namespace_label() {
     let cluster = TestCluster::simulated(144).await;
     let exactly = json!({"deviceClassName": "c", "adminAccess": true});
     let spec = json!({"devices": {"requests": [{"name": "r", "exactly": exactly}]}});
@@ -284,7 +284,7 @@ async fn a_status_without_labels_takes_those_of_the_template_it_came_with() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_node_in_an_old_topology_becomes_the_name_of_the_node() {
+async fn a_deprecated_topology_is_dropped() {
     let cluster = TestCluster::simulated(146).await;
     let path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
     let endpoint = json!({"addresses": ["10.0.0.1"], "deprecatedTopology": {"kubernetes.io/hostname": "n"}});
@@ -296,7 +296,7 @@ async fn the_node_in_an_old_topology_becomes_the_name_of_the_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_account_that_no_path_can_name_is_not_looked_for() {
+async fn an_account_with_an_invalid_name_is_not_looked_up() {
     let cluster = TestCluster::simulated(147).await;
     let spec = json!({"serviceAccountName": "a.b/c", "containers": [{"name": "c", "image": "i"}]});
     let refused = cluster.post(PODS, json!({"metadata": {"name": "p"}, "spec": spec})).await.ok(403);
@@ -323,7 +323,7 @@ async fn each_of_upstreams_three_servers_names_its_own_scheme() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_member_that_means_something_counts_as_a_change() {
+async fn an_empty_but_meaningful_member_is_a_change() {
     let cluster = TestCluster::simulated(149).await;
     let path = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies";
     let policy = |peer: serde_json::Value| json!({"metadata": {"name": "p"}, "spec": {"podSelector": {}, "ingress": [{"from": [peer]}]}});
@@ -338,7 +338,7 @@ async fn an_empty_member_that_means_something_counts_as_a_change() {
 
 /// A block in a form that is no longer taken still says which addresses it means.
 #[tokio::test(start_paused = true)]
-async fn a_network_policy_hears_of_all_its_broken_blocks_at_once() {
+async fn all_invalid_blocks_of_a_network_policy_are_reported_at_once() {
     let cluster = TestCluster::simulated(325).await;
     let path = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies";
     let refused = |cidr: &'static str, except: Value| {
@@ -388,7 +388,7 @@ async fn a_network_policy_hears_of_all_its_broken_blocks_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn families_of_blocks_are_told_apart_in_forms_that_are_refused() {
+async fn ip_families_are_detected_in_invalid_cidrs_too() {
     let cluster = TestCluster::simulated(327).await;
     let node = |cidrs: Value| json!({"metadata": {"name": "n"}, "spec": {"podCIDRs": cidrs}});
     let told = |status: Value| status["details"]["causes"].as_array().unwrap().len();
@@ -408,7 +408,7 @@ async fn families_of_blocks_are_told_apart_in_forms_that_are_refused() {
 
 /// A policy without rules is not the same as no policy.
 #[tokio::test(start_paused = true)]
-async fn a_job_gets_no_policy_later_not_even_an_empty_one() {
+async fn a_pod_failure_policy_cannot_be_added_to_a_job() {
     let cluster = TestCluster::simulated(326).await;
     let path = "/apis/batch/v1/namespaces/default/jobs";
     let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
@@ -445,7 +445,7 @@ async fn a_job_gets_no_policy_later_not_even_an_empty_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn uncounted_pods_of_a_finished_job_are_shown_as_go_holds_them() {
+async fn uncounted_pods_of_a_finished_job_are_shown_as_go_prints_them() {
     let cluster = TestCluster::simulated(354).await;
     let containers = json!([{"name": "c", "image": "i"}]);
     let template = json!({"spec": {"restartPolicy": "Never", "containers": containers}});

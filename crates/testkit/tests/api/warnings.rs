@@ -17,7 +17,7 @@ fn deployment(name: &str) -> Value {
 const OLD_LABEL: &str = "299 - \"spec.template.spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use \\\"kubernetes.io/os\\\" instead\"";
 
 #[tokio::test(start_paused = true)]
-async fn a_write_is_told_in_headers_what_its_kind_thinks_of_it() {
+async fn warnings_of_a_kind_are_sent_in_headers() {
     let cluster = TestCluster::simulated(1).await;
     let created = cluster.post(DEPLOYMENTS, deployment("a.b")).await;
     created.ok(201);
@@ -96,7 +96,7 @@ async fn a_deprecated_resource_says_so_on_every_verb() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_job_that_leaves_its_pods_says_so() {
+async fn deleting_a_job_that_orphans_its_pods_warns() {
     let cluster = TestCluster::simulated(3).await;
     let jobs = "/apis/batch/v1/namespaces/default/jobs";
     let job = |name: &str| {
@@ -154,7 +154,7 @@ async fn fields_of_features_that_are_off_are_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_finds_no_handler_is_not_told_that_the_resource_is_deprecated() {
+async fn requests_without_a_handler_get_no_deprecation_warning() {
     let cluster = TestCluster::simulated(11).await;
     let body = json!({"metadata": {"name": "a"}});
     assert_eq!(cluster.post(ENDPOINTS, body.clone()).await.warnings(), [ENDPOINTS_GO]);
@@ -173,7 +173,7 @@ async fn what_finds_no_handler_is_not_told_that_the_resource_is_deprecated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_kind_said_stands_beside_a_refusal_of_admission() {
+async fn warnings_of_a_kind_are_sent_with_refusals_of_admission() {
     let cluster = TestCluster::simulated(12).await;
     let spec = json!({"overhead": {"memory": "1.5"}, "containers": [{"name": "c", "image": "i"}]});
     let pod = json!({"metadata": {"name": "p"}, "spec": spec});

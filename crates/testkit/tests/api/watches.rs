@@ -40,7 +40,7 @@ async fn bookmarks_come_once_a_minute_and_only_when_asked_for() {
 
 /// A bookmark is a promise: nothing at or before it is missing when a watch goes on from there.
 #[tokio::test(start_paused = true)]
-async fn a_bookmark_tells_of_writes_elsewhere() {
+async fn a_bookmark_reflects_writes_to_other_objects() {
     let cluster = TestCluster::simulated(21).await;
     with_maps(&cluster, 1).await;
     let version = cluster.get(MAPS).await.version();
@@ -79,7 +79,7 @@ async fn a_watch_ends_after_its_timeout_or_on_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_finds_what_it_selects_behind_a_long_log_of_other_things() {
+async fn a_watch_finds_its_events_behind_a_long_log_of_others() {
     let cluster = TestCluster::simulated(27).await;
     let from = cluster.get(MAPS).await.version();
     cluster.post(MAPS, json!({"metadata": {"name": "busy"}})).await.ok(201);
@@ -100,7 +100,7 @@ async fn a_watch_finds_what_it_selects_behind_a_long_log_of_other_things() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_below_the_history_is_told_in_the_stream() {
+async fn a_version_below_the_history_is_an_error_event() {
     let cluster = TestCluster::simulated(23).await;
     with_maps(&cluster, 5).await;
     let table = cluster.api().registry().table().clone();
@@ -335,7 +335,7 @@ async fn a_streamed_list_is_a_list() {
 
 /// Whoever begins with the state and takes bookmarks is told when it is complete, asked for or not.
 #[tokio::test(start_paused = true)]
-async fn the_end_of_the_state_is_told_to_those_who_take_bookmarks() {
+async fn the_end_of_initial_events_is_a_bookmark() {
     let cluster = TestCluster::simulated(27).await;
     with_maps(&cluster, 2).await;
     let now = cluster.get(MAPS).await.version();
@@ -364,7 +364,7 @@ async fn the_end_of_the_state_is_told_to_those_who_take_bookmarks() {
 
 /// A version to begin with that does not come is told in the stream, one that is none is not.
 #[tokio::test(start_paused = true)]
-async fn a_version_that_does_not_come_is_told_in_the_stream() {
+async fn a_future_version_that_does_not_come_is_an_error_event() {
     let cluster = TestCluster::simulated(28).await;
     let now = cluster.get(MAPS).await.version();
     let query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=99999999";

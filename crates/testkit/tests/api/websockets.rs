@@ -228,7 +228,7 @@ async fn other_forms_and_errors_are_frames_too() {
 #[tokio::test(start_paused = true)]
 async fn a_token_may_be_among_the_subprotocols() {
     let tokens = Tokens::parse("tokens".as_ref(), b"s3cret,jane,7,system:masters\n").expect("a token file");
-    let cluster = TestCluster::in_world(Env::simulated(935), Some(tokens)).await;
+    let cluster = TestCluster::with_tokens(Env::simulated(935), Some(tokens)).await;
     let token =
         |text: &str| format!("base64url.bearer.authorization.k8s.io.{}", URL_SAFE_NO_PAD.encode(text));
     let good = token("s3cret");

@@ -23,12 +23,12 @@ impl Routes {
             }
         }
         let name = "apiserver_cache_list_total";
-        header(out, name, "counter", "Lists answered from memory.");
+        header(out, name, "counter", "Number of lists served from the cache.");
         for ((group, plural), (count, _)) in &all {
             let _ = writeln!(out, "{name}{{group=\"{group}\",index=\"\",resource=\"{plural}\"}} {count}");
         }
         let name = "apiserver_cache_list_returned_objects_total";
-        header(out, name, "counter", "Objects in lists that were answered from memory.");
+        header(out, name, "counter", "Number of objects returned by lists from the cache.");
         for ((group, plural), (_, returned)) in &all {
             let _ = writeln!(out, "{name}{{group=\"{group}\",resource=\"{plural}\"}} {returned}");
         }
@@ -37,7 +37,7 @@ impl Routes {
     /// Which of the APIs that are on their way out somebody used.
     fn write_deprecated(out: &mut String, catalog: &Catalog, used: &[Arc<OfResource>]) {
         let name = "apiserver_requested_deprecated_apis";
-        header(out, name, "gauge", "Deprecated APIs that have been asked for.");
+        header(out, name, "gauge", "Deprecated APIs that have been requested.");
         for of in used {
             let resource = catalog.find(&of.group, &of.version, &of.plural);
             if resource.is_none_or(|resource| resource.deprecation.is_none()) {
@@ -64,7 +64,8 @@ impl Routes {
             series.invalid.get().into_iter().for_each(|answered| each("invalid", answered));
         };
         let name = "apiserver_request_total";
-        header(out, name, "counter", "Requests answered, by verb, resource, scope, dry run and HTTP code.");
+        let help = "Number of requests, by verb, resource, scope, dry run and HTTP status code.";
+        header(out, name, "counter", help);
         for (labels, series) in &all {
             dry_runs(series, &mut |dry_run, answered| {
                 for (code, count) in answered.codes() {
@@ -74,7 +75,7 @@ impl Routes {
             });
         }
         let name = "apiserver_request_duration_seconds";
-        header(out, name, "histogram", "How long requests took.");
+        header(out, name, "histogram", "Latency of requests in seconds.");
         for (labels, series) in &all {
             dry_runs(series, &mut |dry_run, answered| {
                 if answered.latency.count() > 0 {
@@ -83,7 +84,7 @@ impl Routes {
             });
         }
         let name = "apiserver_request_sli_duration_seconds";
-        header(out, name, "histogram", "How long requests took, without what the server waited for others.");
+        header(out, name, "histogram", "Latency of requests to resources in seconds, for service levels.");
         for (labels, series) in &all {
             let latency = &series.answered.latency;
             if latency.count() > 0 && labels.is_resource() {
@@ -91,20 +92,25 @@ impl Routes {
             }
         }
         let name = "apiserver_response_sizes";
-        header(out, name, "histogram", "How many bytes reads were answered with.");
+        header(out, name, "histogram", "Size of the responses to reads in bytes.");
         for (labels, series) in &all {
             if let Some(sizes) = series.sizes.get() {
                 sizes.write(out, name, &labels.with(&[]), &RESPONSE, 0);
             }
         }
         let name = "apiserver_longrunning_requests";
-        header(out, name, "gauge", "Watches open now.");
+        header(out, name, "gauge", "Number of long-running requests in flight.");
         for (labels, series) in all.iter().filter(|(_, series)| series.ran.get().is_some()) {
             let running = series.running.load(Ordering::Relaxed);
             let _ = writeln!(out, "{name}{{{}}} {running}", labels.with(&[]));
         }
         let name = "apiserver_request_terminations_total";
-        header(out, name, "counter", "Requests this server refused or gave up in self-defence.");
+        header(
+            out,
+            name,
+            "counter",
+            "Number of requests rejected or timed out by the server in self-defence.",
+        );
         for (labels, series) in &all {
             for (code, count) in TERMINATIONS.iter().zip(&series.terminated) {
                 let count = count.load(Ordering::Relaxed);
@@ -122,12 +128,12 @@ impl Routes {
             })
             .collect();
         let name = "apiserver_watch_events_total";
-        header(out, name, "counter", "Events sent to watchers.");
+        header(out, name, "counter", "Number of watch events sent.");
         for (labels, events) in &watched {
             let _ = writeln!(out, "{name}{{{labels}}} {}", events.sizes.count());
         }
         let name = "apiserver_watch_events_sizes";
-        header(out, name, "histogram", "How many bytes the events sent to watchers had.");
+        header(out, name, "histogram", "Size of watch events in bytes.");
         for (labels, events) in &watched {
             events.sizes.write(out, name, labels, &EVENT, 0);
         }

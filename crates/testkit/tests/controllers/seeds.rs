@@ -1,0 +1,222 @@
+//! Whole clusters under a seed: nodes fall silent, pods die and are evicted, specs change, workloads and namespaces come and go, controllers
+//! are killed; in the end everything is as declared, kind by kind. The same seed gives the same log: every change, byte for byte,
+//! within one process and in another.
+
+use std::process::Command;
+use std::time::Duration;
+
+use env::Env;
+use plane::{Plane, Settings};
+use serde_json::{Value, json};
+use testkit::TestCluster;
+use testkit::journal::{Journal, assert_same};
+
+use crate::converged::{Item, Kind, converged};
+
+const OUT: &str = "SETPOINT_SEED_LOG";
+const NODES: u64 = 4;
+const STEPS: usize = 40;
+
+#[tokio::test(start_paused = true)]
+async fn any_seed_converges() {
+    let runs = if std::env::var_os("SETPOINT_LONG").is_some() { 200 } else { 6 };
+    for seed in 100..100 + runs {
+        println!("seed {seed}");
+        run(seed).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_seed_gives_the_same_log_here_and_in_another_process() {
+    let (one, two) = (run(7).await, run(7).await);
+    for part in
+        [" ADDED ", " MODIFIED ", " DELETED ", "/registry/jobs/", "/registry/leases/", "/registry/events/"]
+    {
+        assert!(one.contains(part), "the log lacks {part}");
+    }
+    assert_same(&one, &two, "the same process");
+    let directory = tempfile::tempdir().expect("a folder");
+    let file = directory.path().join("log");
+    let run = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", "--ignored", "seeds::scenario"])
+        .env(OUT, &file)
+        .output()
+        .expect("it runs");
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stdout));
+    let other = String::from_utf8(std::fs::read(file).expect("a log")).expect("logs are text");
+    assert_same(&one, &other, "another process");
+}
+
+#[tokio::test(start_paused = true)]
+#[ignore = "the run itself, which the test above makes in a process of its own"]
+async fn scenario() {
+    let Some(out) = std::env::var_os(OUT) else { return };
+    std::fs::write(out, run(7).await).expect("the log can be written");
+}
+
+/// What people do, drawn; and what must be so in the end.
+struct People<'a> {
+    cluster: &'a TestCluster,
+    /// Its own stream of chance: what the test does must not depend on how often the cluster draws.
+    dice: Env,
+    namespaces: Vec<String>,
+    gone: Vec<String>,
+    declared: Vec<Item>,
+}
+
+/// One history; what was written, in order.
+async fn run(seed: u64) -> String {
+    let journal = Journal::default();
+    let cluster = TestCluster::with(Env::simulated(seed), |config| journal.record(config)).await;
+    let settings = Settings { nodes: Some(testkit::nodes(NODES as usize)), ..Settings::default() };
+    let only_nodes = Settings {
+        choice: plane::ControllerSelection::new(vec!["-*".to_owned()]).expect("nobody"),
+        ..settings.clone()
+    };
+    let no_nodes = Settings { nodes: None, ..settings };
+    let nodes = Plane::start(cluster.env(), cluster.local_clients(), &only_nodes);
+    let mut plane = Plane::start(cluster.env(), cluster.local_clients(), &no_nodes);
+    let mut people = People {
+        cluster: &cluster,
+        dice: Env::simulated(seed ^ 0x5eed),
+        namespaces: vec!["default".to_owned()],
+        gone: Vec::new(),
+        declared: Vec::new(),
+    };
+    for step in 0..STEPS {
+        cluster.env().sleep(Duration::from_millis(people.dice.random_below(15_000))).await;
+        if people.dice.random_below(8) > 0 {
+            people.act(step).await;
+            continue;
+        }
+        // The whole controller manager and scheduler, in the middle of whatever they do.
+        plane.kill();
+        cluster.env().sleep(Duration::from_millis(people.dice.random_below(3_000))).await;
+        plane = Plane::start(cluster.env(), cluster.local_clients(), &no_nodes);
+    }
+    for node in 0..NODES {
+        let awake = json!({"metadata": {"annotations": {"sim.setpoint.dev/silent": null}}});
+        cluster.merge(format!("/api/v1/nodes/sim-{node}"), awake).await.ok(200);
+    }
+    cluster.quiet(Duration::from_secs(700)).await;
+    converged(&cluster, &people.declared, &people.gone, &format!("seed {seed}")).await;
+    plane.stop().await;
+    nodes.stop().await;
+    cluster.shutdown().await;
+    journal.text()
+}
+
+impl People<'_> {
+    async fn act(&mut self, step: usize) {
+        match self.dice.random_below(16) {
+            0 | 1 => self.create(Kind::Deployment, step).await,
+            2 => self.create(Kind::ReplicaSet, step).await,
+            3 => self.create(Kind::ReplicationController, step).await,
+            4 => self.create(Kind::Job, step).await,
+            5 => self.expose(step).await,
+            6 | 7 => self.scale().await,
+            8 => self.roll(step).await,
+            9 | 10 => self.kill_pod().await,
+            11 | 12 => self.silence().await,
+            13 => {
+                let name = format!("ns-{step}");
+                self.cluster.post("/api/v1/namespaces", json!({"metadata": {"name": name}})).await.ok(201);
+                self.cluster.settled().await;
+                self.namespaces.push(name);
+            }
+            14 if self.namespaces.len() > 1 => {
+                let at = 1 + self.draw(self.namespaces.len() - 1);
+                let name = self.namespaces.remove(at);
+                self.cluster.delete(format!("/api/v1/namespaces/{name}")).await.ok(200);
+                self.declared.retain(|item| item.namespace != name);
+                self.gone.push(name);
+            }
+            _ => self.delete().await,
+        }
+    }
+
+    fn draw(&self, below: usize) -> usize {
+        self.dice.random_below(below as u64) as usize
+    }
+
+    /// One of those that have the kind, if there is any.
+    fn pick(&self, wanted: fn(Kind) -> bool) -> Option<usize> {
+        let fitting: Vec<usize> =
+            (0..self.declared.len()).filter(|&at| wanted(self.declared[at].kind)).collect();
+        (!fitting.is_empty()).then(|| fitting[self.draw(fitting.len())])
+    }
+
+    async fn create(&mut self, kind: Kind, step: usize) {
+        let namespace = self.namespaces[self.draw(self.namespaces.len())].clone();
+        let count = if kind == Kind::Job { 1 + self.dice.random_below(4) } else { self.dice.random_below(6) };
+        let item = Item { kind, namespace, name: format!("app-{step}"), count };
+        self.cluster.post(item.collection(), item.body()).await.ok(201);
+        self.declared.push(item);
+    }
+
+    /// A service and a budget for somebody's pods.
+    async fn expose(&mut self, step: usize) {
+        let Some(at) = self.pick(Kind::has_replicas) else { return };
+        let Item { namespace, name: app, .. } = &self.declared[at];
+        let (namespace, app, name) = (namespace.clone(), app.clone(), format!("for-{step}"));
+        for kind in [Kind::Service, Kind::Budget] {
+            let item = Item { kind, namespace: namespace.clone(), name: name.clone(), count: 1 };
+            let mut body = item.body();
+            match kind {
+                Kind::Service => body["spec"]["selector"] = json!({"app": app}),
+                _ => body["spec"]["selector"] = json!({"matchLabels": {"app": app}}),
+            }
+            self.cluster.post(item.collection(), body).await.ok(201);
+            self.declared.push(item);
+        }
+    }
+
+    async fn scale(&mut self) {
+        let Some(at) = self.pick(Kind::has_replicas) else { return };
+        let count = self.dice.random_below(6);
+        let item = &mut self.declared[at];
+        item.count = count;
+        self.cluster.merge(item.path(), json!({"spec": {"replicas": count}})).await.ok(200);
+    }
+
+    async fn roll(&mut self, step: usize) {
+        let Some(at) = self.pick(|kind| kind == Kind::Deployment) else { return };
+        let containers = json!([{"name": "c", "image": format!("v{step}")}]);
+        let image = json!({"spec": {"template": {"spec": {"containers": containers}}}});
+        self.cluster.merge(self.declared[at].path(), image).await.ok(200);
+    }
+
+    /// Deleted, or evicted as far as its budget lets it.
+    async fn kill_pod(&mut self) {
+        let pods = self.cluster.get("/api/v1/pods").await.json();
+        let pods = pods["items"].as_array().cloned().unwrap_or_default();
+        if pods.is_empty() {
+            return;
+        }
+        let metadata = &pods[self.draw(pods.len())]["metadata"];
+        let text = |field: &str| metadata[field].as_str().unwrap_or_default();
+        let (namespace, name) = (text("namespace"), text("name"));
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
+        if self.draw(2) == 0 {
+            self.cluster.delete(path).await;
+        } else {
+            let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction",
+                "metadata": {"name": name, "namespace": namespace}});
+            self.cluster.post(format!("{path}/eviction"), eviction).await;
+        }
+    }
+
+    async fn silence(&mut self) {
+        let node = format!("/api/v1/nodes/sim-{}", self.dice.random_below(NODES));
+        let silent = if self.draw(2) == 0 { json!("true") } else { Value::Null };
+        let annotations = json!({"sim.setpoint.dev/silent": silent});
+        self.cluster.merge(node, json!({"metadata": {"annotations": annotations}})).await.ok(200);
+    }
+
+    async fn delete(&mut self) {
+        let Some(at) = self.pick(|_| true) else { return };
+        let item = self.declared.remove(at);
+        let how = ["Background", "Foreground"][self.draw(2)];
+        self.cluster.delete(format!("{}?propagationPolicy={how}", item.path())).await.ok(200);
+    }
+}

@@ -1,0 +1,79 @@
+//! A server that answers a patch with the version the object had before, as one does whose patch completes a deletion:
+//! what a controller learns from the answer's revision is then too little.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use client::{Answer, Client, Clients, Patch, Target, Watch, WatchOptions, WriteOptions};
+use object::Obj;
+use serde_json::json;
+use testkit::TestCluster;
+use testkit::faults::{Faults, Plan};
+use testkit::forward::{Forward, Wrapping};
+
+use crate::batch_steps::{PODS, items, set_status, steady, succeeded, until};
+
+const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
+
+struct OldAnswer {
+    inner: Arc<dyn Client>,
+    /// May read everything, and sees it late; pods are watched through it.
+    late: Arc<dyn Client>,
+}
+
+impl Forward for OldAnswer {
+    fn inner(&self) -> &dyn Client {
+        &*self.inner
+    }
+    fn watch<'a>(&'a self, target: Target<'a>, options: WatchOptions) -> Answer<'a, Box<dyn Watch>> {
+        let pods = target.resource.plural == "pods";
+        if pods { self.late.watch(target, options) } else { self.inner.watch(target, options) }
+    }
+    fn patch<'a>(
+        &'a self,
+        target: Target<'a>,
+        patch: Patch,
+        options: WriteOptions<'a>,
+    ) -> Answer<'a, Arc<Obj>> {
+        Box::pin(async move {
+            let before = self.late.get(target).await?;
+            self.inner.patch(target, patch, options).await.map(|_| before)
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_counts_each_pod_once_despite_a_stale_cache() {
+    let cluster = TestCluster::simulated(41).await;
+    let late = Plan { stale: Duration::from_secs(3), ..Plan::default() };
+    let late = Faults::new(cluster.env(), cluster.local_clients(), late).user("admin", &["system:masters"]);
+    let wrap = move |inner| OldAnswer { inner, late: late.clone() };
+    let clients = Wrapping { inner: cluster.local_clients(), wrap };
+    let plane = cluster.controllers(Arc::new(clients), &["job-controller"]);
+    let template = json!({"spec": {
+        "restartPolicy": "Never",
+        "containers": [{"name": "c", "image": "busybox"}],
+    }});
+    let spec = json!({"completions": 8, "parallelism": 8, "template": template});
+    cluster.post(JOBS, json!({"metadata": {"name": "once"}, "spec": spec})).await.ok(201);
+    let mut done = 0;
+    while done < 8 {
+        let pods = items(&cluster, PODS).await;
+        let waits = pods.iter().find(|pod| pod["status"]["phase"] == "Pending");
+        if let Some(pod) = waits {
+            set_status(&cluster, pod, succeeded()).await;
+            done += 1;
+        }
+        cluster.env().sleep(Duration::from_millis(700)).await;
+        let counted = cluster.get(format!("{JOBS}/once")).await.json();
+        let counted = counted["status"]["succeeded"].as_i64().unwrap_or(0);
+        assert!(counted <= done, "{counted} are counted, {done} succeeded");
+    }
+    let ended = |job: &serde_json::Value| !job["status"]["completionTime"].is_null();
+    let job = until(&cluster, &format!("{JOBS}/once"), "the end of the Job", ended).await;
+    assert_eq!(job["status"]["succeeded"], 8, "{job:#}");
+    assert_eq!(items(&cluster, PODS).await.len(), 8);
+    steady(&cluster).await;
+    plane.stop().await;
+    cluster.shutdown().await;
+}
