@@ -165,7 +165,7 @@ impl<'a> Served<'a> {
                 types: types.clone(),
                 storage: None,
                 field_labels: labels.into_iter().map(|label| (label.clone(), label)).collect(),
-                unknown_field: Name::EMPTY,
+                unknown_field: Name::Static("field label not supported: {}"),
                 custom: true,
                 deprecation: has(version, "deprecated").then(|| self.deprecation(version)),
             }));

@@ -140,6 +140,16 @@ fn sort(entries: &mut [(f32, MediaRange<'_>)]) {
 
 /// The most preferred form that is offered.
 pub fn negotiate(headers: &HeaderMap, query: &Query<'_>, offer: Offer) -> Result<Negotiated, Status> {
+    negotiate_for(headers, query, offer, false)
+}
+
+/// As [`negotiate`]; custom resources are not served as protobuf, though their metadata is.
+pub fn negotiate_for(
+    headers: &HeaderMap,
+    query: &Query<'_>,
+    offer: Offer,
+    custom: bool,
+) -> Result<Negotiated, Status> {
     let ranges = ranges(headers);
     let json = if wants_pretty(headers, query) { Encoding::PrettyJson } else { Encoding::Json };
     if ranges.is_empty() {
@@ -159,7 +169,7 @@ pub fn negotiate(headers: &HeaderMap, query: &Query<'_>, offer: Offer) -> Result
         "text/plain" => offer == Offer::Log,
         _ => offered.iter().any(|(media, _)| kind == *media),
     };
-    if !ranges.iter().any(|range| routed(range.kind)) {
+    if !custom && !ranges.iter().any(|range| routed(range.kind)) {
         let message = format!("406: Not Acceptable\n\nAvailable representations: {first}{MEDIA_TYPES}{last}");
         return Err(Status::not_acceptable(message).with_empty_details());
     }
@@ -174,7 +184,9 @@ pub fn negotiate(headers: &HeaderMap, query: &Query<'_>, offer: Offer) -> Result
                 Some("v1beta1") => MetaVersion::V1beta1,
                 _ => MetaVersion::V1,
             };
-            Some(Negotiated { encoding, view: view(range, offer, encoding)?, meta })
+            let view = view(range, offer, encoding)?;
+            let served = !(custom && view == View::Object && encoding == Encoding::Protobuf);
+            served.then_some(Negotiated { encoding, view, meta })
         })
     });
     match (offer, found) {

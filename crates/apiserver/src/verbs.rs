@@ -24,7 +24,7 @@ use catalog::{Catalog, Resource, Subresource, Verbs};
 use http::Method;
 use http::header::USER_AGENT;
 use http::request::Parts;
-use object::{Details, Status, WriteOptions};
+use object::{About, Details, Status, WriteOptions};
 use registry::RequestContext;
 
 use crate::api::Api;
@@ -100,7 +100,13 @@ fn check<'r>(
     }
     let subresource = match &*info.subresource {
         "" => None,
-        name => Some(resource.subresource(name).ok_or_else(Status::no_such_resource)?),
+        name => Some(resource.subresource(name).ok_or_else(|| match resource.custom {
+            true => {
+                let about = About { group: &resource.group, resource: &resource.plural };
+                Status::not_found(about, &info.name)
+            }
+            false => Status::no_such_resource(),
+        })?),
     };
     let allowed = subresource.map_or(resource.verbs, |sub| sub.verbs);
     let fits_path = match verb {

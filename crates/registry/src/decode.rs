@@ -19,20 +19,22 @@ pub struct BodyType<'a> {
     pub schema: &'a Schema,
     /// For the kind's own error about an object that cannot be converted to its stored form.
     storage: Option<&'a Storage>,
+    /// An object of a CustomResourceDefinition, which no scheme knows.
+    pub custom: bool,
 }
 
 impl<'a> BodyType<'a> {
     pub fn of(resource: &'a Resource) -> BodyType<'a> {
         let Resource { group, version, kind, .. } = resource;
         let (schema, storage) = (resource.schema(), resource.storage.as_deref());
-        BodyType { group, version, kind, ty: resource.ty, schema, storage }
+        BodyType { group, version, kind, ty: resource.ty, schema, storage, custom: resource.custom }
     }
 
     /// `None` where a subresource takes no body.
     pub fn of_subresource(resource: &'a Resource, subresource: &'a Subresource) -> Option<BodyType<'a>> {
         let Subresource { group, version, kind, .. } = subresource;
         let schema = resource.schema();
-        Some(BodyType { group, version, kind, ty: subresource.ty?, schema, storage: None })
+        Some(BodyType { group, version, kind, ty: subresource.ty?, schema, storage: None, custom: false })
     }
 
     fn api_version(&self) -> Cow<'a, str> {
@@ -50,8 +52,11 @@ pub(crate) fn object(
     mut body: Value,
     validation: FieldValidation,
 ) -> Result<(Value, Vec<String>), Status> {
-    let BodyType { group, version, kind, ty, schema, storage } = of;
-    check_type(catalog, kind, &of.api_version(), &body)?;
+    let BodyType { group, version, kind, ty, schema, storage, custom } = of;
+    match custom {
+        true => check_custom_type(&of.api_version(), &body)?,
+        false => check_type(catalog, kind, &of.api_version(), &body)?,
+    }
     let mut messages = normalised(schema, ty, kind, version, &mut body, validation)?;
     let strategy = match storage {
         Some(storage) => kinds::kind_of(storage),
@@ -191,6 +196,17 @@ pub(crate) fn check_type(
     let group = stored.map_or(wanted_group, |storage| &storage.group);
     let package = if group.is_empty() { "core" } else { group.split('.').next().unwrap_or("") };
     refuse(format!("converting ({version}.{body_kind}) to ({package}.{kind}): unknown conversion"))
+}
+
+/// A custom resource must name its version; a kind that is not the resource's is left to validation, as upstream does.
+pub(crate) fn check_custom_type(api_version: &str, body: &Value) -> Result<(), Status> {
+    let said = body.str_at(&["apiVersion"]).unwrap_or("");
+    if said == api_version {
+        return Ok(());
+    }
+    Err(Status::bad_request(format!(
+        "the API version in the data ({said}) does not match the expected API version ({api_version})"
+    )))
 }
 
 /// Whether a document is of the kind, but in another version upstream can read.

@@ -23,6 +23,7 @@ pub(crate) struct PatchedType<'a> {
     pub name: &'a str,
     /// `None` for what is not stored.
     pub storage: Option<&'a Storage>,
+    pub custom: bool,
 }
 
 impl Registry {
@@ -38,6 +39,7 @@ impl Registry {
             api_version: &api_version,
             name: request.name,
             storage: resource.storage.as_deref(),
+            custom: resource.custom,
             schema: resource.schema(),
             catalog: request.catalog,
         };
@@ -99,6 +101,9 @@ impl Patching<'_> {
     /// The patched document must be of the kind it was.
     fn check_type(&self, new: &mut Value) -> Result<(), Status> {
         let of = &self.of;
+        if of.custom {
+            return decode::check_custom_type(of.api_version, new);
+        }
         if let (Patch::Json(_), Some(bracket)) = (self.patch, patch::too_deep(new)) {
             let why = "couldn't get version/kind; json parse error: invalid character";
             return Err(self.refused(format!("{why} '{bracket}' exceeded max depth")));

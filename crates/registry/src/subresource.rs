@@ -62,6 +62,7 @@ impl Registry {
             api_version: API_VERSION,
             name: request.name,
             storage: None,
+            custom: false,
         };
         let duplicates = patch.without_duplicates();
         let validation = request.options.field_validation;

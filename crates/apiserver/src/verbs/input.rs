@@ -9,7 +9,7 @@ use super::Call;
 use crate::body::RequestBody;
 use crate::decode::decode;
 use crate::flow_control::is_critical_level;
-use crate::negotiate::{Negotiated, Offer, negotiate};
+use crate::negotiate::{Negotiated, Offer, negotiate_for};
 use crate::run_queue::{LARGE_BYTES, RunPermit};
 
 impl Call<'_> {
@@ -30,7 +30,12 @@ impl Call<'_> {
             Some(_) => false,
         };
         let offer = if has_table || offer != Offer::Object { offer } else { Offer::Part };
-        negotiate(&self.parts.headers, self.query, offer)
+        negotiate_for(&self.parts.headers, self.query, offer, self.serves_custom())
+    }
+
+    /// Is the answer an object of a CustomResourceDefinition? Its scale is a built-in type.
+    fn serves_custom(&self) -> bool {
+        self.request.resource.custom && self.request.subresource != Some("scale")
     }
 
     /// The request with the options of a write; `patch` is the type of a patch.
@@ -74,6 +79,9 @@ impl Call<'_> {
     ) -> Result<(Value, Vec<String>), Status> {
         let (catalog, form) = (self.request.catalog, (of.schema, of.ty));
         let decoded = decode(catalog, &self.parts.headers, bytes, of.kind, Some(form))?;
+        if of.custom && decoded.value.str_at(&["kind"]).unwrap_or("").is_empty() {
+            return Err(without_kind(of.kind, bytes));
+        }
         match (decoded.duplicates, validation) {
             (Some(duplicates), FieldValidation::Strict) => {
                 let mut strict = Strict::on();
@@ -113,4 +121,22 @@ impl Call<'_> {
         warnings.extend(unknown);
         Ok((asked, warnings))
     }
+}
+
+/// Upstream decodes a custom resource by what it says it is.
+fn without_kind(kind: &str, bytes: &[u8]) -> Status {
+    /// So much of a body is shown a second time.
+    const SHOWN: usize = 30;
+    let short = &bytes[..bytes.len().min(SHOWN)];
+    let mut shown = match bytes.first() {
+        Some(b'{') => String::from_utf8_lossy(short).into_owned(),
+        _ => short.iter().map(|byte| format!("{byte:02x}")).collect(),
+    };
+    if bytes.len() > SHOWN {
+        shown.push_str(" ...");
+    }
+    let body = String::from_utf8_lossy(bytes);
+    Status::bad_request(format!(
+        "the object provided is unrecognized (must be of type {kind}): Object 'Kind' is missing in '{body}' ({shown})"
+    ))
 }

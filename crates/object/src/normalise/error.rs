@@ -74,6 +74,10 @@ impl Place<'_> {
         let mut path = String::new();
         for step in self.steps() {
             if let Step::Field(ty, name) = step {
+                // Of a custom resource only the metadata is decoded into a Go type, by itself.
+                if ty.open {
+                    continue;
+                }
                 holder = Some(&ty.short);
                 if ty.gvk.is_some() && matches!(*name, "kind" | "apiVersion") {
                     push_name(&mut path, "TypeMeta");
