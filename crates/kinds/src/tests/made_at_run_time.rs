@@ -70,7 +70,7 @@ fn made(column: &str, default_color: &str) -> Arc<dyn Kind> {
             spec_replicas: path("spec.size.pods"),
             status_replicas: path("status.pods"),
             selector: path("spec.selector"),
-            selector_is_map: false,
+            selector_form: ScaleSelector::LabelSelector, required: None,
         },
     })
 }
