@@ -1,0 +1,651 @@
+//! Why a value is not valid: upstream's errors, in its order and words.
+//!
+//! A failure is merged from level to level, each message once; of the alternatives of `anyOf` and `oneOf` those failures are
+//! told that had most checks pass before them. So checks are counted as upstream counts them.
+
+use std::collections::HashSet;
+use std::rc::Rc;
+
+use object::{FieldError, FieldErrorKind, Map, Value, deep, quote};
+
+use crate::check::{Check, has_duplicates, is_longer, is_one_of, is_shorter};
+use crate::node::{Flags, ListType, NodeData, NodeId, Structural, Type};
+use crate::number::{self, NoMultiple, Range};
+use crate::ratchet::Correlated;
+use crate::show::{json, show};
+use crate::valid::{accepts_null, range_of};
+
+/// Of all messages; after that nothing more is told.
+const MAX_BYTES: usize = 16 * 1024 * 1024;
+/// From so many failures on, messages are looked up and not compared.
+const FEW: usize = 32;
+
+impl Structural {
+    /// The errors of a new object.
+    pub fn validate(&self, value: &Value, errors: &mut Vec<FieldError>) {
+        if !self.is_valid(self.root, value) {
+            self.explain(self.root, value, None, None, errors);
+        }
+    }
+
+    /// The errors of an update. What did not change may stay wrong.
+    pub fn validate_update(&self, new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+        if !self.is_valid(self.root, new) {
+            self.explain(self.root, new, Some(old), None, errors);
+        }
+    }
+
+    /// The errors of an update of the status alone; both are whole objects.
+    pub fn validate_status_update(&self, new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+        let Some(status) = new.get("status") else { return };
+        let Some(id) = self.property(self.node(self.root), "status", &mut 0) else { return };
+        if !self.is_valid(id, status) {
+            let old = old.get("status").unwrap_or(&Value::Null);
+            self.explain(id, status, Some(old), Some("status"), errors);
+        }
+    }
+
+    fn explain(
+        &self,
+        id: NodeId,
+        value: &Value,
+        old: Option<&Value>,
+        prefix: Option<&str>,
+        errors: &mut Vec<FieldError>,
+    ) {
+        let mut explainer = Explainer { schema: self, path: String::new(), bytes: 0, as_default: false };
+        let outcome = explainer.ratcheted(id, value, old);
+        errors.extend(outcome.failures.into_iter().map(|failure| failure.into_error(prefix)));
+    }
+
+    /// The errors of a default, whose path is given. Formats and types are those of the schema as it is published, where an
+    /// integer or string is any value.
+    pub(crate) fn explain_default(
+        &self,
+        id: NodeId,
+        value: &Value,
+        prefix: &str,
+        errors: &mut Vec<FieldError>,
+    ) {
+        let mut explainer = Explainer { schema: self, path: String::new(), bytes: 0, as_default: true };
+        let outcome = explainer.value(id, value, None);
+        errors.extend(outcome.failures.into_iter().map(|failure| failure.into_error(Some(prefix))));
+    }
+}
+
+struct Explainer<'s> {
+    schema: &'s Structural,
+    /// Where it is: `spec.a[0]`.
+    path: String,
+    bytes: usize,
+    as_default: bool,
+}
+
+/// What validating one value came to.
+#[derive(Default)]
+struct Outcome {
+    failures: Vec<Failure>,
+    /// Messages, once there are more than a few.
+    told: HashSet<Rc<str>>,
+    /// How many checks passed.
+    passed: usize,
+}
+
+#[derive(Clone)]
+struct Failure {
+    message: Rc<str>,
+    /// Where; `None` for a failure of no field in particular.
+    name: Option<String>,
+    kind: FieldErrorKind,
+    /// As shown; what has no value shows an empty string.
+    value: Option<String>,
+    /// Instead of the message.
+    detail: Option<String>,
+}
+
+impl Failure {
+    fn into_error(self, prefix: Option<&str>) -> FieldError {
+        let nowhere = || prefix.unwrap_or("<nil>").to_owned();
+        let field = match self.name.as_deref() {
+            None | Some("" | ".") => nowhere(),
+            Some(name) => {
+                let name = name.strip_prefix('.').unwrap_or(name);
+                prefix.map_or_else(|| name.to_owned(), |prefix| format!("{prefix}.{name}"))
+            }
+        };
+        let shows_none = matches!(self.kind, FieldErrorKind::Required | FieldErrorKind::TooLong);
+        let bad_value = match self.value {
+            _ if shows_none => String::new(),
+            Some(value) => value,
+            None => "\"\"".to_owned(),
+        };
+        let detail = self.detail.unwrap_or_else(|| self.message.to_string());
+        FieldError { kind: self.kind, field, bad_value, detail }
+    }
+}
+
+impl Outcome {
+    fn is_valid(&self) -> bool {
+        self.failures.is_empty()
+    }
+    fn add(&mut self, failure: Failure) {
+        if self.failures.len() < FEW {
+            if self.failures.iter().any(|other| other.message == failure.message) {
+                return;
+            }
+        } else {
+            if self.told.is_empty() {
+                self.told.extend(self.failures.iter().map(|failure| failure.message.clone()));
+            }
+            if !self.told.insert(failure.message.clone()) {
+                return;
+            }
+        }
+        self.failures.push(failure);
+    }
+    fn merge(&mut self, other: Outcome) {
+        self.passed += other.passed;
+        if self.failures.is_empty() {
+            (self.failures, self.told) = (other.failures, other.told);
+        } else {
+            other.failures.into_iter().for_each(|failure| self.add(failure));
+        }
+    }
+}
+
+impl Explainer<'_> {
+    /// A value, and its old one where there is one to compare with: without a change its failures are forgiven.
+    fn ratcheted(&mut self, id: NodeId, value: &Value, old: Option<&Value>) -> Outcome {
+        let mut outcome = deep(|| self.value(id, value, old));
+        if !outcome.is_valid() && old.is_some_and(|old| self.schema.is_unchanged(id, value, old)) {
+            outcome.failures.clear();
+            outcome.told.clear();
+        }
+        outcome
+    }
+
+    fn value(&mut self, id: NodeId, value: &Value, old: Option<&Value>) -> Outcome {
+        let schema = self.schema;
+        let node = schema.node(id);
+        let checks = schema.checks_of(node);
+        let mut outcome = Outcome::default();
+        if value.is_null() {
+            if accepts_null(node) || (self.as_default && node.ty == Type::None) {
+                outcome.passed += 1;
+            } else {
+                let ty = self.type_names(node);
+                self.wrong_type(&mut outcome, &ty, "null");
+            }
+            self.enumeration(&mut outcome, checks, value);
+            return outcome;
+        }
+        if self.has_type(node) || node.flags.has(Flags::FORMAT) {
+            match self.type_failure(node, checks, value) {
+                Some((wanted, found)) => self.wrong_type(&mut outcome, &wanted, found),
+                None => outcome.passed += 1,
+            }
+            outcome.passed += 1;
+        }
+        self.junctors(&mut outcome, checks, value);
+        outcome.passed += 1;
+        match value {
+            Value::Str(text) => self.string(&mut outcome, checks, text),
+            Value::Int(_) | Value::Float(_) => self.number(&mut outcome, node, checks, value),
+            Value::List(list) => self.list(&mut outcome, node, checks, list, old),
+            _ => {}
+        }
+        self.enumeration(&mut outcome, checks, value);
+        outcome.passed += 1;
+        if let Value::Map(map) = value {
+            self.object(&mut outcome, node, checks, map, old);
+        }
+        outcome.passed += 1;
+        outcome
+    }
+
+    fn has_type(&self, node: &NodeData) -> bool {
+        node.ty != Type::None || (node.flags.has(Flags::INT_OR_STRING) && !self.as_default)
+    }
+
+    fn type_names(&self, node: &NodeData) -> String {
+        if node.flags.has(Flags::INT_OR_STRING) && !self.as_default {
+            return "integer,string".to_owned();
+        }
+        let odd = || node.extra.as_ref().and_then(|extra| extra.odd_type.as_deref()).unwrap_or_default();
+        if node.ty == Type::Odd { odd().to_owned() } else { node.ty.as_str().to_owned() }
+    }
+
+    /// The type that was wanted and the one that was found, when they do not fit.
+    fn type_failure(
+        &self,
+        node: &NodeData,
+        checks: &[Check],
+        value: &Value,
+    ) -> Option<(String, &'static str)> {
+        let either = node.flags.has(Flags::INT_OR_STRING) && !self.as_default;
+        let has = |ty: Type| match either {
+            true => matches!(ty, Type::Integer | Type::String),
+            false => node.ty == ty,
+        };
+        let (found, found_format) = match value {
+            Value::Null => return None,
+            Value::Bool(_) => (Type::Boolean, ""),
+            Value::Int(_) => (Type::Integer, "int64"),
+            Value::Float(_) => (Type::Number, "float64"),
+            Value::Str(_) => (Type::String, ""),
+            Value::List(_) => (Type::Array, ""),
+            Value::Map(_) => (Type::Object, ""),
+        };
+        let fits = has(found)
+            || matches!(value, Value::Float(f) if number::is_whole(*f) && has(Type::Integer))
+            || (found == Type::Integer && has(Type::Number));
+        let format = checks.iter().find_map(|check| match check {
+            Check::Format(_, name) => Some(&**name),
+            Check::NumberFormat(format) => Some(format.as_str()),
+            _ => None,
+        });
+        let text_or_list = matches!(value, Value::Str(_) | Value::List(_));
+        match format {
+            Some(format) if !text_or_list && !fits && found_format != format => {
+                return Some((format.to_owned(), found_format));
+            }
+            Some(_) if text_or_list && !has(Type::Number) && !has(Type::Integer) => return None,
+            _ => {}
+        }
+        (!fits).then(|| (self.type_names(node), found.as_str()))
+    }
+
+    /// At least one, exactly one, all, not: whose parts are validated without regard to what was before.
+    fn junctors(&mut self, outcome: &mut Outcome, checks: &[Check], value: &Value) {
+        for check in checks {
+            match check {
+                Check::AnyOf(parts) => {
+                    let mut best: Option<Outcome> = None;
+                    let mut valid = false;
+                    for part in parts {
+                        let result = deep(|| self.value(*part, value, None));
+                        if result.is_valid() {
+                            (best, valid) = (Some(result), true);
+                            break;
+                        }
+                        if best.as_ref().is_none_or(|best| result.passed > best.passed) {
+                            best = Some(result);
+                        }
+                    }
+                    if !valid {
+                        self.plain(
+                            outcome,
+                            format!("{} must validate at least one schema (anyOf)", quote(&self.path)),
+                        );
+                    }
+                    outcome.merge(best.unwrap_or_default());
+                }
+                Check::OneOf(parts) => self.one_of(outcome, parts, value),
+                Check::AllOf(parts) => {
+                    let mut valid = 0;
+                    for part in parts {
+                        let result = deep(|| self.value(*part, value, None));
+                        valid += usize::from(result.is_valid());
+                        outcome.merge(result);
+                    }
+                    if valid != parts.len() {
+                        let none = if valid == 0 { ". None validated" } else { "" };
+                        self.plain(
+                            outcome,
+                            format!("{} must validate all the schemas (allOf){none}", quote(&self.path)),
+                        );
+                    }
+                }
+                Check::Not(part) => {
+                    if self.schema.is_valid(*part, value) {
+                        self.plain(
+                            outcome,
+                            format!("{} must not validate the schema (not)", quote(&self.path)),
+                        );
+                    }
+                }
+                _ => break,
+            }
+        }
+        outcome.passed += 1;
+    }
+
+    fn one_of(&mut self, outcome: &mut Outcome, parts: &[NodeId], value: &Value) {
+        let mut best: Option<Outcome> = None;
+        let mut first: Option<Outcome> = None;
+        let mut valid = 0;
+        for part in parts {
+            let result = deep(|| self.value(*part, value, None));
+            if result.is_valid() {
+                valid += 1;
+                best = None;
+                first.get_or_insert(result);
+            } else if valid == 0 && best.as_ref().is_none_or(|best| result.passed > best.passed) {
+                best = Some(result);
+            }
+        }
+        if valid == 1 {
+            return outcome.merge(first.unwrap_or_default());
+        }
+        let more = match valid {
+            0 => "Found none valid".to_owned(),
+            n => format!("Found {n} valid alternatives"),
+        };
+        self.plain(
+            outcome,
+            format!("{} must validate one and only one schema (oneOf). {more}", quote(&self.path)),
+        );
+        if let Some(best) = best {
+            outcome.merge(best);
+        }
+    }
+
+    /// Of length and pattern the first failure is told; then the format.
+    fn string(&mut self, outcome: &mut Outcome, checks: &[Check], text: &str) {
+        let failure = checks.iter().find_map(|check| match check {
+            Check::MaxLength(most) if is_longer(text, *most) => {
+                let bytes = if *most == 1 { "byte" } else { "bytes" };
+                let detail = if *most < 0 {
+                    "value is too long".to_owned()
+                } else {
+                    format!("may not be more than {most} {bytes}")
+                };
+                let message = format!("should be at most {most} chars long");
+                Some((FieldErrorKind::TooLong, message, Some(detail)))
+            }
+            Check::MinLength(least) if is_shorter(text, *least) => {
+                Some((FieldErrorKind::Invalid, format!("should be at least {least} chars long"), None))
+            }
+            Check::Pattern(pattern) if !pattern.is_match(text) => {
+                Some((FieldErrorKind::Invalid, format!("should match '{}'", pattern.shown()), None))
+            }
+            _ => None,
+        });
+        if let Some((kind, message, detail)) = failure {
+            self.failure(outcome, kind, message, Some(quote(text)), detail);
+        }
+        outcome.passed += 1;
+        for check in checks {
+            let Check::Format(format, name) = check else { continue };
+            if !format.is_valid(text) {
+                self.wrong_type(outcome, name, text);
+            }
+            outcome.passed += 1;
+        }
+    }
+
+    fn number(&mut self, outcome: &mut Outcome, node: &NodeData, checks: &[Check], value: &Value) {
+        let range = if self.as_default && node.flags.has(Flags::INT_OR_STRING) {
+            Range { ty: node.ty, format: None }
+        } else {
+            range_of(node, checks)
+        };
+        let mut all = Outcome::default();
+        if !range.fits(value) {
+            self.plain(&mut all, self.out_of_range("Checked", range));
+        }
+        for check in checks {
+            let (prefix, bound) = match check {
+                Check::MultipleOf(factor) => ("MultipleOf", *factor),
+                Check::Minimum(bound) => ("Minimum boundary", bound.at),
+                Check::Maximum(bound) => ("Maximum boundary", bound.at),
+                _ => continue,
+            };
+            let fits = range.fits_bound(bound);
+            if !fits {
+                self.plain(&mut all, self.out_of_range(prefix, range));
+            }
+            // A bound that does not fit is compared as a float, and so is shown as one, with the value.
+            let as_float = !fits || matches!(value, Value::Float(_));
+            let shown = match as_float {
+                true => show(&Value::Float(number::to_f64(value).unwrap_or_default())),
+                false => show(value),
+            };
+            let at = match as_float {
+                true => show(&Value::Float(bound)),
+                false => number::to_i64(bound).to_string(),
+            };
+            match check {
+                Check::MultipleOf(factor) => match number::no_multiple(value, *factor, range) {
+                    Some(NoMultiple::Factor(factor)) => {
+                        let message = format!(
+                            "factor MultipleOf declared for {} must be positive: {}",
+                            self.path,
+                            show(&factor)
+                        );
+                        self.failure_with(
+                            &mut all,
+                            FieldErrorKind::Invalid,
+                            message,
+                            Some(show(&factor)),
+                            None,
+                        );
+                    }
+                    Some(NoMultiple::Value { factor, value }) => {
+                        let message = format!("should be a multiple of {}", show(&factor));
+                        self.failure(&mut all, FieldErrorKind::Invalid, message, Some(show(&value)), None);
+                    }
+                    None => {}
+                },
+                Check::Minimum(bound) if number::is_below(value, *bound, range) => {
+                    let or_equal = if bound.exclusive { "" } else { " or equal to" };
+                    let message = format!("should be greater than{or_equal} {at}");
+                    self.failure(&mut all, FieldErrorKind::Invalid, message, Some(shown), None);
+                }
+                Check::Maximum(bound) if number::is_above(value, *bound, range) => {
+                    let or_equal = if bound.exclusive { "" } else { " or equal to" };
+                    let message = format!("should be less than{or_equal} {at}");
+                    self.failure(&mut all, FieldErrorKind::Invalid, message, Some(shown), None);
+                }
+                _ => {}
+            }
+        }
+        outcome.merge(all);
+        outcome.passed += 2;
+    }
+
+    fn out_of_range(&self, what: &str, range: Range) -> String {
+        let ty = range.ty.as_str();
+        match range.format {
+            Some(format) => {
+                format!("{what} value must be of type {ty} with format {} in {}", format.as_str(), self.path)
+            }
+            None => format!("{what} value must be of type {ty} (default format) in {}", self.path),
+        }
+    }
+
+    fn list(
+        &mut self,
+        outcome: &mut Outcome,
+        node: &NodeData,
+        checks: &[Check],
+        list: &[Value],
+        old: Option<&Value>,
+    ) {
+        let mut all = Outcome::default();
+        if let Some(items) = node.items.some() {
+            let old = old.and_then(Value::as_list).filter(|_| node.list == ListType::Map);
+            let old = old.map(|old| Correlated::new(node, old));
+            let here = self.path.len();
+            for (i, item) in list.iter().enumerate() {
+                self.path.push_str(&format!("[{i}]"));
+                // An old element that is null is none.
+                let old = old.as_ref().and_then(|old| old.find(item));
+                all.merge(self.ratcheted(items, item, old));
+                self.path.truncate(here);
+            }
+        }
+        let size = list.len() as i64;
+        for check in checks {
+            match check {
+                Check::MinItems(least) if size < *least => {
+                    let message = format!("should have at least {least} items");
+                    self.failure(&mut all, FieldErrorKind::Invalid, message, Some(size.to_string()), None);
+                }
+                Check::MaxItems(most) if size > *most => {
+                    let message = format!("should have at most {most} items");
+                    self.too_many(&mut all, message, size, *most);
+                }
+                Check::UniqueItems if has_duplicates(list) => {
+                    let message = "shouldn't contain duplicates".to_owned();
+                    self.failure(&mut all, FieldErrorKind::Invalid, message, None, None);
+                }
+                _ => {}
+            }
+        }
+        outcome.merge(all);
+        outcome.passed += 2;
+    }
+
+    fn enumeration(&mut self, outcome: &mut Outcome, checks: &[Check], value: &Value) {
+        for check in checks {
+            let Check::Enum(allowed) = check else { continue };
+            if is_one_of(value, allowed) {
+                continue;
+            }
+            let text = |allowed: &Value| match allowed {
+                Value::Str(text) => text.clone(),
+                other => json(other),
+            };
+            let quoted: Vec<String> = allowed.iter().map(|allowed| quote(&text(allowed))).collect();
+            let listed = quoted.join(", ");
+            let message = format!("should be one of {listed}");
+            let detail = format!("supported values: {listed}");
+            self.failure(outcome, FieldErrorKind::NotSupported, message, Some(show(value)), Some(detail));
+        }
+    }
+
+    fn object(
+        &mut self,
+        outcome: &mut Outcome,
+        node: &NodeData,
+        checks: &[Check],
+        map: &Map,
+        old: Option<&Value>,
+    ) {
+        let mut all = Outcome::default();
+        let size = map.len() as i64;
+        for check in checks {
+            match check {
+                Check::MinProperties(least) if size < *least => {
+                    let message = format!("should have at least {least} properties");
+                    self.failure(&mut all, FieldErrorKind::Invalid, message, Some(size.to_string()), None);
+                }
+                Check::MaxProperties(most) if size > *most => {
+                    let message = format!("should have at most {most} properties");
+                    self.too_many(&mut all, message, size, *most);
+                }
+                _ => {}
+            }
+        }
+        self.additional(&mut all, node, map, old);
+        let at_root = self.path.is_empty();
+        let here = self.path.len();
+        for (name, id) in self.schema.properties_of(node) {
+            let Some(value) = map.get(name) else { continue };
+            if !at_root {
+                self.path.push('.');
+            }
+            self.path.push_str(name);
+            // Nobody sees a change of these two: both objects are converted to the version of the request.
+            let typed = at_root && matches!(name.as_str(), "kind" | "apiVersion");
+            let old = old.filter(|_| !typed).and_then(|old| old.get(name));
+            all.merge(self.ratcheted(*id, value, old));
+            self.path.truncate(here);
+        }
+        for check in checks {
+            let Check::Required(names) = check else { continue };
+            for name in names.iter().filter(|name| !map.contains(name)) {
+                self.path.push('.');
+                self.path.push_str(name);
+                self.failure(
+                    &mut all,
+                    FieldErrorKind::Required,
+                    "is required".to_owned(),
+                    None,
+                    Some(String::new()),
+                );
+                self.path.truncate(here);
+            }
+        }
+        outcome.merge(all);
+        outcome.passed += 1;
+    }
+
+    fn additional(&mut self, all: &mut Outcome, node: &NodeData, map: &Map, old: Option<&Value>) {
+        if node.additional == NodeId::NONE || node.additional == NodeId::ALLOWED {
+            return;
+        }
+        let here = self.path.len();
+        let mut next = 0;
+        for (name, value) in map.iter() {
+            if self.schema.property(node, name, &mut next).is_some() {
+                continue;
+            }
+            let Some(schema) = node.additional.some() else {
+                let message = format!("{}.{name} in body is a forbidden property", self.path);
+                self.failure_with(all, FieldErrorKind::Invalid, message, Some(quote(name)), None);
+                continue;
+            };
+            let typed = here == 0 && matches!(name.as_str(), "kind" | "apiVersion");
+            let old = old.filter(|_| !typed).and_then(|old| old.get(name));
+            self.path.push('.');
+            self.path.push_str(name);
+            all.merge(self.ratcheted(schema, value, old));
+            self.path.truncate(here);
+        }
+    }
+
+    fn wrong_type(&mut self, outcome: &mut Outcome, wanted: &str, found: &str) {
+        let message = format!("must be of type {wanted}: {}", quote(found));
+        self.failure(outcome, FieldErrorKind::TypeInvalid, message, Some(quote(found)), None);
+    }
+
+    fn too_many(&mut self, outcome: &mut Outcome, message: String, size: i64, most: i64) {
+        let items = if most == 1 { "item" } else { "items" };
+        let detail = match most {
+            0.. => format!("must have at most {most} {items}"),
+            _ => "has too many items".to_owned(),
+        };
+        self.failure(outcome, FieldErrorKind::TooMany, message, Some(size.to_string()), Some(detail));
+    }
+
+    /// A failure of the field where it is; the message goes on behind its name.
+    fn failure(
+        &mut self,
+        outcome: &mut Outcome,
+        kind: FieldErrorKind,
+        message: String,
+        value: Option<String>,
+        detail: Option<String>,
+    ) {
+        self.failure_with(outcome, kind, format!("{} in body {message}", self.path), value, detail);
+    }
+
+    fn failure_with(
+        &mut self,
+        outcome: &mut Outcome,
+        kind: FieldErrorKind,
+        message: String,
+        value: Option<String>,
+        detail: Option<String>,
+    ) {
+        let name = Some(self.path.clone());
+        self.tell(outcome, Failure { message: message.into(), name, kind, value, detail });
+    }
+
+    /// A failure of no field.
+    fn plain(&mut self, outcome: &mut Outcome, message: String) {
+        let kind = FieldErrorKind::Invalid;
+        self.tell(outcome, Failure { message: message.into(), name: None, kind, value: None, detail: None });
+    }
+
+    fn tell(&mut self, outcome: &mut Outcome, failure: Failure) {
+        // The first of each value is always told: without it the value would count as valid.
+        if outcome.is_valid() || self.bytes <= MAX_BYTES {
+            let value = failure.value.as_ref().map_or(0, String::len);
+            self.bytes += failure.message.len() + value + failure.name.as_ref().map_or(0, String::len);
+            outcome.add(failure);
+        }
+    }
+}
