@@ -1,16 +1,17 @@
 //! The strategy of custom resources: what their definition says, done to their objects.
 
-use std::borrow::Cow;
+use std::sync::Arc;
 
-use catalog::{Name, Resource, Storage};
+use catalog::{Name, Resource, Storage, Types};
 use kinds::columns::Printer;
-use kinds::{
-    Context, Defaults, FieldError, Finalizers, Generation, Kind, Rules, ScalePaths, ScaleSelector, StatusMeta,
-};
-use object::{Map, Status, Value};
+use kinds::warnings::{Accepted, Warnings};
+use kinds::{Context, Defaults, FieldError, Finalizers, Generation, Kind, Rules, ScalePaths};
+use object::{Map, Status, Value, quote};
+use structural::{Coerce, Structural};
 
 use crate::columns::Columns;
 use crate::definition::{DefinitionError, Served};
+use crate::scale::{self, scale_paths};
 
 const RULES: Rules = Rules::PLAIN
     .with_finalizers(Finalizers::Qualified)
@@ -20,28 +21,38 @@ const RULES: Rules = Rules::PLAIN
 /// One resource's strategy, for all its versions.
 pub struct CustomResource {
     group: Name,
+    kind: Name,
     versions: Vec<Version>,
     /// The version objects are stored in.
     stored: Name,
+    preserve_unknown_fields: bool,
     terminating: bool,
+    /// For the metadata of objects.
+    types: Types,
 }
 
 /// What a version has of its own.
 struct Version {
     name: Name,
+    schema: Arc<Structural>,
+    /// The schema's defaults; `None` where it has none.
+    defaults: Option<Box<Defaults>>,
     has_status: bool,
     scale: Option<ScalePaths>,
     columns: Columns,
 }
 
 impl CustomResource {
-    pub(crate) fn new(crd: &Served<'_>) -> Result<CustomResource, DefinitionError> {
-        let versions = crd.each_version().map(|(name, version)| Version::new(name, version));
+    pub(crate) fn new(crd: &Served<'_>, types: &Types) -> Result<CustomResource, DefinitionError> {
+        let versions = crd.each_version().map(|(name, version)| Version::new(name, version, types));
         Ok(CustomResource {
             group: Name::from(crd.group().to_owned()),
+            kind: Name::from(crd.kind().to_owned()),
             versions: versions.collect::<Result<_, _>>()?,
             stored: Name::from(crd.storage_version().to_owned()),
+            preserve_unknown_fields: crd.preserves_unknown_fields(),
             terminating: crd.is_terminating(),
+            types: types.clone(),
         })
     }
 
@@ -53,12 +64,49 @@ impl CustomResource {
     fn version_of(&self, value: &Value) -> Option<&Version> {
         self.version(value.str_at(&["apiVersion"])?.strip_prefix(&*self.group)?.strip_prefix('/')?)
     }
+
+    /// Drops what the schema does not have. The root's metadata was decoded before.
+    fn coerce(
+        &self,
+        version: &Version,
+        value: &mut Value,
+        strict: bool,
+        drop_malformed_metadata: bool,
+    ) -> Result<Vec<String>, String> {
+        let how = Coerce {
+            strict,
+            preserve_unknown_fields: self.preserve_unknown_fields,
+            drop_malformed_metadata,
+            skip_root_metadata: true,
+        };
+        version.schema.coerce(value, &self.types, how).map_err(|error| error.to_string())
+    }
+
+    /// Kind and apiVersion must be the resource's: decoding lets others pass.
+    fn check_type(&self, new: &Value, version: &str) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        let wanted = format!("{}/{version}", self.group);
+        for (field, wanted) in [("kind", &*self.kind), ("apiVersion", &wanted)] {
+            let said = new.str_at(&[field]).unwrap_or_default();
+            if said != wanted {
+                errors.push(FieldError::invalid(field, quote(said), format!("must be {wanted}")));
+            }
+        }
+        errors
+    }
 }
 
 impl Version {
-    fn new(name: &str, version: &Value) -> Result<Version, DefinitionError> {
+    fn new(name: &str, version: &Value, types: &Types) -> Result<Version, DefinitionError> {
+        let none = Value::map();
+        let schema = version.at(&["schema", "openAPIV3Schema"]).unwrap_or(&none);
+        let schema = Structural::parse_to_serve(schema, types)
+            .map_err(|why| DefinitionError::Schema { version: name.to_owned(), why })?;
+        let schema = Arc::new(schema);
         Ok(Version {
             name: Name::from(name.to_owned()),
+            defaults: schema.has_defaults().then(|| defaults(schema.clone())),
+            schema,
             has_status: version.at(&["subresources", "status"]).is_some(),
             scale: version.at(&["subresources", "scale"]).map(scale_paths),
             columns: Columns::of_version(version),
@@ -66,9 +114,23 @@ impl Version {
     }
 }
 
+fn defaults(schema: Arc<Structural>) -> Box<Defaults> {
+    Box::new(move |map: &mut Map| {
+        let mut value = Value::Map(std::mem::take(map));
+        schema.default(&mut value);
+        if let Value::Map(defaulted) = value {
+            *map = defaulted;
+        }
+    })
+}
+
 impl Kind for CustomResource {
     fn rules(&self) -> &Rules {
         &RULES
+    }
+
+    fn defaults(&self, version: &str) -> Option<&Defaults> {
+        self.version(version)?.defaults.as_deref()
     }
 
     fn converts_last(&self) -> bool {
@@ -77,6 +139,13 @@ impl Kind for CustomResource {
 
     fn forbids_create(&self) -> Option<&'static str> {
         self.terminating.then_some("create not allowed while custom resource definition is terminating")
+    }
+
+    fn prune(&self, version: &str, value: &mut Value, report: bool) -> Result<Vec<String>, String> {
+        match self.version(version).filter(|_| value.str_at(&["kind"]) == Some(&*self.kind)) {
+            Some(version) => self.coerce(version, value, report, false),
+            None => Ok(Vec::new()),
+        }
     }
 
     fn printer(&self, version: &str) -> &dyn Printer {
@@ -88,6 +157,31 @@ impl Kind for CustomResource {
 
     fn scale_paths(&self, version: &str) -> Option<&ScalePaths> {
         self.version(version)?.scale.as_ref()
+    }
+
+    fn to_storage(&self, value: &mut Value, _from: &Resource) -> Result<(), Status> {
+        let Some(version) = self.version(&self.stored) else { return Ok(()) };
+        value.make_map().set("apiVersion", format!("{}/{}", self.group, self.stored));
+        self.coerce(version, value, false, false).map(|_| ()).map_err(Status::internal)
+    }
+
+    fn from_storage(&self, value: &mut Value, to: &Resource) {
+        let from = self.version_of(value);
+        if let Some(version) = from {
+            // What was stored is served, whatever its schema says by now.
+            let _ = self.coerce(version, value, false, true);
+            version.schema.default(value);
+        }
+        let metadata = value.map_at(&["metadata"]);
+        if metadata.get("generation").and_then(Value::as_int).unwrap_or(0) == 0 {
+            metadata.set("generation", 1i64);
+        }
+        if from.is_none_or(|from| from.name != to.version) {
+            value.make_map().set("apiVersion", to.api_version());
+            if let Some(version) = self.version(&to.version) {
+                let _ = self.coerce(version, value, false, false);
+            }
+        }
     }
 
     fn prepare_create(&self, new: &mut Value, ctx: &Context<'_>) {
@@ -125,28 +219,39 @@ impl Kind for CustomResource {
         old: Option<&Value>,
         ctx: &Context<'_>,
     ) -> Vec<FieldError> {
-        kinds::check_metadata(&RULES, storage, new, old)
+        let mut errors = self.check_type(new, ctx.version);
+        let Some(version) = self.version(ctx.version).filter(|_| errors.is_empty()) else { return errors };
+        errors.extend(kinds::check_metadata(&RULES, storage, new, old));
+        let schema = &version.schema;
+        match old {
+            None => schema.validate(new, &mut errors),
+            Some(old) if ctx.is_status() => schema.validate_status_update(new, old, &mut errors),
+            Some(old) => schema.validate_update(new, old, &mut errors),
+        }
+        if let Some(scale) = &version.scale {
+            scale::check(scale, new, ctx.is_status(), &mut errors);
+        }
+        if !ctx.is_status() {
+            schema.validate_embedded(new, &kinds::check_embedded_metadata, &mut errors);
+        }
+        match old {
+            None => schema.validate_lists(new, &mut errors),
+            Some(old) => schema.validate_lists_update(new, old, &mut errors),
+        }
+        errors
+    }
+
+    fn warn(&self, write: &Accepted<'_>, warnings: &mut Warnings) {
+        warnings.extend(kinds::finalizer_warnings(write.new, write.old));
     }
 }
 
 /// Everything but the metadata, whatever order it is in.
 fn same_content(new: &Value, old: &Value) -> bool {
-    let content = |value: &Value| value.as_map().map_or(0, |map| map.len() - usize::from(map.get("metadata").is_some()));
-    let members = new.as_map().into_iter().flat_map(|map| map.iter()).filter(|(name, _)| &**name != "metadata");
-    content(new) == content(old) && members.into_iter().all(|(name, value)| old.get(name) == Some(value))
-}
-
-fn scale_paths(scale: &Value) -> ScalePaths {
-    let path = |member: &str| {
-        let text = scale.str_at(&[member]).unwrap_or_default();
-        let names = text.trim_start_matches('.').split('.').filter(|name| !name.is_empty());
-        Cow::Owned(names.map(|name| Name::from(name.to_owned())).collect::<Vec<_>>())
+    let content = |value: &Value| {
+        value.as_map().map_or(0, |map| map.len() - usize::from(map.get("metadata").is_some()))
     };
-    ScalePaths {
-        spec_replicas: path("specReplicasPath"),
-        status_replicas: path("statusReplicasPath"),
-        selector: path("labelSelectorPath"),
-        selector_form: ScaleSelector::Text,
-        required: scale.str_at(&["specReplicasPath"]).map(str::to_owned),
-    }
+    let members =
+        new.as_map().into_iter().flat_map(|map| map.iter()).filter(|(name, _)| &**name != "metadata");
+    content(new) == content(old) && members.into_iter().all(|(name, value)| old.get(name) == Some(value))
 }

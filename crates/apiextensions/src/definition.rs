@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use catalog::{
-    Catalog, Name, Resource, ResourceDef, ResourceId, Selectable, Storage, StorageId, Subresource,
-    Verbs, Verified, compare_versions,
+    Catalog, Name, Resource, ResourceDef, ResourceId, Selectable, Storage, StorageId, Subresource, Verbs,
+    Verified, compare_versions,
 };
 use object::Value;
 
@@ -121,7 +121,7 @@ impl<'a> Served<'a> {
             orphan_by_default: false,
             no_gc: false,
             ttl_seconds: None,
-            strategy: kinds::strategy(Arc::new(CustomResource::new(self)?)),
+            strategy: kinds::strategy(Arc::new(CustomResource::new(self, catalog.types())?)),
         };
         let verbs = if self.terminating { TERMINATING_VERBS } else { ALL_VERBS };
         let mut served = Vec::new();
@@ -143,7 +143,8 @@ impl<'a> Served<'a> {
                 let scale = (&Name::Static("autoscaling"), &Name::Static("v1"), &Name::Static("Scale"));
                 subresources.push(sub("scale", scale, types.find("autoscaling.v1.Scale")));
             }
-            let mut labels: Vec<Name> = selectable_of(version).map(|path| Name::from(path.to_owned())).collect();
+            let mut labels: Vec<Name> =
+                selectable_of(version).map(|path| Name::from(path.to_owned())).collect();
             // None at all would mean the storage's.
             if labels.is_empty() && !storage.selectable.is_empty() {
                 labels.push(Name::EMPTY);
@@ -227,9 +228,8 @@ impl<'a> Served<'a> {
 }
 
 const ALL_VERBS: Verbs = Verbs(255);
-const TERMINATING_VERBS: Verbs = Verbs(
-    Verbs::DELETE.0 | Verbs::DELETE_COLLECTION.0 | Verbs::GET.0 | Verbs::LIST.0 | Verbs::WATCH.0,
-);
+const TERMINATING_VERBS: Verbs =
+    Verbs(Verbs::DELETE.0 | Verbs::DELETE_COLLECTION.0 | Verbs::GET.0 | Verbs::LIST.0 | Verbs::WATCH.0);
 
 /// `spec.color` of `.spec.color`.
 fn selectable_of(version: &Value) -> impl Iterator<Item = &str> {

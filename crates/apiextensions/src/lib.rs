@@ -15,6 +15,7 @@ pub mod finalizer;
 pub mod jsonpath;
 pub mod naming;
 pub mod non_structural;
+mod scale;
 
 #[cfg(test)]
 mod tests;

@@ -214,8 +214,23 @@ fn check_names(
     errors
 }
 
+/// Of a resource that is part of another object: it may be in a namespace, and have any name.
+pub fn check_embedded_metadata(resource: &Value) -> Vec<FieldError> {
+    let namespaced = meta(resource, "namespace").and_then(Value::as_str).is_some_and(|ns| !ns.is_empty());
+    let mut errors = check_names(resource, true, &|name, prefix| match prefix {
+        true => validate_text::path_segment_prefix(name),
+        false => validate_text::path_segment_name(name),
+    });
+    check_members(namespaced, resource, &mut errors);
+    errors
+}
+
 fn check_rest(storage: &Storage, new: &Value, errors: &mut Vec<FieldError>) {
-    match (storage.namespaced, meta(new, "namespace").and_then(Value::as_str)) {
+    check_members(storage.namespaced, new, errors);
+}
+
+fn check_members(namespaced: bool, new: &Value, errors: &mut Vec<FieldError>) {
+    match (namespaced, meta(new, "namespace").and_then(Value::as_str)) {
         (true, None) => errors.push(FieldError::required("metadata.namespace", "")),
         (true, Some(namespace)) => {
             for problem in validate_text::dns1123_label(namespace) {

@@ -64,7 +64,8 @@ pub fn to_scale(paths: &ScalePaths, object: &Value) -> Result<Value, Status> {
         (text, ScaleSelector::Text) => text.and_then(Value::as_str).unwrap_or_default().to_owned(),
         (Some(map), ScaleSelector::Labels) => {
             let labels = map.as_map().into_iter().flat_map(|m| m.iter());
-            LabelSelector::from_labels(labels.map(|(k, v)| (&**k, v.as_str().unwrap_or_default()))).to_string()
+            LabelSelector::from_labels(labels.map(|(k, v)| (&**k, v.as_str().unwrap_or_default())))
+                .to_string()
         }
         (Some(selector), ScaleSelector::LabelSelector) => {
             LabelSelector::from_label_selector(selector).map_err(Status::bad_request)?.to_string()

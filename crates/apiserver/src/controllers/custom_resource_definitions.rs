@@ -69,7 +69,13 @@ pub async fn run(api: Arc<Api>) {
         }
         pending = again;
         let used = api.custom_resources.settle(api.registry());
-        wait = if used { SETTLE } else if pending.is_empty() { RESYNC } else { RETRY };
+        wait = if used {
+            SETTLE
+        } else if pending.is_empty() {
+            RESYNC
+        } else {
+            RETRY
+        };
     }
 }
 
@@ -158,11 +164,8 @@ async fn delete_instances(client: &LoopbackClient<'_>, crd: &Value) -> Result<bo
         .map(|obj| obj.namespace().to_owned())
         .collect();
     let Some(served) = catalog.served_by(storage).next() else { return Ok(namespaces.is_empty()) };
-    let resource = Gvr {
-        group: served.group.clone(),
-        version: served.version.clone(),
-        plural: served.plural.clone(),
-    };
+    let resource =
+        Gvr { group: served.group.clone(), version: served.version.clone(), plural: served.plural.clone() };
     for namespace in &namespaces {
         client.delete_all(&resource, namespace).await?;
     }

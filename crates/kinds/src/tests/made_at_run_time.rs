@@ -70,7 +70,8 @@ fn made(column: &str, default_color: &str) -> Arc<dyn Kind> {
             spec_replicas: path("spec.size.pods"),
             status_replicas: path("status.pods"),
             selector: path("spec.selector"),
-            selector_form: ScaleSelector::LabelSelector, required: None,
+            selector_form: ScaleSelector::LabelSelector,
+            required: None,
         },
     })
 }

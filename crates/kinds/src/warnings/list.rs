@@ -31,7 +31,7 @@ impl Warnings {
     pub(crate) fn is_full(&self) -> bool {
         self.chars > SENT_CHARS || self.list.len() > SENT_CHARS
     }
-    pub(crate) fn extend(&mut self, texts: Vec<String>) {
+    pub fn extend(&mut self, texts: Vec<String>) {
         texts.into_iter().for_each(|text| self.push(text));
     }
     /// A warning about the whole object, or one with words of its own.

@@ -91,7 +91,12 @@ impl<'s> Pass<'s> {
         }
     }
 
-    pub(super) fn member(&mut self, field: &Field, value: &mut Value, here: &Place<'_>) -> Result<Fate, TypeError> {
+    pub(super) fn member(
+        &mut self,
+        field: &Field,
+        value: &mut Value,
+        here: &Place<'_>,
+    ) -> Result<Fate, TypeError> {
         if value.is_null() {
             return null_member(field, value);
         }
