@@ -27,6 +27,7 @@ pub struct CustomResource {
     stored: Name,
     preserve_unknown_fields: bool,
     terminating: bool,
+    scale_columns: Columns,
     /// For the metadata of objects.
     types: Types,
 }
@@ -52,6 +53,7 @@ impl CustomResource {
             stored: Name::from(crd.storage_version().to_owned()),
             preserve_unknown_fields: crd.preserves_unknown_fields(),
             terminating: crd.is_terminating(),
+            scale_columns: Columns::of_scale(),
             types: types.clone(),
         })
     }
@@ -153,6 +155,10 @@ impl Kind for CustomResource {
             Some(version) => &version.columns,
             None => kinds::columns::generic_printer(),
         }
+    }
+
+    fn scale_printer(&self) -> &dyn Printer {
+        &self.scale_columns
     }
 
     fn scale_paths(&self, version: &str) -> Option<&ScalePaths> {

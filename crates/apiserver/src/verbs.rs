@@ -44,6 +44,10 @@ pub async fn serve(
 ) -> Result<Answer, Status> {
     let AuthorizedRequest { parts, query, catalog, .. } = authorized;
     let Some(resource) = info.find(catalog) else { return missing(catalog, info) };
+    let across = matches!(info.verb_bit(), Some(Verbs::LIST | Verbs::WATCH));
+    if resource.custom && resource.namespaced && !info.in_namespace && !across {
+        return Ok(respond::page_not_found());
+    }
     let answer = serve_resource(authorized, body, info, resource).await;
     let known = info.subresource.is_empty() || resource.subresource(&info.subresource).is_some();
     let Some(deprecation) = resource.deprecation.as_ref().filter(|_| known) else { return answer };
@@ -196,8 +200,9 @@ fn is_unrouted(status: &Status) -> bool {
     matches!(status.code, 405 | 406 | 415) && status.details == Some(Details::default())
 }
 
-/// No such resource; a whole group that is unknown is no path of the API at all.
+/// No such resource; in a group that is unknown, or of custom resources only, there is no path of the API at all.
 fn missing(catalog: &Catalog, info: &RequestInfo<'_>) -> Result<Answer, Status> {
-    let known = info.group.is_empty() || catalog.groups().iter().any(|g| g.name == *info.group);
+    let built_in = |resource: &Arc<Resource>| resource.group == *info.group && !resource.custom;
+    let known = info.group.is_empty() || catalog.resources().iter().any(built_in);
     if known { Err(Status::no_such_resource()) } else { Ok(respond::page_not_found()) }
 }

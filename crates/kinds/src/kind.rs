@@ -113,6 +113,11 @@ pub trait Kind: Send + Sync {
         &columns::GENERIC
     }
 
+    /// How its scale is shown.
+    fn scale_printer(&self) -> &dyn Printer {
+        columns::scale_printer()
+    }
+
     /// Can the status be shown as a Table? Upstream's storage of a few kinds cannot.
     fn status_has_table(&self) -> bool {
         true

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use catalog::{Name, Storage};
 use object::selector::LabelSelector;
-use object::{About, FieldError, Status, Value};
+use object::{About, FieldError, Status, Value, quote};
 
 use crate::generic::GenericKind;
 use crate::metadata;
@@ -105,9 +105,12 @@ pub fn apply_scale(
     scale: &Value,
 ) -> Result<(), Status> {
     let name = object.str_at(&["metadata", "name"]).unwrap_or_default();
+    if let Some(path) = paths.required.as_ref().filter(|_| replicas_missing(paths, object, scale)) {
+        return Err(Status::bad_request(format!("the spec replicas field {} cannot be empty", quote(path))));
+    }
     let replicas = scale.at(&["spec", "replicas"]).and_then(Value::as_int).unwrap_or(0);
     let mut errors = metadata::check(&Rules::PLAIN, storage, scale);
-    if replicas < 0 {
+    if replicas < 0 && paths.required.is_none() {
         let detail = "must be greater than or equal to 0";
         errors.push(FieldError::invalid("spec.replicas", replicas.to_string(), detail));
     }
@@ -133,6 +136,21 @@ pub fn apply_scale(
         }
     }
     Ok(())
+}
+
+/// Of a custom resource, which has no default for them.
+fn replicas_missing(paths: &ScalePaths, object: &Value, scale: &Value) -> bool {
+    at(object, &paths.spec_replicas).is_none() && scale.at(&["spec", "replicas"]).is_none()
+}
+
+/// Why the object has no scale to show.
+pub fn check_scale(paths: &ScalePaths, object: &Value) -> Result<(), Status> {
+    match paths.required.as_ref().filter(|_| at(object, &paths.spec_replicas).is_none()) {
+        Some(path) => {
+            Err(Status::internal(format!("the spec replicas field {} does not exist", quote(path))))
+        }
+        None => Ok(()),
+    }
 }
 
 fn at<'v>(object: &'v Value, path: &[Name]) -> Option<&'v Value> {

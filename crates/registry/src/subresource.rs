@@ -20,7 +20,9 @@ impl Registry {
         let obj = self.get(request, resource_version).await?;
         let paths = kinds::kind_of(storage).scale_paths(&request.resource.version);
         let paths = paths.ok_or_else(Status::no_such_resource)?;
-        kinds::to_scale(paths, &tree_of(request, storage, &obj))
+        let tree = tree_of(request, storage, &obj);
+        kinds::check_scale(paths, &tree)?;
+        kinds::to_scale(paths, &tree)
     }
 
     pub async fn update_scale(

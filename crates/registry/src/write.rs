@@ -335,7 +335,8 @@ impl Registry {
         };
         if !errors.is_empty() {
             let name = new.str_at(&["metadata", "name"]).unwrap_or("");
-            return Err(kinds::invalid(storage, name, errors));
+            let refusal = kinds::invalid(storage, name, errors);
+            return Err(if kind.converts_last() { of_its_own_kind(refusal, storage, new) } else { refusal });
         }
         // Rules distinguish an empty list from an absent one; what is stored and answered does not. Upstream sets defaults
         // when it reads from storage: an empty value that prevented a default is gone by then.
@@ -432,6 +433,18 @@ impl Labels for InNamespace<'_> {
         let namespace = self.table.get(storage.id, &storage.key("", self.request.namespace))?;
         namespace.label(name).map(str::to_owned)
     }
+}
+
+/// A custom resource is refused by the kind it says it is of.
+fn of_its_own_kind(mut refusal: Status, storage: &Storage, new: &Value) -> Status {
+    let said = new.str_at(&["kind"]).unwrap_or_default();
+    if said != &*storage.kind {
+        refusal.message = refusal.message.replacen(&*storage.kind, said, 1);
+        if let Some(details) = &mut refusal.details {
+            details.kind = said.to_owned();
+        }
+    }
+    refusal
 }
 
 pub(crate) fn not_encodable() -> Status {

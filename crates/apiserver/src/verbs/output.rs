@@ -69,7 +69,7 @@ impl Call<'_> {
                     Ok(include) => include,
                     Err(status) => return self.refusal(&status),
                 };
-                let printer = columns::scale_printer();
+                let printer = kinds::kind_of_resource(self.request.resource).scale_printer();
                 let table = views::table_of_value(printer, scale, include, wanted.meta, now);
                 respond::encoded(catalog, 200, table.into(), wanted)
             }
