@@ -44,6 +44,12 @@ fn transport(error: &io::Error, ends: Ends, cut: &str) -> String {
     if let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         return tls_error(tls);
     }
+    // h2 keeps no more than the text of an error.
+    let text = error.to_string();
+    if let Some(alert) = text.strip_prefix("received fatal alert: ") {
+        let known = ALERTS.iter().find(|(known, _)| format!("{known:?}") == alert);
+        return format!("remote error: tls: {}", known.map_or(alert, |(_, text)| text));
+    }
     match error.kind() {
         io::ErrorKind::UnexpectedEof => cut.to_owned(),
         io::ErrorKind::BrokenPipe => format!("write tcp {local}->{remote}: write: {}", system(error)),
@@ -133,29 +139,32 @@ fn wrong_name(expected: &ServerName<'_>, presented: &[String]) -> String {
 }
 
 fn alert_text(alert: AlertDescription) -> String {
-    let text = match alert {
-        AlertDescription::BadCertificate => "bad certificate",
-        AlertDescription::UnsupportedCertificate => "unsupported certificate",
-        AlertDescription::CertificateRevoked => "revoked certificate",
-        AlertDescription::CertificateExpired => "expired certificate",
-        AlertDescription::CertificateUnknown => "unknown certificate",
-        AlertDescription::CertificateRequired => "certificate required",
-        AlertDescription::UnknownCA => "unknown certificate authority",
-        AlertDescription::AccessDenied => "access denied",
-        AlertDescription::HandshakeFailure => "handshake failure",
-        AlertDescription::ProtocolVersion => "protocol version not supported",
-        AlertDescription::InsufficientSecurity => "insufficient security level",
-        AlertDescription::InternalError => "internal error",
-        AlertDescription::UnrecognisedName => "unrecognized name",
-        AlertDescription::NoApplicationProtocol => "no application protocol",
-        AlertDescription::DecodeError => "error decoding message",
-        AlertDescription::DecryptError => "error decrypting message",
-        AlertDescription::IllegalParameter => "illegal parameter",
-        AlertDescription::UnexpectedMessage => "unexpected message",
-        other => return format!("alert({})", u8::from(other)),
-    };
-    text.to_owned()
+    match ALERTS.iter().find(|(known, _)| *known == alert) {
+        Some((_, text)) => (*text).to_owned(),
+        None => format!("alert({})", u8::from(alert)),
+    }
 }
+
+const ALERTS: [(AlertDescription, &str); 18] = [
+    (AlertDescription::BadCertificate, "bad certificate"),
+    (AlertDescription::UnsupportedCertificate, "unsupported certificate"),
+    (AlertDescription::CertificateRevoked, "revoked certificate"),
+    (AlertDescription::CertificateExpired, "expired certificate"),
+    (AlertDescription::CertificateUnknown, "unknown certificate"),
+    (AlertDescription::CertificateRequired, "certificate required"),
+    (AlertDescription::UnknownCA, "unknown certificate authority"),
+    (AlertDescription::AccessDenied, "access denied"),
+    (AlertDescription::HandshakeFailure, "handshake failure"),
+    (AlertDescription::ProtocolVersion, "protocol version not supported"),
+    (AlertDescription::InsufficientSecurity, "insufficient security level"),
+    (AlertDescription::InternalError, "internal error"),
+    (AlertDescription::UnrecognisedName, "unrecognized name"),
+    (AlertDescription::NoApplicationProtocol, "no application protocol"),
+    (AlertDescription::DecodeError, "error decoding message"),
+    (AlertDescription::DecryptError, "error decrypting message"),
+    (AlertDescription::IllegalParameter, "illegal parameter"),
+    (AlertDescription::UnexpectedMessage, "unexpected message"),
+];
 
 /// Why no head of an answer came.
 pub(crate) fn no_answer(error: &hyper::Error, ends: Ends) -> String {
@@ -214,7 +223,7 @@ fn http2(error: &h2::Error, ends: Ends, cut: &str) -> String {
     format!("http2: {error}")
 }
 
-fn source<'a, E: Error + 'static>(error: &'a hyper::Error) -> Option<&'a E> {
+fn source<E: Error + 'static>(error: &hyper::Error) -> Option<&E> {
     let mut next: Option<&(dyn Error + 'static)> = error.source();
     while let Some(error) = next {
         if let Some(found) = error.downcast_ref::<E>() {

@@ -33,6 +33,6 @@ mod validity;
 pub use client::{Answer, Call, WebhookClient};
 pub use config::{ClientConfig, ConfigError, Credentials, ServiceReference, Target};
 pub use conversion::{ConversionError, Converter};
-pub use error::CallError;
+pub use error::{CallError, Cause};
 pub use metrics::{ConversionMetrics, FailureType};
 pub use service::{HostPort, ResolveError, ServiceResolver, endpoints};
