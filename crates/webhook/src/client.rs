@@ -322,3 +322,21 @@ async fn reap(env: Env, inner: Weak<Inner>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_together_hold_no_more_than_the_limit() {
+        let reading = AtomicUsize::new(0);
+        let held = || Held { reading: &reading, bytes: 0 };
+        let (mut one, mut other) = (held(), held());
+        assert!(one.add(MAX_READING_BYTES - 1) && other.add(1));
+        assert!(!other.add(1));
+        drop(one);
+        assert!(held().add(MAX_READING_BYTES - 2));
+        drop(other);
+        assert_eq!(reading.load(Ordering::Relaxed), 0);
+    }
+}

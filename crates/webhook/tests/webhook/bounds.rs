@@ -29,18 +29,6 @@ async fn an_answer_without_end_is_cut() {
 }
 
 #[tokio::test]
-async fn answers_together_are_bounded_too() {
-    let ca = Ca::new();
-    let hook = Hook::start(&ca.serving(&["127.0.0.1"]), Speaks::Http1, |_| Reply::Endless).await;
-    let (client, config) = (client(), config(&hook.url("/"), ca.issuer.ca_pem()));
-    // Alone each would be allowed more than there is for all.
-    let calls =
-        (0..3).map(|_| client.post(Call { max_response_bytes: 1 << 30, ..Call::new(&config, "{}", LONG) }));
-    let errors: Vec<CallError> = join(calls).await.into_iter().map(Result::unwrap_err).collect();
-    assert!(errors.iter().all(|error| matches!(error, CallError::TooLargeTogether { .. })), "{errors:?}");
-}
-
-#[tokio::test]
 async fn a_server_gets_so_many_calls_at_once_and_others_do_not_wait_for_it() {
     for speaks in [Speaks::Both, Speaks::Http1] {
         let ca = Ca::new();
