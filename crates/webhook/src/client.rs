@@ -1,0 +1,342 @@
+//! Calls: to the right server, within their time, and no more of them and of their answers than is good.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use env::Env;
+use http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, Response};
+use http_body_util::BodyExt;
+use hyper::body::{Body as _, Incoming};
+use object::Value;
+use object::time::format_duration;
+use parking_lot::Mutex;
+use tokio::sync::{Semaphore, watch};
+
+use crate::config::ClientConfig;
+use crate::connection::{IDLE_LIMIT, Lease, Tasks};
+use crate::error::{CallError, Cause};
+use crate::go_errors;
+use crate::refusal;
+use crate::review::{self, Expected};
+use crate::server::Server;
+use crate::service::ServiceResolver;
+
+/// Calls under way to all servers; more wait for their turn, within their time.
+const MAX_CALLS: usize = 1024;
+/// Servers that are remembered; the one used longest ago is forgotten first.
+const MAX_SERVERS: usize = 512;
+/// What answers may hold together while they are read.
+const MAX_READING_BYTES: usize = 256 << 20;
+/// An answer to admission holds a patch of one object.
+const MAX_RESPONSE_BYTES: usize = 16 << 20;
+/// So much of a refusal is read.
+const MAX_REFUSAL_BYTES: usize = 64 << 10;
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+/// How often a server may say "later", as with client-go.
+const MAX_LATER: u32 = 10;
+
+/// One question to a webhook.
+pub struct Call<'a> {
+    pub config: &'a ClientConfig,
+    /// JSON.
+    pub body: Bytes,
+    /// From now to the last byte of the answer. The webhook is told, in whole seconds.
+    pub timeout: Duration,
+    /// To get a socket.
+    pub connect_timeout: Duration,
+    pub max_response_bytes: usize,
+}
+
+impl<'a> Call<'a> {
+    pub fn new(config: &'a ClientConfig, body: impl Into<Bytes>, timeout: Duration) -> Call<'a> {
+        Call {
+            config,
+            body: body.into(),
+            timeout,
+            connect_timeout: CONNECT_LIMIT,
+            max_response_bytes: MAX_RESPONSE_BYTES,
+        }
+    }
+}
+
+/// A good answer: a status of 200 to 206 and a body.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub code: u16,
+    pub body: Bytes,
+}
+
+impl Answer {
+    /// The review in it. Errors are upstream's.
+    pub fn review(&self, expected: &Expected) -> Result<Value, CallError> {
+        review::decode(&self.body, expected).map_err(CallError::Undecodable)
+    }
+}
+
+/// Calls webhooks. One for the whole process; end it with [`WebhookClient::shutdown`].
+pub struct WebhookClient {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    tasks: Tasks,
+    resolver: Arc<dyn ServiceResolver>,
+    places: Semaphore,
+    /// Bytes of answers that are being read.
+    reading: AtomicUsize,
+    /// Guards the list of servers; held to find one.
+    servers: Mutex<Servers>,
+}
+
+#[derive(Default)]
+struct Servers {
+    known: BTreeMap<ClientConfig, Arc<Server>>,
+    /// A task closes what is idle, as long as there is anything.
+    reaped: bool,
+}
+
+impl WebhookClient {
+    pub fn new(env: Env, resolver: Arc<dyn ServiceResolver>) -> WebhookClient {
+        let tasks = Tasks { env, closing: Arc::new(watch::Sender::new(false)) };
+        WebhookClient {
+            inner: Arc::new(Inner {
+                tasks,
+                resolver,
+                places: Semaphore::new(MAX_CALLS),
+                reading: AtomicUsize::new(0),
+                servers: Mutex::default(),
+            }),
+        }
+    }
+
+    pub fn env(&self) -> &Env {
+        &self.inner.tasks.env
+    }
+
+    /// Sends the body to the webhook. Redirects are not followed.
+    // Differs from kube-apiserver, whose client follows them, with a GET for most: no webhook can work so, and a redirect would send
+    // objects where nobody configured them to go.
+    pub async fn post(&self, call: Call<'_>) -> Result<Answer, CallError> {
+        let inner = &self.inner;
+        // Whole seconds, as upstream rounds them up.
+        let seconds = call.timeout.as_secs() + u64::from(call.timeout.subsec_nanos() > 0);
+        let timeout =
+            format_duration(i64::try_from(seconds.saturating_mul(1_000_000_000)).unwrap_or(i64::MAX));
+        let path = format!("{}?timeout={timeout}", call.config.target.path());
+        let url = format!("https://{}{path}", call.config.target.authority());
+        let begun = AtomicBool::new(false);
+        let ended = |why: &str, cause| match begun.load(Ordering::Relaxed) {
+            true => {
+                let why = format!(
+                    "unexpected error when reading response body. Please retry. Original error: {why}"
+                );
+                CallError::Cut { why, cause }
+            }
+            false => CallError::NoAnswer { url: url.clone(), why: why.to_owned(), cause },
+        };
+        let mut closing = inner.tasks.closing.subscribe();
+        tokio::select! {
+            biased;
+            _ = closing.wait_for(|closing| *closing) => Err(ended("context canceled", Cause::Canceled)),
+            called = inner.tasks.env.timeout(call.timeout, inner.call(&call, &path, &url, &begun)) => {
+                called.unwrap_or_else(|_| Err(ended("context deadline exceeded", Cause::Deadline)))
+            }
+        }
+    }
+
+    /// Ends all calls and connections, and returns when they have ended.
+    pub async fn shutdown(&self) {
+        self.inner.tasks.closing.send_replace(true);
+        self.inner.servers.lock().known.clear();
+        self.inner.tasks.closing.closed().await;
+    }
+
+    /// Servers that are remembered.
+    pub fn servers(&self) -> usize {
+        self.inner.servers.lock().known.len()
+    }
+}
+
+impl Inner {
+    async fn call(
+        self: &Arc<Inner>,
+        call: &Call<'_>,
+        path: &str,
+        url: &str,
+        begun: &AtomicBool,
+    ) -> Result<Answer, CallError> {
+        let server = self.server(call.config)?;
+        let no_answer = |why: String| CallError::NoAnswer { url: url.to_owned(), why, cause: Cause::Failed };
+        let path: PathAndQuery = path.parse().map_err(|_| no_answer("invalid path".to_owned()))?;
+        // First at the server's door: whoever waits for a slow one keeps nobody from another.
+        let closed = |_| no_answer("context canceled".to_owned());
+        let _server_place = server.places.acquire().await.map_err(closed)?;
+        let _place = self.places.acquire().await.map_err(closed)?;
+        let mut later = 0;
+        loop {
+            let sent = server.send(&*self.resolver, &path, &call.body, call.connect_timeout).await;
+            let (response, lease) = sent.map_err(no_answer)?;
+            begun.store(true, Ordering::Relaxed);
+            let code = response.status().as_u16();
+            let content_type = text(response.headers(), CONTENT_TYPE).to_owned();
+            if (200..=206).contains(&code) {
+                let body = self.read(response, lease, call.max_response_bytes).await?;
+                if body.is_empty() {
+                    let content_type =
+                        if content_type.is_empty() { "application/json".to_owned() } else { content_type };
+                    return Err(CallError::Empty { code, content_type });
+                }
+                return Ok(Answer { code, body });
+            }
+            let wait = text(response.headers(), RETRY_AFTER).parse().ok().map(Duration::from_secs);
+            match wait {
+                Some(wait) if later < MAX_LATER && (code == 429 || code >= 500) => {
+                    later += 1;
+                    drop((response, lease));
+                    begun.store(false, Ordering::Relaxed);
+                    self.tasks.env.sleep(wait).await;
+                }
+                _ => {
+                    let body = self.read_refusal(response, lease).await?;
+                    return Err(refusal::of(code, &content_type, &body));
+                }
+            }
+        }
+    }
+
+    fn server(self: &Arc<Inner>, config: &ClientConfig) -> Result<Arc<Server>, CallError> {
+        let key = config.of_server();
+        if let Some(server) = self.servers.lock().known.get(&key) {
+            return Ok(server.clone());
+        }
+        // Reads certificates, so not under the lock.
+        let server = Arc::new(Server::new(self.tasks.clone(), &key)?);
+        let mut servers = self.servers.lock();
+        if servers.known.len() >= MAX_SERVERS {
+            let oldest = servers.known.iter().min_by_key(|(_, server)| server.used());
+            if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
+                servers.known.remove(&oldest);
+            }
+        }
+        let server = servers.known.entry(key).or_insert(server).clone();
+        if !std::mem::replace(&mut servers.reaped, true) {
+            self.tasks.spawn("webhook-reaper", reap(self.tasks.env.clone(), Arc::downgrade(self)));
+        }
+        Ok(server)
+    }
+
+    async fn read(
+        &self,
+        response: Response<Incoming>,
+        lease: Lease,
+        limit: usize,
+    ) -> Result<Bytes, CallError> {
+        let (body, whole) = self.read_up_to(response, &lease, limit).await?;
+        if !whole {
+            return Err(CallError::TooLarge { limit });
+        }
+        lease.finish(&self.tasks.env).await;
+        Ok(body)
+    }
+
+    /// Its beginning, if it is long.
+    async fn read_refusal(&self, response: Response<Incoming>, lease: Lease) -> Result<Bytes, CallError> {
+        let (body, whole) = self.read_up_to(response, &lease, MAX_REFUSAL_BYTES).await?;
+        if whole {
+            lease.finish(&self.tasks.env).await;
+        }
+        Ok(body)
+    }
+
+    /// The body and whether that is all of it.
+    async fn read_up_to(
+        &self,
+        response: Response<Incoming>,
+        lease: &Lease,
+        limit: usize,
+    ) -> Result<(Bytes, bool), CallError> {
+        let mut body = response.into_body();
+        let mut held = Held { reading: &self.reading, bytes: 0 };
+        // What is announced may not come.
+        let announced = usize::try_from(body.size_hint().lower()).unwrap_or(0).min(limit).min(1 << 20);
+        let mut out = BytesMut::with_capacity(announced);
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| CallError::Cut {
+                why: go_errors::broken_body(&error, lease.ends),
+                cause: Cause::Failed,
+            })?;
+            let Ok(data) = frame.into_data() else { continue };
+            let room = limit - out.len();
+            if data.len() > room {
+                out.extend_from_slice(&data[..room]);
+                return Ok((out.freeze(), false));
+            }
+            if !held.add(data.len()) {
+                return Err(CallError::TooLargeTogether { limit: MAX_READING_BYTES });
+            }
+            out.extend_from_slice(&data);
+        }
+        Ok((out.freeze(), true))
+    }
+}
+
+/// Bytes counted until dropped.
+struct Held<'a> {
+    reading: &'a AtomicUsize,
+    bytes: usize,
+}
+
+impl Held<'_> {
+    fn add(&mut self, bytes: usize) -> bool {
+        self.bytes += bytes;
+        self.reading.fetch_add(bytes, Ordering::Relaxed) + bytes <= MAX_READING_BYTES
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.reading.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+fn text(headers: &HeaderMap, name: HeaderName) -> &str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+/// Closes what is idle; ends when nothing is left.
+async fn reap(env: Env, inner: Weak<Inner>) {
+    loop {
+        env.sleep(IDLE_LIMIT / 2).await;
+        let Some(inner) = inner.upgrade() else { return };
+        let now = env.monotonic();
+        let mut servers = inner.servers.lock();
+        servers.known.retain(|_, server| !server.is_idle(now));
+        if servers.known.is_empty() {
+            servers.reaped = false;
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_together_hold_no_more_than_the_limit() {
+        let reading = AtomicUsize::new(0);
+        let held = || Held { reading: &reading, bytes: 0 };
+        let (mut one, mut other) = (held(), held());
+        assert!(one.add(MAX_READING_BYTES - 1) && other.add(1));
+        assert!(!other.add(1));
+        drop(one);
+        assert!(held().add(MAX_READING_BYTES - 2));
+        drop(other);
+        assert_eq!(reading.load(Ordering::Relaxed), 0);
+    }
+}
