@@ -330,7 +330,7 @@ pub enum FieldErrorKind {
 }
 
 impl FieldErrorKind {
-    fn reason(self) -> &'static str {
+    pub fn reason(self) -> &'static str {
         match self {
             Self::Required => "FieldValueRequired",
             Self::Invalid => "FieldValueInvalid",

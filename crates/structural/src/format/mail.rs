@@ -57,23 +57,26 @@ impl Parser<'_> {
         // An address alone, perhaps with a comment behind it.
         if self.spec().is_some() {
             self.skip_space();
-            if self.peek() == Some('(') {
-                self.display_comment()?;
-            }
-            return Some(());
+            return self.skip_comments();
         }
         self.rest = start;
         if self.peek() != Some('<') {
             self.phrase()?;
         }
         self.skip_space();
+        if self.take(':').is_some() {
+            return self.group();
+        }
         self.take('<')?;
         self.spec()?;
         self.take('>')
     }
 
-    fn display_comment(&mut self) -> Option<()> {
-        self.skip_comments()
+    /// The members of a group, of which there must be one.
+    fn group(&mut self) -> Option<()> {
+        self.address()?;
+        self.skip_comments()?;
+        self.take(';')
     }
 
     /// `local@domain`.
@@ -116,12 +119,15 @@ impl Parser<'_> {
         loop {
             self.skip_comments()?;
             let word = match self.peek() {
-                Some('"') => self.quoted().map(|_| ()),
-                Some(_) => self.atom(true, true).map(|_| ()),
+                Some('"') => self.quoted().map(|_| Some(())),
+                Some(_) => self.atom(true, true).map(|atom| is_word(&atom).then_some(())),
                 None => None,
             };
             match word {
-                Some(()) => words += 1,
+                Some(word) => {
+                    word?;
+                    words += 1;
+                }
                 None => break,
             }
         }
@@ -168,4 +174,13 @@ impl Parser<'_> {
         self.rest = chars.as_str();
         Some(text)
     }
+}
+
+/// Whether an encoded word (`=?utf-8?q?text?=`) is in a character set that Go knows.
+fn is_word(atom: &str) -> bool {
+    let Some(inner) = atom.strip_prefix("=?").and_then(|rest| rest.strip_suffix("?=")) else { return true };
+    let parts: Vec<&str> = inner.split('?').collect();
+    let [charset, encoding, _] = parts[..] else { return true };
+    let known = ["utf-8", "iso-8859-1", "us-ascii"].iter().any(|known| charset.eq_ignore_ascii_case(known));
+    known || !matches!(encoding, "q" | "Q" | "b" | "B")
 }

@@ -44,9 +44,12 @@ pub(super) fn is_sloppy_cidr(text: &str) -> bool {
         && bits.parse::<u32>().is_ok_and(|bits| bits <= most)
 }
 
-/// Of 6, 8 or 20 bytes, in pairs with `:` or `-`, or in fours with dots.
+/// Of 6, 8 or 20 bytes, in pairs with `:` or `-`, in fours with dots, or plain.
 pub(super) fn is_mac(text: &str) -> bool {
     let bytes = text.as_bytes();
+    if matches!(bytes.len(), 12 | 16 | 40) && bytes.iter().all(u8::is_ascii_hexdigit) {
+        return true;
+    }
     let (group, separator) = match bytes.get(2) {
         Some(c @ (b':' | b'-')) => (2, *c),
         _ => match bytes.get(4) {
@@ -92,15 +95,10 @@ pub(super) fn is_request_uri(text: &str) -> bool {
         // Opaque, as mailto: is; without a scheme there is no such thing.
         return scheme;
     }
-    let Some(after) = path.strip_prefix("//").filter(|_| scheme || !path.starts_with("///")) else {
-        return is_path(path);
-    };
-    if !scheme {
-        // Two slashes begin a host only behind a scheme when a request is parsed.
-        return is_path(path);
-    }
+    // Without a scheme two slashes begin no host: a request line has paths.
+    let Some(after) = path.strip_prefix("//").filter(|_| scheme) else { return escapes_are_valid(path) };
     let (authority, path) = after.find('/').map_or((after, ""), |at| after.split_at(at));
-    is_authority(authority) && is_path(path)
+    is_authority(authority) && escapes_are_valid(path)
 }
 
 /// Whether there is a scheme, and what follows it; `None` for one that is malformed.
@@ -115,10 +113,6 @@ fn split_scheme(text: &str) -> Option<(bool, &str)> {
         }
     }
     Some((false, text))
-}
-
-fn is_path(path: &str) -> bool {
-    escapes_are_valid(path)
 }
 
 fn escapes_are_valid(text: &str) -> bool {
@@ -155,7 +149,7 @@ fn is_host(host: &str) -> bool {
     }
     let (name, rest) = host.find(':').map_or((host, ""), |at| host.split_at(at));
     // What is not ASCII is let through, and escapes of it are.
-    let fits = |c: u8| !c.is_ascii() || c.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:[]<>\"%".contains(&c);
+    let fits = |c: u8| !c.is_ascii() || c.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:]<>\"%".contains(&c);
     port(rest) && name.bytes().all(fits) && host_escapes_are_valid(name)
 }
 

@@ -56,3 +56,88 @@ fn formats_accept_and_refuse() {
     }
     assert_eq!(StringFormat::parse("int32"), None);
 }
+
+#[test]
+fn addresses_are_parsed_as_go_parses_them() {
+    for (text, valid) in [
+        ("a@b (c)", true),
+        ("(c) a@b", false),
+        ("a@b,", false),
+        ("<a@b>", true),
+        ("A.B <a@b>", true),
+        ("a@[1.2.3.4]", true),
+        ("a@[x]", false),
+        (" a@b ", true),
+        ("a @b", false),
+        ("a@ b", true),
+        ("=?utf-8?q?x?= <a@b>", true),
+        ("=?bad?q?x?= <a@b>", false),
+        ("é@b", true),
+        ("a.@b", false),
+        ("\"\"@b", false),
+        ("\"a b\"@c", true),
+        ("a@b.", false),
+        ("A: a@b;", true),
+        ("a@b c", false),
+        ("x<a@b>", true),
+        ("A (c) <a@b>", true),
+        ("a@b@c", false),
+        ("x y@b", false),
+        ("<a@b", false),
+    ] {
+        assert_eq!(StringFormat::Email.is_valid(text), valid, "{text}");
+    }
+}
+
+#[test]
+fn uris_are_parsed_as_go_parses_them() {
+    for (text, valid) in [
+        ("http:a", true),
+        ("//a/b", true),
+        ("///a", true),
+        ("/a%zz", false),
+        ("http://a%zz/", false),
+        ("http://a:b/", false),
+        ("http://a:/", true),
+        ("http://u:p@h/", true),
+        ("http://u p@h/", false),
+        ("http://é/", true),
+        ("/a b", true),
+        ("http://[::1%25en0]/", true),
+        ("http://[::1%en0]/", false),
+        ("http://[1.2.3.4]/", false),
+        ("?a", false),
+        ("http://a/?%zz", true),
+        ("1http://a", false),
+        ("http://a<b/", true),
+        ("http://a{b/", false),
+        ("http://%41/", false),
+        ("http://%c3%a9/", true),
+        ("http://a@b@c/", true),
+        ("http://[::1]x/", false),
+        ("http://a[b]/", false),
+        ("http://a]b/", true),
+        ("a/b:c", false),
+        ("http://", true),
+        ("*a", false),
+        ("x://:80/", true),
+        ("http://host:80:90/", false),
+    ] {
+        assert_eq!(StringFormat::Uri.is_valid(text), valid, "{text}");
+    }
+}
+
+#[test]
+fn durations_are_parsed_as_go_parses_them() {
+    for (text, valid) in [
+        ("+5s", true),
+        (".5s", true),
+        ("1.s", true),
+        ("-0", true),
+        ("+", false),
+        ("9223372036854775807ns", true),
+        ("-9223372036854775808ns", true),
+    ] {
+        assert_eq!(StringFormat::Duration.is_valid(text), valid, "{text}");
+    }
+}
