@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kubeconfigs_that_cannot_be_used_are_refused_with_a_way_out() {
+    fn unusable_kubeconfigs_are_refused_with_a_hint() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("config");
         let plugin = "exec: {command: login, apiVersion: client.authentication.k8s.io/v1beta1}";

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_asked_meanwhile_is_counted() {
+    fn requests_delayed_by_a_slow_one_are_counted() {
         let mut histogram = Histogram::new();
         histogram.record_with_missed(100, 30);
         assert_eq!(

@@ -7,7 +7,7 @@ fn failure(work: impl FnOnce()) -> String {
 }
 
 #[test]
-fn a_panic_is_found_shrunk_and_told() {
+fn a_panic_is_found_shrunk_and_reported() {
     let told = failure(|| {
         Fuzz::new("none").seeds(["a long way to the word that is not ok"]).tokens(&["not"]).run(|input| {
             assert!(!input.windows(3).any(|three| three == b"not"), "said not");
@@ -29,7 +29,7 @@ fn memory_beyond_the_bound_is_found() {
 }
 
 #[test]
-fn a_leak_is_found_and_a_first_time_is_none() {
+fn a_leak_is_found_and_a_first_use_allocation_is_none() {
     let mut kept = Vec::new();
     let told = failure(|| {
         Fuzz::new("none").seeds(["x"]).run(|input| {
@@ -59,7 +59,7 @@ fn quadratic_work_is_found() {
 }
 
 #[test]
-fn outcomes_are_words() {
+fn messages_that_differ_in_numbers_are_one_outcome() {
     assert_eq!(outcome("line 3: bad"), outcome("line 17: bad"));
     assert_ne!(outcome("line 3: bad"), outcome("line 3: worse"));
 }

@@ -17,7 +17,7 @@ fn written(value: Value) -> String {
 }
 
 #[test]
-fn errors_are_in_the_words_of_go() {
+fn errors_are_those_of_go() {
     for (text, words) in [
         ("", "unexpected end of JSON input"),
         ("{\"a\":", "unexpected end of JSON input"),
@@ -72,7 +72,7 @@ fn numbers_are_integers_when_they_can_be() {
 }
 
 #[test]
-fn strings_are_unescaped_and_mended() {
+fn strings_are_unescaped_and_invalid_utf8_replaced() {
     assert_eq!(
         read(r#""a\"\\\/\b\f\n\r\tb\u00e9\ud83d\ude00""#),
         Value::from("a\"\\/\u{8}\u{c}\n\r\tbé\u{1f600}")

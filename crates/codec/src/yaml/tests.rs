@@ -150,7 +150,7 @@ fn only_the_first_document_is_read() {
 }
 
 #[test]
-fn duplicates_keep_the_last_value_and_are_reported_in_upstreams_words() {
+fn duplicates_keep_the_last_value_and_get_upstreams_error() {
     let document = parse_document(b"a: 1\nb:\n  x: 1\n  x: 2\na: 3\n").unwrap();
     assert_eq!(document.value, map(&[("a", Value::Int(3)), ("b", map(&[("x", Value::Int(2))]))]));
     let words = "yaml: unmarshal errors:\n  line 4: key \"x\" already set in map\n  line 5: key \"a\" already set in map";
@@ -258,7 +258,7 @@ fn depth_is_bounded_as_upstream_bounds_it() {
 
 /// What is cut out and put back is the same as if it had not been: the same document with few brackets around, and with many.
 #[test]
-fn what_is_in_many_brackets_is_read_as_in_few() {
+fn deeply_nested_brackets_are_read_like_shallow_ones() {
     let inner = [
         "1, two, 'it''s [', \"a\\\"]\", 0644, yes",
         "a \"b' c, d",
@@ -295,7 +295,7 @@ fn what_is_in_many_brackets_is_read_as_in_few() {
 }
 
 #[test]
-fn what_is_wrong_in_many_brackets_is_told_where_it_is() {
+fn errors_in_deeply_nested_brackets_have_their_position() {
     let wrong = |inner: &str| {
         let text = format!("a: 1\nb: {}\n{inner}\n{}\n", "[".repeat(400), "]".repeat(400));
         parse(text.as_bytes()).expect_err("wrong").to_string()
@@ -316,7 +316,7 @@ fn what_is_wrong_in_many_brackets_is_told_where_it_is() {
 }
 
 #[test]
-fn what_lies_deeper_than_anybody_reads_is_written_on_one_line() {
+fn very_deep_values_are_written_on_one_line() {
     let mut value = Value::from("x");
     for i in 0..380 {
         value = if i % 3 == 0 { list(&[value]) } else { map(&[("a", value), ("b", Value::from("true"))]) };
@@ -596,7 +596,7 @@ impl Seeded {
 }
 
 #[test]
-fn what_is_written_reads_as_it_was() {
+fn written_documents_read_back_the_same() {
     for seed in 0..20_000 {
         let value = Seeded(seed * 7919).value(4);
         let written = text(&value);

@@ -74,7 +74,7 @@ fn v3_has_the_defaults_of_upstream() {
 }
 
 #[test]
-fn facts_are_read_as_they_were_written() {
+fn recorded_facts_parse() {
     let ours = Facts::of(&crate::v2(&Catalog::builtin()));
     assert_eq!(Facts::read(&ours.write()).0, ours.0);
 }

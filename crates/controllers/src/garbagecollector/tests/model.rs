@@ -115,7 +115,7 @@ fn kind_of(n: usize) -> &'static str {
 }
 
 #[test]
-fn the_graph_is_what_one_finds_by_looking_at_everything() {
+fn the_graph_agrees_with_a_full_scan() {
     let catalog = Arc::new(Catalog::builtin());
     for seed in 0..300 {
         let env = Env::simulated(seed);
