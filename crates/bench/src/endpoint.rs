@@ -93,7 +93,7 @@ fn tls_config(config: &Config) -> Result<Arc<ClientConfig>, ConfigError> {
     client_http::tls::client_config(config, provider, &[b"http/1.1"]).map(Arc::new)
 }
 
-/// What the Authorization header bears; an error goes on after "the kubeconfig does not do: ".
+/// The bearer token of the Authorization header; an error continues "the kubeconfig cannot be used: ".
 fn token(credentials: Credentials) -> Result<Option<String>, String> {
     let token = match credentials {
         Credentials::None => return Ok(None),

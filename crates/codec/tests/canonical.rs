@@ -1,4 +1,4 @@
-//! Laws of the canonical form, over every type of the catalogue, and that no input at all makes the readers panic.
+//! Properties of the canonical form, over every type of the catalogue; and no input makes the readers panic.
 
 #[path = "canonical/generate.rs"]
 mod generate;

@@ -239,7 +239,7 @@ fn maps_are_compared_in_one_walk_whatever_their_order() {
     // Each with each would take minutes.
     let (up, down) = (map(&mut (0..200_000)), map(&mut (0..200_000).rev()));
     let other = map(&mut (1..200_001));
-    let spot = crate::equal::Spot::of(storage, &["data"]);
+    let spot = crate::equal::FieldType::of(storage, &["data"]);
     let data = |tree: &Value| tree.at(&["data"]).cloned();
     for (a, b, alike) in [(&up, &up, true), (&up, &down, true), (&up, &other, false)] {
         let (a, b) = (data(a), data(b));

@@ -1,4 +1,4 @@
-//! Documents are sound: they parse, refer only to what they define, and say what clients look for.
+//! Documents are valid: they parse, refer only to what they define, and contain what clients look for.
 
 mod parse;
 mod upstream;

@@ -104,11 +104,11 @@ fn the_deepest_values_are_read_and_written_on_a_small_stack() {
             assert_eq!(to_vec(&value), text.as_bytes());
             let mut pretty = Vec::new();
             write_pretty(&value, &mut pretty);
-            // Not a square of the depth: what lies very deep stays on one line.
+            // Not quadratic in the depth: very deep levels stay on one line.
             assert!(pretty.len() < text.len() + 100_000, "{}", pretty.len());
             assert!(parse(&pretty, None).unwrap() == value);
             object::discard(value);
-            // What was read before an error goes as it came.
+            // The part read before an error is dropped iteratively too.
             assert_eq!(error(&format!("{text} x")), "invalid character 'x' after top-level value");
             let inner = text.strip_prefix("{\"a\":").or(text.strip_prefix('[')).unwrap();
             let cut = format!("[{}, x", &inner[..inner.len() - 1]);

@@ -1,4 +1,4 @@
-//! Against bytes that Go wrote (tests/golden/protobuf.jsonl), against our own, and against no sense at all.
+//! Against bytes that Go wrote (tests/golden/protobuf.jsonl), against our own, and against random bytes.
 
 #[path = "../../tests/canonical/generate.rs"]
 mod generate;
@@ -110,8 +110,8 @@ fn every_type_survives_the_wire() {
     }
 }
 
-/// Leaves of a value what protobuf can carry: no fields without a number, no difference between an empty list and none,
-/// and nothing but schemas where only schemas may be.
+/// Reduces a value to what protobuf can carry: no fields without a number, no difference between an empty list and none,
+/// and only schemas where only schemas are allowed.
 fn carried(schema: &Schema, shape: &Shape, any: AnyKind, value: &mut Value, rng: &mut Rng) {
     match (shape, &mut *value) {
         (Shape::Struct(id), Value::Map(map)) => {

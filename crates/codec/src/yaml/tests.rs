@@ -245,7 +245,7 @@ fn depth_is_bounded_as_upstream_bounds_it() {
     // Brackets and indentation are counted apart, and JSON counts both.
     let both = format!("a: 1\nb:\n  {}{{c: [1]}}\n", "- ".repeat(MAX_DEPTH - 2));
     assert_eq!(words(both), "json parse error: invalid character '[' exceeded max depth");
-    // Brackets in YAML that is no JSON: deeper than the parser underneath can count, one level more than JSON takes, and no more.
+    // Flow collections in YAML that is no JSON: deeper than the parser can count, up to the limit of JSON, and no deeper.
     for levels in [255, 256, 257, 511, 512, 5000, MAX_DEPTH - 1] {
         assert!(parse(flow(levels).as_bytes()).is_ok(), "{levels}");
     }
@@ -256,7 +256,7 @@ fn depth_is_bounded_as_upstream_bounds_it() {
     assert_eq!(words(json(MAX_DEPTH + 1)), "yaml: exceeded max depth of 10000");
 }
 
-/// What is cut out and put back is the same as if it had not been: the same document with few brackets around, and with many.
+/// Cutting and putting back changes nothing: the same document within few brackets and within many.
 #[test]
 fn deeply_nested_brackets_are_read_like_shallow_ones() {
     let inner = [
@@ -303,7 +303,7 @@ fn errors_in_deeply_nested_brackets_have_their_position() {
     assert!(wrong("a: b: c").starts_with("yaml: line 3"), "{}", wrong("a: b: c"));
     assert!(wrong("&a 1").contains("anchors or aliases"), "{}", wrong("&a 1"));
     assert!(wrong("a {b}").starts_with("yaml: line "), "{}", wrong("a {b}"));
-    // A bound on the work, and no panic, whatever stands there.
+    // Bounded work and no panic, whatever the input.
     let many = format!("[{}]", format!("{}{},", "[".repeat(300), "]".repeat(300)).repeat(300));
     assert!(parse(many.as_bytes()).is_ok());
     let apart = format!("- {}{}\n", "[".repeat(300), "]".repeat(300)).repeat(500);

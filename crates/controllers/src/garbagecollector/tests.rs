@@ -8,7 +8,7 @@ use catalog::Catalog;
 use client::Propagation;
 use object::{Obj, Revision, Value};
 
-use super::graph::{Graph, Wanted};
+use super::graph::{Graph, WorkItems};
 use super::identity::{Identity, Uid};
 use super::kinds::{KindId, WatchedKind, watched};
 use super::plan::{Decision, OwnerState, decide, let_go, merged_references, unblock, without_finalizer};
@@ -85,14 +85,14 @@ impl World {
         Arc::new(obj.unwrap_or_else(|_| panic!("{body}")))
     }
 
-    pub fn see(&mut self, kind: &str, obj: &Arc<Obj>) -> Wanted {
-        let mut wanted = Wanted::default();
+    pub fn see(&mut self, kind: &str, obj: &Arc<Obj>) -> WorkItems {
+        let mut wanted = WorkItems::default();
         let kind = self.kind(kind);
         self.graph.seen(kind, obj, &mut wanted);
         wanted
     }
 
-    fn seen(&mut self, kind: &str, path: &str, uid: &str, owners: &[Ref<'_>]) -> Wanted {
+    fn seen(&mut self, kind: &str, path: &str, uid: &str, owners: &[Ref<'_>]) -> WorkItems {
         let obj = self.object(kind, path, uid, owners, None);
         self.see(kind, &obj)
     }
@@ -104,21 +104,21 @@ impl World {
         uid: &str,
         owners: &[Ref<'_>],
         finalizers: &[&str],
-    ) -> Wanted {
+    ) -> WorkItems {
         let obj = self.object(kind, path, uid, owners, Some(finalizers));
         self.see(kind, &obj)
     }
 
-    pub fn gone(&mut self, kind: &str, path: &str, uid: &str) -> Wanted {
+    pub fn gone(&mut self, kind: &str, path: &str, uid: &str) -> WorkItems {
         let obj = self.object(kind, path, uid, &[], None);
-        let mut wanted = Wanted::default();
+        let mut wanted = WorkItems::default();
         let kind = self.kind(kind);
         self.graph.gone(kind, &obj, &mut wanted);
         wanted
     }
 
-    fn absent(&mut self, identity: &Identity) -> Wanted {
-        let mut wanted = Wanted::default();
+    fn absent(&mut self, identity: &Identity) -> WorkItems {
+        let mut wanted = WorkItems::default();
         self.graph.absent(identity, &mut wanted);
         wanted
     }
@@ -140,12 +140,12 @@ fn identity(kind: &str, path: &str, uid: &str) -> Identity {
     }
 }
 
-fn delete(uids: &[&str]) -> Wanted {
-    Wanted { delete: uids.iter().map(|uid| Uid::read(uid)).collect(), ..Wanted::default() }
+fn delete(uids: &[&str]) -> WorkItems {
+    WorkItems { delete: uids.iter().map(|uid| Uid::read(uid)).collect(), ..WorkItems::default() }
 }
 
-fn nothing() -> Wanted {
-    Wanted::default()
+fn nothing() -> WorkItems {
+    WorkItems::default()
 }
 
 #[test]
@@ -267,14 +267,14 @@ fn a_missed_deletion_mark_is_handled_when_seen() {
     assert_eq!(world.going(MAP, "ns/owner", "o", &[], &["foregroundDeletion"]), delete(&["c", "o"]));
     assert!(world.graph.look(&Uid::read("o")).unwrap().deleting_dependents);
     let orphan = world.going(MAP, "ns/p", "p", &[], &["x/y", "orphan"]);
-    assert_eq!(orphan, Wanted { orphan: vec![Uid::read("p")], ..Wanted::default() });
+    assert_eq!(orphan, WorkItems { orphan: vec![Uid::read("p")], ..WorkItems::default() });
     assert_eq!(world.going(MAP, "ns/p", "p", &[], &["orphan"]), nothing());
     // Not being deleted, a finalizer means nothing.
     assert_eq!(world.seen(MAP, "ns/q", "q", &[]), nothing());
     let later = world.going(MAP, "ns/q", "q", &[], &["x/y"]);
     assert_eq!(later, nothing());
     let chosen = world.going(MAP, "ns/q", "q", &[], &["x/y", "orphan"]);
-    assert_eq!(chosen, Wanted { orphan: vec![Uid::read("q")], ..Wanted::default() });
+    assert_eq!(chosen, WorkItems { orphan: vec![Uid::read("q")], ..WorkItems::default() });
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn unblocked_owners_are_queued() {
 
 #[test]
 fn an_owner_in_another_namespace_is_reported_in_any_order() {
-    let stray = |wanted: &Wanted| {
+    let stray = |wanted: &WorkItems| {
         let told = wanted.strays.iter().map(|stray| (stray.dependent.to_string(), stray.owner.to_string()));
         told.collect::<Vec<_>>()
     };
@@ -355,7 +355,7 @@ fn dependents_that_disagree_on_an_absent_owner_are_all_queued() {
     world.seen(MAP, "ns/y", "y", &[(SECRET, "owner", "o", false)]);
     world.seen(MAP, "other/z", "z", &[(MAP, "owner", "o", false)]);
     let name = |world: &World| world.graph.look(&Uid::read("o")).map(|node| node.identity);
-    let later = |uids: &[&str]| Wanted { delete_later: vec![Uid::read("o")], ..delete(uids) };
+    let later = |uids: &[&str]| WorkItems { delete_later: vec![Uid::read("o")], ..delete(uids) };
     assert_eq!(name(&world), Some(identity(MAP, "ns/owner", "o")));
     assert_eq!(world.absent(&identity(MAP, "ns/owner", "o")), later(&["x"]));
     assert_eq!(name(&world), Some(identity(MAP, "other/owner", "o")), "the next in order");
@@ -493,7 +493,7 @@ fn an_unserved_kind_blocks_nobody_and_loses_nobody() {
     world.going(MAP, "ns/root", "r", &[], &["foregroundDeletion"]);
     assert_eq!(world.graph.look(&Uid::read("r")).unwrap().blocking, 2);
 
-    let (secrets, mut wanted) = (world.kind(SECRET), Wanted::default());
+    let (secrets, mut wanted) = (world.kind(SECRET), WorkItems::default());
     world.graph.forget_kind(secrets, &mut wanted);
     assert_eq!(wanted, delete(&["r"]), "the owner that waited for them goes on");
     assert_eq!(world.graph.look(&Uid::read("r")).unwrap().blocking, 0);
