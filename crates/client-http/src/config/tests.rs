@@ -97,7 +97,10 @@ fn invalid_kubeconfigs_are_named_and_without_one_the_pod_is_used() {
     std::fs::write(folder.join("two"), "contexts: []\n").unwrap();
     std::fs::write(folder.join("broken"), "a: [").unwrap();
     let error = infer(folder, &["one", "two"]).err().unwrap();
-    assert!(error.contains("/one:") && error.contains("/two cannot be used: it names the context"), "{error}");
+    assert!(
+        error.contains("/one:") && error.contains("/two cannot be used: it names the context"),
+        "{error}"
+    );
     let error = infer(folder, &["one", "broken"]).err().unwrap();
     assert!(error.contains("/broken cannot be used: it is neither YAML nor JSON"), "{error}");
     let error = infer(folder, &["missing", "other"]).err().unwrap();
