@@ -7,7 +7,7 @@ use object::{FieldError, Value, quote, validate_text};
 
 use crate::check::{Errors, Seen};
 use crate::columns::Printer;
-use crate::equal::Spot;
+use crate::equal::FieldType;
 use crate::kind::Kind;
 use crate::rules::Rules;
 use crate::write::Write;
@@ -76,7 +76,7 @@ pub(crate) fn check_immutable(
         errors.push(FieldError::forbidden("immutable", detail));
     }
     for member in members {
-        if !Spot::of(storage, &[member]).identical(new.get(member), old.get(member)) {
+        if !FieldType::of(storage, &[member]).identical(new.get(member), old.get(member)) {
             errors.push(FieldError::forbidden(*member, detail));
         }
     }

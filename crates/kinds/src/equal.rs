@@ -24,7 +24,7 @@ pub fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
 ///
 /// Upstream compares Go values: a pointer to nothing much is not nil, while an empty list or map is as good as none.
 /// A tree shows both as an empty value; only the type says which it is.
-pub(crate) struct Spot<'a> {
+pub(crate) struct FieldType<'a> {
     types: &'a Schema,
     /// What is there, and whether behind a pointer; `None` where the types end.
     shape: Option<(&'a Shape, bool)>,
@@ -32,12 +32,12 @@ pub(crate) struct Spot<'a> {
     whole: Option<TypeId>,
 }
 
-impl<'a> Spot<'a> {
+impl<'a> FieldType<'a> {
     /// `[]` in the path is an element of the list there.
-    pub(crate) fn of(storage: &'a Storage, path: &[&str]) -> Spot<'a> {
+    pub(crate) fn of(storage: &'a Storage, path: &[&str]) -> FieldType<'a> {
         let types = &*storage.types;
         let Some((first, rest)) = path.split_first() else {
-            return Spot { types, shape: None, whole: Some(storage.ty) };
+            return FieldType { types, shape: None, whole: Some(storage.ty) };
         };
         let field = |ty: TypeId, name: &str| types.get(ty).field(name).map(|(_, f)| (&f.shape, f.pointer));
         let shape = rest.iter().fold(field(storage.ty, first), |at, name| match at? {
@@ -45,7 +45,7 @@ impl<'a> Spot<'a> {
             (Shape::Struct(ty), _) => field(*ty, name),
             _ => None,
         });
-        Spot { types, shape, whole: None }
+        FieldType { types, shape, whole: None }
     }
 
     /// Upstream's "semantic" equality of two values here that may be absent.
@@ -53,12 +53,12 @@ impl<'a> Spot<'a> {
         self.compare(a, b, false)
     }
 
-    /// As [`Spot::same`], but an empty list or map is not an absent one.
+    /// As [`FieldType::same`], but an empty list or map is not an absent one.
     pub(crate) fn identical(&self, a: Option<&Value>, b: Option<&Value>) -> bool {
         self.compare(a, b, true)
     }
 
-    /// As [`Spot::same`] of two structs, without these members.
+    /// As [`FieldType::same`] of two structs, without these members.
     pub(crate) fn same_but(&self, a: &Value, b: &Value, without: &[&str]) -> bool {
         let ty = match self.shape {
             Some((Shape::Struct(ty), _)) => Some(*ty),

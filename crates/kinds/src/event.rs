@@ -7,7 +7,7 @@ use object::{FieldError, Status, Value, quote, validate_text};
 
 use crate::check::internal::{Field, Go, NULL, TEXT};
 use crate::columns::Printer;
-use crate::equal::Spot;
+use crate::equal::FieldType;
 use crate::kind::{Context, Kind};
 use crate::metadata;
 use crate::rules::Rules;
@@ -179,7 +179,7 @@ fn check_series(new: &Value, errors: &mut Vec<FieldError>) {
 
 /// Only the series (and metadata) of an event may move. Upstream checks the reason twice.
 fn check_unchanged(storage: &Storage, new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
-    let same = |member: &str| Spot::of(storage, &[member]).same(new.get(member), old.get(member));
+    let same = |member: &str| FieldType::of(storage, &[member]).same(new.get(member), old.get(member));
     if !same("series") {
         check_series(new, errors);
     }

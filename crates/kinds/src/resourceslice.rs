@@ -89,7 +89,7 @@ mod tests {
     use crate::{Context, kind_of, prepare_create, prepare_update};
 
     #[test]
-    fn a_taint_is_dated_once() {
+    fn a_taint_gets_its_time_added_once() {
         let catalog = Catalog::builtin();
         let storage = storage(&catalog, "resourceslices");
         let (kind, ctx) = (kind_of(storage), Context::plain(storage, NOW));

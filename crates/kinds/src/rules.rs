@@ -4,7 +4,7 @@ use catalog::Storage;
 use object::Value;
 use object::validate_text;
 
-use crate::equal::Spot;
+use crate::equal::FieldType;
 
 /// One kind's row. `Rules::PLAIN` with a few fields changed describes most of them.
 #[derive(Clone, Copy, Debug)]
@@ -190,18 +190,18 @@ impl Generation {
     }
 
     pub(crate) fn moved(self, storage: &Storage, new: &Value, old: &Value) -> bool {
-        let differs = |path: &[&str]| !Spot::of(storage, path).same(new.at(path), old.at(path));
+        let differs = |path: &[&str]| !FieldType::of(storage, path).same(new.at(path), old.at(path));
         match self {
             Generation::Never | Generation::Once => false,
             Generation::Of(member) => differs(&[member]),
             Generation::Exactly(member) => {
-                !Spot::of(storage, &[member]).identical(new.get(member), old.get(member))
+                !FieldType::of(storage, &[member]).identical(new.get(member), old.get(member))
             }
             Generation::SpecFromNothing | Generation::SpecAsSent => differs(&["spec"]),
             Generation::SpecOrAnnotations => differs(&["spec"]) || differs(&["metadata", "annotations"]),
             Generation::Content => {
                 differs(&["metadata", "labels"])
-                    || !Spot::of(storage, &[]).same_but(new, old, &["metadata", "apiVersion", "kind"])
+                    || !FieldType::of(storage, &[]).same_but(new, old, &["metadata", "apiVersion", "kind"])
             }
         }
     }

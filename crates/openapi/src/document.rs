@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use catalog::Catalog;
 
 use crate::json::Json;
-use crate::paths::{Operation, Param, PathItem, Place};
+use crate::paths::{Operation, Param, ParamIn, PathItem};
 use crate::schemas::{self, Kind, Node, Target};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl Writer<'_> {
         let v3 = self.version == Version::V3;
         w.object(|w| {
             match &node.kind {
-                // A `$ref` hides what stands beside it, so with company it goes into an `allOf`.
+                // A `$ref` hides its siblings, so if it has any it goes into an `allOf`.
                 Kind::Ref(target) if v3 && !node.is_bare() => {
                     w.key("allOf").array(|w| w.object(|w| self.reference(w, *target)));
                 }
@@ -79,14 +79,14 @@ impl Writer<'_> {
 
 /// The text of a `$ref`.
 pub(crate) fn reference(catalog: &Catalog, version: Version, target: Target) -> String {
-    let place = match version {
+    let section = match version {
         Version::V2 => "definitions",
         Version::V3 => "components/schemas",
     };
-    format!("#/{place}/{}", schemas::name(catalog, target))
+    format!("#/{section}/{}", schemas::name(catalog, target))
 }
 
-/// "parameters" stands among the methods in alphabetical order: before "patch".
+/// "parameters" is sorted among the methods: before "patch".
 pub(crate) fn path(
     w: &mut Json,
     item: &PathItem,
@@ -104,12 +104,12 @@ pub(crate) fn path(
     });
 }
 
-/// `ty` says of what type it is: beside the rest in v2, in a schema of its own in v3.
+/// `ty` is its type: a sibling of the other members in v2, in a schema of its own in v3.
 pub(crate) fn parameter(w: &mut Json, p: &Param, ty: impl FnOnce(&mut Json)) {
     w.object(|w| {
-        w.key("in").string(p.place.name());
+        w.key("in").string(p.location.name());
         w.key("name").string(p.name);
-        if p.place == Place::Path {
+        if p.location == ParamIn::Path {
             w.key("required").bool(true);
         }
         ty(w);

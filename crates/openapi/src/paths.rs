@@ -9,7 +9,7 @@ use crate::names;
 use crate::schemas::{Special, Target, TypeRef};
 pub(crate) use operation::{Answer, Body, Method, Operation, Produces, in_order, phrase};
 use parameters::{DELETE, LIST, NAME, NAMESPACE, PATCH, PATH, PRETTY, WATCH, WRITE, of_options};
-pub(crate) use parameters::{Param, Place};
+pub(crate) use parameters::{Param, ParamIn};
 
 pub(crate) struct PathItem {
     pub path: String,
@@ -90,7 +90,7 @@ fn sorted(mut items: Vec<PathItem>) -> Vec<PathItem> {
     items
 }
 
-/// A GET of discovery: about no kind, and without parameters.
+/// A GET of discovery: without a kind and without parameters.
 fn plain(id: String, tag: String, answer: Answer) -> Operation {
     Operation {
         id,
@@ -116,7 +116,7 @@ fn target(catalog: &Catalog, kind: &str) -> Answer {
     Answer::Is(found.map_or(Target::Special(Special::RawExtension), |id| Target::Type(TypeRef::builtin(id))))
 }
 
-/// The paths of one resource, while they are drawn up.
+/// The paths of one resource, under construction.
 struct Draft<'a> {
     catalog: &'a Catalog,
     r: &'a Resource,

@@ -138,12 +138,12 @@ impl From<Kind> for Node {
 }
 
 impl Node {
-    /// Nothing stands beside what it is.
+    /// It has nothing but its type.
     pub(crate) fn is_bare(&self) -> bool {
         self.default.is_none() && self.extensions.is_empty()
     }
 
-    /// What it says it is; where v3 has alternatives, v2 says string.
+    /// Its type and format; where v3 has alternatives, v2 has a string.
     pub(crate) fn type_name(&self, version: Version) -> Option<&'static str> {
         match &self.kind {
             Kind::Scalar(ty, _) => Some(ty),
@@ -229,7 +229,7 @@ fn property(of: Option<&Resource>, f: &Field) -> Node {
     let mut node = shape(of, &f.shape, f.any);
     node.default = match (&f.default, &f.shape) {
         (Some(json), _) => Some(json.to_string()),
-        // What Go fills in when the field is not sent: only what cannot be absent there has such a value.
+        // The value Go has when the field is not sent: only fields that are no pointers have one.
         (None, Shape::Struct(_)) => f.by_value.then(|| "{}".into()),
         (None, _) if f.pointer || f.omit_empty => None,
         (None, shape) => zero(shape).map(Into::into),

@@ -17,7 +17,7 @@ pub(crate) struct Parts {
     pub shared: Vec<Param>,
 }
 
-/// Versions of groups that upstream does not serve but has types of: options that go with requests are kinds of them too.
+/// Group versions that upstream does not serve but has types for: options of requests are kinds of them too.
 const KNOWN: [(&str, &str); 38] = [
     ("admission.k8s.io", "v1"),
     ("admission.k8s.io", "v1beta1"),
@@ -84,9 +84,9 @@ pub(crate) fn is_shared(p: &Param) -> bool {
     !matches!(p.name, "dryRun" | "fieldValidation" | "name")
 }
 
-/// A shared parameter's name tells apart what only its place or type tells apart.
+/// A shared parameter's name tells apart what only its location or type does.
 pub(crate) fn shared_name(p: &Param) -> String {
-    format!("{}-{}-{}", p.name, p.place.name(), p.ty)
+    format!("{}-{}-{}", p.name, p.location.name(), p.ty)
 }
 
 pub(crate) fn json(catalog: &Catalog) -> Vec<u8> {

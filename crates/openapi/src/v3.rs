@@ -10,7 +10,7 @@ use crate::names;
 use crate::paths::{self, Answer, Body, Operation, Param, PathItem, in_order, phrase};
 use crate::schemas::{self, Node};
 
-/// What the documents are of: `api/v1`, `apis/apps`, `apis/apps/v1`, in alphabetical order.
+/// The entries of the index: `api/v1`, `apis/apps`, `apis/apps/v1`, in alphabetical order.
 pub(crate) fn entries(catalog: &Catalog) -> Vec<String> {
     let mut all: Vec<String> = paths::ROOTS.map(str::to_owned).to_vec();
     for g in catalog.groups() {

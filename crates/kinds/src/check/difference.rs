@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_take_too_long_are_not_compared() {
+    fn texts_that_are_too_long_are_not_compared() {
         // Neighbours swapped: no run is longer than a line, and each is looked for in all that is left.
         let text = |swap: u32| {
             format!("[{}]", (0..4_000).map(|i: u32| (i ^ swap).to_string()).collect::<Vec<_>>().join(","))
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_far_apart_stand_in_groups_of_their_own() {
+    fn distant_changes_are_separate_hunks() {
         let text =
             |a: i32, z: &str| format!(r#"{{"A":{a},"B":1,"C":2,"D":3,"E":4,"F":5,"G":6,"H":7,"Z":{z}}}"#);
         let shown = difference(&text(0, "null"), &text(1, "[2]"));

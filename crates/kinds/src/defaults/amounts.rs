@@ -47,7 +47,7 @@ mod tests {
     use super::rounded;
 
     #[test]
-    fn what_is_finer_than_thousandths_is_rounded_up() {
+    fn amounts_finer_than_a_milli_are_rounded_up() {
         for (text, wanted) in [
             ("1500u", Some("2m")),
             ("1n", Some("1m")),

@@ -5,7 +5,7 @@ use object::{Map, Value};
 use crate::check::internal::{Field, Go, NULL, ZERO, internal};
 use crate::check::text::{count_or_percent, selects};
 use crate::check::{Errors, Path, Raw, Seen, items, member, text};
-use crate::equal::Spot;
+use crate::equal::FieldType;
 use crate::persistentvolumeclaim::check_spec as check_claim;
 use crate::pod::validation::{self, Options};
 use crate::workload::{
@@ -44,7 +44,7 @@ pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
     check_spec(old, &options, tolerance, &mut of_old);
     tolerance.template = !of_old.is_empty();
     check_spec(write.spec(), &options, tolerance, errors);
-    if !Spot::of(write.storage, &["spec"]).same_but(write.spec(), old, &MUTABLE) {
+    if !FieldType::of(write.storage, &["spec"]).same_but(write.spec(), old, &MUTABLE) {
         errors.forbidden(&SPEC, IMMUTABLE);
     }
 }

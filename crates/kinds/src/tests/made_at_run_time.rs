@@ -77,7 +77,7 @@ fn made(column: &str, default_color: &str) -> Arc<dyn Kind> {
 }
 
 #[test]
-fn a_kind_made_at_run_time_goes_where_a_listed_one_goes() {
+fn a_kind_made_at_run_time_works_like_a_built_in_one() {
     let catalog = Catalog::builtin();
     let storage = storage(&catalog, "deployments");
     let kind = made("Color", "red");

@@ -15,7 +15,7 @@ pub(crate) struct Operation {
     /// Group, version and kind of what the operation is about.
     pub gvk: Option<[String; 3]>,
     pub parameters: Vec<Param>,
-    /// What v2 says an operation without a body takes.
+    /// What v2 lists as `consumes` for an operation without a body.
     pub consumes: &'static [&'static str],
     pub body: Option<Body>,
     pub produces: Produces,
@@ -24,7 +24,7 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
-    /// The definitions the operation names.
+    /// The definitions the operation refers to.
     pub(crate) fn targets(&self) -> impl Iterator<Item = Target> + '_ {
         let body = self.body.map(Body::target);
         body.into_iter().chain(self.answers.iter().filter_map(|(_, a)| match a {
@@ -173,7 +173,7 @@ impl Method {
     }
 }
 
-/// The word that goes with a status code.
+/// The reason phrase of a status code.
 pub(crate) fn phrase(code: u16) -> &'static str {
     match code {
         200 => "OK",

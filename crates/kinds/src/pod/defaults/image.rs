@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_digests_and_what_is_no_reference_are_not_latest() {
+    fn tags_digests_and_invalid_references_are_not_latest() {
         for image in [
             "nginx:1",
             "",

@@ -6,7 +6,7 @@ use object::{Map, Value};
 use super::SPEC;
 use super::annotations::MIRROR;
 use crate::check::{Errors, Path, entries, items, member, text};
-use crate::equal::{Spot, same};
+use crate::equal::{FieldType, same};
 use crate::strategy::map_mut;
 
 const COMPUTE: [&str; 2] = ["cpu", "memory"];
@@ -53,7 +53,7 @@ pub(super) fn check(storage: &Storage, new: &Value, old: &Value, errors: &mut Er
     if !same_order(new, old, errors) {
         return;
     }
-    let container = Spot::of(storage, &["spec", "containers", "[]"]);
+    let container = FieldType::of(storage, &["spec", "containers", "[]"]);
     for list in ["initContainers", "containers"] {
         for (i, (now, before)) in items(new, list).iter().zip(items(old, list)).enumerate() {
             let at = SPEC.child(list);
@@ -92,7 +92,7 @@ pub(super) fn check(storage: &Storage, new: &Value, old: &Value, errors: &mut Er
         }
         rest
     };
-    if !Spot::of(storage, &["spec"]).same(Some(&rest(new)), Some(&rest(old))) {
+    if !FieldType::of(storage, &["spec"]).same(Some(&rest(new)), Some(&rest(old))) {
         errors.forbidden(&SPEC, "only cpu and memory resources are mutable");
     }
 }
