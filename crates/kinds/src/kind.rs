@@ -212,6 +212,15 @@ pub trait Kind: Send + Sync {
         false
     }
 
+    /// A webhook converts between the versions. Of such a kind [`to_storage`](Kind::to_storage) and
+    /// [`from_storage`](Kind::from_storage) are asked for what surrounds the call only.
+    fn converts_by_webhook(&self) -> bool {
+        false
+    }
+
+    /// What decoding does to a stored object of a kind that converts last, in the version it is stored in.
+    fn decode_stored(&self, _value: &mut Value) {}
+
     /// Drops what the schema of that served version does not have. Returns the paths of what was dropped if `report` is set, or
     /// why the value cannot be an object of the kind.
     fn prune(&self, _version: &str, _value: &mut Value, _report: bool) -> Result<Vec<String>, String> {
