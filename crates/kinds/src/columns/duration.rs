@@ -28,7 +28,7 @@ const SCALES: [Scale; 9] = [
     scale(i64::MAX, (YEAR, 'y'), None),
 ];
 
-/// The words kubectl's users know. A second in the future is a clock a little behind; more is `<invalid>`.
+/// As kubectl prints durations. A second in the future is clock skew; more is `<invalid>`.
 pub fn human_duration(seconds: i64) -> String {
     if seconds < -1 {
         return "<invalid>".to_owned();

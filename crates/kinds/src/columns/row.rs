@@ -1,4 +1,4 @@
-//! An object on its way into a row: reading a tree the way Go reads a struct, where what is absent is zero.
+//! An object to be shown as a row: a tree read as Go reads a struct, where absent members are zero.
 
 use object::{Value, time};
 
@@ -58,8 +58,8 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// The time from a moment to now. Now is cut to the second, so a moment ahead is nearer than it seems: Go,
-    /// which rounds towards zero, sees a second less.
+    /// The time from a moment to now. Now is truncated to the second, so a moment in the future is nearer than it seems: Go,
+    /// which rounds towards zero, gets a second less.
     pub fn elapsed(&self, then: i64) -> String {
         let seconds = self.now.saturating_sub(then);
         human_duration(if seconds < 0 { seconds + 1 } else { seconds })
@@ -73,7 +73,7 @@ pub(crate) fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
 pub(crate) fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {
     value.str_at(path).unwrap_or("")
 }
-/// For strings with a word for nothing: an empty text is nothing too, unlike with [`Row::optional`].
+/// For strings with a placeholder: an empty string counts as absent too, unlike with [`Row::optional`].
 pub(crate) fn text_or<'a>(value: &'a Value, path: &[&str], absent: &'a str) -> &'a str {
     value.str_at(path).filter(|t| !t.is_empty()).unwrap_or(absent)
 }
