@@ -1,4 +1,4 @@
-//! Backup and restore with the real binary: nothing is lost that the backup holds, and no revision is given twice.
+//! Backup and restore with the real binary: nothing in the backup is lost, and no revision is assigned twice.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Disks that cannot be written, or no longer: real file systems, so these need root.
+//! Disks that cannot be written, from the start or later: real file systems, so these need root.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

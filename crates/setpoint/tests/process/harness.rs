@@ -1,4 +1,4 @@
-//! Starts the real server, waits for it, talks to it, and never leaves a process behind.
+//! Starts the real server, waits for it, sends requests, and never leaves a process behind.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

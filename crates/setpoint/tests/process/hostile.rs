@@ -1,4 +1,4 @@
-//! Hostile clients against the real program, while an honest one goes about its business.
+//! Hostile clients against the real program, with an honest one beside them.
 //!
 //! ```text
 //!  honest client   write, read back, list, see the write in a watch ── again and again, on open connections ──>

@@ -1,4 +1,4 @@
-//! What is refused before it was read: the refusal arrives, however much was still to come.
+//! Requests refused before they are read: the refusal arrives, however much was still to come.
 
 use std::process::Command;
 

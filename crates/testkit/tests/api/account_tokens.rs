@@ -1,4 +1,4 @@
-//! Secrets that hold a service account's token of old.
+//! Secrets with a legacy service account token.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Client certificates over a real socket: which are believed, which are not, and what the caller hears.
+//! Client certificates over a real socket: which are accepted, and the errors of the others.
 
 use std::sync::Arc;
 

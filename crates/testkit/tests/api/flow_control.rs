@@ -1,4 +1,4 @@
-//! Priority and fairness through the whole chain: who is served, who waits, who is turned away.
+//! Priority and fairness through the whole chain: which requests are served, queued or rejected.
 
 use std::sync::Arc;
 use std::time::Duration;

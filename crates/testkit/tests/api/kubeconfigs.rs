@@ -1,4 +1,4 @@
-//! Kubeconfigs as clouds and companies hand them out: credentials from a plugin, a server behind a proxy.
+//! Kubeconfigs of cloud providers and companies: credentials from an exec plugin, a server behind a proxy.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! /openapi/v3 and /openapi/v2: a hash a document, what may be kept for ever, and which encodings there are.
+//! /openapi/v3 and /openapi/v2: hashes, caching, and encodings.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Options of requests, as they are refused.
+//! Options of requests, and how invalid ones are refused.
 
 use serde_json::json;
 use testkit::TestCluster;

@@ -1,4 +1,4 @@
-//! May they: anonymous callers, roles, impersonation, escalation, aggregation, reviews, over whole requests.
+//! Authorization over whole requests: anonymous users, roles, impersonation, escalation, aggregation, reviews.
 
 use auth::{Tokens, UserInfo};
 use env::Env;

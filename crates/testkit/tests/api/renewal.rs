@@ -1,4 +1,4 @@
-//! A year passes: certificates are renewed before they end, and nobody has to do anything.
+//! A year in virtual time: certificates are rotated before they expire.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! What holds for every stored resource of the catalogue, not for a chosen few.
+//! Properties of every stored resource of the catalogue.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Watches: bookmarks, ends, 410, slow readers, and the whole truth under concurrent writers.
+//! Watches: bookmarks, ends, 410, slow readers, and completeness under concurrent writers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Disruption budgets follow their pods; pods that were to be disrupted and were not are said to be well again.
+//! Disruption budgets follow their pods; pods that were to be disrupted and were not lose their condition.
 
 use serde_json::{Value as Json, json};
 use testkit::TestCluster;

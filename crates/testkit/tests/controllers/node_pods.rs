@@ -1,4 +1,4 @@
-//! Pods on simulated nodes, bound by hand: they live, end, crash and go as on a real node.
+//! Pods on simulated nodes, bound by hand: they run, end, crash and are deleted as on a real node.
 
 use node::simulated::Settings;
 use serde_json::{Value, json};

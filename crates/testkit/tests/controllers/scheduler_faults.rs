@@ -1,5 +1,5 @@
-//! The scheduler that dies after its n-th write, or meets with conflicts, lost answers, old news and broken connections: in the end the
-//! same pods have a node, the same ones say why not, and at no time was a pod moved or a node given more than it has.
+//! The scheduler killed after its n-th write, or with conflicts, lost responses, stale caches and broken connections: in the end the
+//! same pods have a node, the same ones say why not, and no pod was ever moved and no node overfilled.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Resources that come and go while controllers run: what is served is asked for with each use.
+//! Resources that come and go while controllers run: the served resources are looked up on each use.
 
 use std::sync::Arc;
 use std::time::Duration;
