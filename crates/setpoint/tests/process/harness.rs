@@ -103,7 +103,7 @@ impl Proc {
         signal(self.child.id(), name);
     }
 
-    /// As a power cut would: nothing is told.
+    /// As a power cut would: without a signal.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

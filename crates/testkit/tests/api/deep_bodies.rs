@@ -274,7 +274,7 @@ async fn schemas_of_custom_resources_may_be_deep() {
         maps(9_980)
     );
     is(&post(&cluster, DEFINITIONS, definition(&default)).await, 201);
-    // Many errors, each at the end of a very long path: as many are told as have room.
+    // Many errors, each at the end of a very long path: as many are reported as fit.
     let many = format!(
         "{{\"type\":\"object\",\"properties\":{{{}}}}}",
         (0..2_000).map(|i| format!("\"p{i}\":{{}}")).collect::<Vec<_>>().join(",")

@@ -31,7 +31,7 @@ impl World {
         World { cluster, served, folder: tempfile::tempdir().unwrap() }
     }
 
-    /// The server, and nobody in particular.
+    /// The server, without credentials.
     fn config(&self) -> Config {
         let config = Config::from_kubeconfig_text(&self.served.kubeconfig).unwrap();
         Config { certificate_pem: None, ..config }

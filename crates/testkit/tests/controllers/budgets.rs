@@ -83,7 +83,7 @@ async fn percentages_are_of_the_replicas_controllers_want() {
         pod(&cluster, name, Some(&set)).await;
     }
     told(&cluster, "four of four", [4, 4, 3, 1]).await;
-    // A pod of nobody is not counted in what is wanted, and people are told.
+    // A pod without a controller is not counted as expected, and gets an event.
     pod(&cluster, "stray", None).await;
     told(&cluster, "a stray", [4, 5, 3, 2]).await;
     let events = items(&cluster, EVENTS).await;

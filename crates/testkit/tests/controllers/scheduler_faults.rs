@@ -18,7 +18,7 @@ const NODES: usize = 3;
 /// Of half a cpu each, on a node of two.
 const SLOTS: usize = 4;
 
-/// As many pods as there is room for, one too large, one nobody may place yet, one that must make room.
+/// As many pods as there is room for, one too large, one gated, one that must preempt.
 async fn pods_come(cluster: &TestCluster) {
     let pause = |seconds| cluster.env().sleep(Duration::from_secs(seconds));
     let classes = "/apis/scheduling.k8s.io/v1/priorityclasses";
@@ -93,7 +93,7 @@ async fn run(faults: Plan) -> Ended {
     Ended { died: outlived.died, writes: outlived.clients.writes(), state }
 }
 
-/// All room is given away, and whoever has none says why.
+/// All room is used, and unschedulable pods say why.
 fn placed_as_it_must_be(pods: &Value, faults: &Plan) {
     let mut waiting = Vec::new();
     let mut on_node = BTreeMap::<&str, usize>::new();

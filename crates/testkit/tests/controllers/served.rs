@@ -33,7 +33,7 @@ type meta.v1.ObjectMeta
   1 name string omitempty
 ";
 
-/// What controllers are told is served; swapped by the test.
+/// The discovery that controllers see; swapped by the test.
 type Served = Arc<Mutex<Arc<Catalog>>>;
 
 struct Serving {
