@@ -1,4 +1,4 @@
-//! Config maps: keys that can be file names, one mebibyte, and never again changed when immutable.
+//! Config maps: keys that can be file names, at most one mebibyte, and no changes once immutable.
 
 mod columns;
 
@@ -93,7 +93,7 @@ pub(crate) fn check_key(member: &str, key: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// How many bytes padded base64 stands for.
+/// The number of bytes padded base64 decodes to.
 pub(crate) fn decoded_len(base64: &str) -> usize {
     let padding = base64.bytes().rev().take(2).filter(|b| *b == b'=').count();
     (base64.len() / 4 * 3).saturating_sub(padding)

@@ -1,4 +1,4 @@
-//! Equality that does not see what encoding would not show: order of members, nulls, empty lists and maps.
+//! Equality that ignores what encoding would not show: the order of members, nulls, empty lists and maps.
 
 use catalog::{Name, Schema, Shape, Storage, TypeId};
 use object::quantity::Quantity;
@@ -6,7 +6,7 @@ use object::{Map, Value, deep};
 
 /// Upstream's "semantic" equality of two members that may be absent.
 pub fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
-    // Two maps tell by their members; to look first whether there are any would visit every level once for each above it.
+    // Maps are compared by their members; checking for emptiness first would visit every level once for each level above it.
     if let (Some(Value::Map(a)), Some(Value::Map(b))) = (a, b) {
         return deep(|| same_maps(a, b, &[]));
     }
@@ -20,15 +20,15 @@ pub fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
     }
 }
 
-/// A place in the objects of a kind, which tells what equality means there.
+/// The type of a field of a kind, which defines equality of its values.
 ///
-/// Upstream compares Go values: a pointer to nothing much is not nil, while an empty list or map is as good as none.
-/// A tree shows both as an empty value; only the type says which it is.
+/// Upstream compares Go values: a pointer to an empty struct is not nil, while an empty list or map equals an absent one.
+/// A tree shows both as an empty value; only the type distinguishes them.
 pub(crate) struct FieldType<'a> {
     types: &'a Schema,
-    /// What is there, and whether behind a pointer; `None` where the types end.
+    /// The type of the field, and whether it is a pointer; `None` if there is no such field.
     shape: Option<(&'a Shape, bool)>,
-    /// The kind itself, which no field holds.
+    /// The kind itself, which is no field.
     whole: Option<TypeId>,
 }
 

@@ -108,8 +108,7 @@ pub(crate) fn check_machinery_update(new: &Value, old: &Value) -> Vec<FieldError
     errors
 }
 
-/// What to tell the writer of a custom resource whose finalizers may clash with another's.
-/// Those that stood there before are not validated again.
+/// Warnings about finalizers of a custom resource that may conflict with others. Existing ones are not validated again.
 pub fn finalizer_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     let mut warnings = Vec::new();
     let before: BTreeSet<&str> =

@@ -1,4 +1,4 @@
-//! What differs between kinds and can be said as data: names, status, generation.
+//! Differences between kinds that can be expressed as data: names, status, generation.
 
 use catalog::Storage;
 use object::Value;
@@ -10,11 +10,11 @@ use crate::equal::FieldType;
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     pub name: NameRule,
-    /// What its strategy asks of finalizers, beyond what holds for every object.
+    /// The rules of its strategy for finalizers, beyond those of every object.
     pub finalizers: Finalizers,
     /// The kind's strategy leaves the metadata to the rules of every object.
     pub skip_metadata: bool,
-    /// The kind's strategy does not look at `generateName` by the name rule (it trusts the generated name).
+    /// The kind's strategy does not apply the name rule to `generateName` (only to the generated name).
     pub skip_generate_name: bool,
     /// `status` is the server's: dropped on create, preserved on updates of the object itself.
     /// Nodes are the exception that may be created with one.
@@ -70,12 +70,12 @@ impl Rules {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameRule {
     Subdomain,
-    /// A subdomain, in the words of upstream's declarative rules.
+    /// A subdomain, with the messages of upstream's declarative rules.
     LongName,
     Label,
     /// Anything that can stand in a URL path.
     PathSegment,
-    /// Nothing beyond what holds for every name.
+    /// No rule beyond those of every name.
     Unchecked,
     /// `spec.version` + "." + `spec.group`.
     VersionAndGroup,
@@ -157,7 +157,7 @@ pub enum StatusMeta {
     KeepWhole,
 }
 
-/// When `metadata.generation` moves.
+/// When `metadata.generation` changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generation {
     Never,

@@ -82,7 +82,7 @@ pub(super) fn request_problem(pem: &str) -> Option<String> {
     }
 }
 
-/// Why bytes do not even begin with a sequence, in the words and the order of Go's reader.
+/// Why bytes do not start with a sequence, with the messages and in the order of Go's parser.
 fn outer_problem(der: &[u8]) -> Option<String> {
     let syntax = |why: &str| Some(format!("asn1: syntax error: {why}"));
     let structure = |why: &str| Some(format!("asn1: structure error: {why}"));

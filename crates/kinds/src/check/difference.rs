@@ -20,8 +20,8 @@ const TEXT_MAX: usize = 512 * 1024;
 const AROUND: usize = 3;
 /// From so many lines on, a line that occurs often starts no run.
 const POPULAR_FROM: usize = 200;
-/// Pairs of equal lines that are looked at. The search is quadratic at worst: texts that need more are said to differ,
-/// but not where. A pod with everything set needs some ten thousand.
+/// Pairs of equal lines that are compared. The search is quadratic at worst: for texts that need more, the difference is not
+/// shown. A pod with everything set needs some ten thousand.
 const STEPS_MAX: usize = 2_000_000;
 
 /// What changed between two structs with these fields; empty when nothing did, when they take too long to compare, and where one
@@ -172,7 +172,7 @@ fn show(group: &Group, before: &[&str], after: &[&str], out: &mut String) {
     put(' ', &before[next..group.shown.old.end]);
 }
 
-/// `7,3`: from line 7 three lines. Nothing is said to stand behind the line before it.
+/// `7,3`: from line 7 three lines. An empty range starts at the line before it.
 fn position(lines: &Range<usize>) -> String {
     match lines.len() {
         0 => format!("{},0", lines.start),

@@ -30,9 +30,9 @@ pub(crate) fn profile(annotation: &str) -> Option<Value> {
     Some(Value::Map(profile))
 }
 
-/// What is said of a pod whose annotations were not copied to fields yet.
+/// The warnings about a pod whose annotations were not copied to fields yet.
 pub(crate) fn warnings(pod: &Value) -> Vec<String> {
-    // Where the pod's own profile says the same nothing is copied, and nothing said.
+    // If the pod's own profile is the same, nothing is copied and there is no warning.
     let said = wanted(pod).into_iter().filter(|(.., wanted)| !matches!(wanted, RequestedProfile::OfPod));
     said.map(|(_, _, container, _)| {
         format!("metadata.annotations[{}]: {DEPRECATED}", annotation_of(container))
@@ -60,11 +60,11 @@ pub(super) fn copy_to_fields(pod: &mut Value) {
     }
 }
 
-/// What an annotation asks for a container without a field of its own.
+/// The profile an annotation sets for a container without the field.
 enum RequestedProfile {
     /// A profile to copy.
     Profile(Value),
-    /// What the pod says already.
+    /// The profile of the pod.
     OfPod,
     /// No profile that could be set.
     Nothing,

@@ -1,4 +1,4 @@
-//! The rules of stateful sets: claims and names of pods are for good, the rest may roll.
+//! The rules of stateful sets: claim templates and pod names are immutable, the rest may be updated.
 
 use object::{Map, Value};
 
@@ -39,7 +39,7 @@ pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
         return check_spec(write.spec(), &options, Tolerance::default(), errors);
     };
     let mut tolerance = Tolerance { immutable_parts: true, template: false };
-    // A template that newer rules refuse does not lock the set.
+    // A template that newer rules refuse does not block updates of the set.
     let mut of_old = Errors::default();
     check_spec(old, &options, tolerance, &mut of_old);
     tolerance.template = !of_old.is_empty();

@@ -42,7 +42,7 @@ pub(super) fn check(storage: &Storage, new: &Value, old: &Value, errors: &mut Er
         let of = |r: &Value| entries(r, "requests").chain(entries(r, "limits")).next().is_some();
         member(spec, "resources").is_some_and(of)
     };
-    // An empty member says nothing about resources: it is a change like any other.
+    // An empty member has no resources: it is a change like any other.
     let pod_level = of_pod(new) || of_pod(old);
     if pod_level {
         check_pod_level(new, old, errors);
@@ -97,7 +97,7 @@ pub(super) fn check(storage: &Storage, new: &Value, old: &Value, errors: &mut Er
     }
 }
 
-/// Upstream makes the new resources of requests and limits alone: claims that came are not seen here.
+/// Upstream compares requests and limits only: changed claims are ignored here.
 fn without_claims(mut container: Value) -> Value {
     if let Some(resources) = map_mut(&mut container, &["resources"]) {
         resources.remove("claims");
@@ -145,7 +145,7 @@ fn same_order(new: &Value, old: &Value, errors: &mut Errors) -> bool {
     errors.len() == before
 }
 
-/// What was asked for or limited once may change but not go away.
+/// Requests and limits may change but not be removed.
 fn check_removed(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
     let none = Value::Null;
     let (now, before) = (new.get("resources").unwrap_or(&none), old.get("resources").unwrap_or(&none));

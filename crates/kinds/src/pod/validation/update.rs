@@ -1,4 +1,4 @@
-//! What an update may change of a pod: images, deadlines, tolerations, gates; while gated also where it may run.
+//! What an update may change of a pod: images, deadlines, tolerations, gates; while gated also its node selection.
 
 use std::collections::HashMap;
 
@@ -102,7 +102,7 @@ fn check_gates(new: &Value, old: &Value, errors: &mut Errors) {
     }
 }
 
-/// While a pod is gated its choice of nodes may become narrower.
+/// While a pod is gated its node selection may be narrowed.
 fn check_node_selector(new: &Value, old: &Value, errors: &mut Errors) {
     let now = new.get("nodeSelector");
     if entries(old, "nodeSelector").any(|(key, value)| now.and_then(|s| s.get(key)) != Some(value)) {
@@ -197,7 +197,7 @@ fn settle_node_affinity(spec: &mut Map, old: &Value) {
     }
 }
 
-/// Ephemeral containers are added and then stay.
+/// Ephemeral containers can be added, but not changed or removed.
 pub(super) fn check_ephemeral_containers(storage: &Storage, new: &Value, old: &Value, errors: &mut Errors) {
     if old.at(&["metadata", "annotations", super::annotations::MIRROR]).is_some() {
         errors.list.clear();
