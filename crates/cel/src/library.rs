@@ -2,7 +2,19 @@
 //!
 //! A library is one file here that says what it declares, and one row of [`LIBRARIES`].
 
+mod args;
+pub mod authz;
+pub mod cidr;
+pub mod format;
+pub mod ip;
+pub mod jsonpatch;
+mod netip;
+pub mod quantity;
+mod quote;
+pub mod semver;
+mod shared_cost;
 pub mod standard;
+pub mod urls;
 
 use crate::environment::{Feature, Version};
 use crate::function::Function;
@@ -32,4 +44,14 @@ const fn since(minor: u32, name: &'static str, library: fn() -> Library) -> Row 
 }
 
 /// In upstream's order, which overload resolution and messages depend on.
-pub static LIBRARIES: &[Row] = &[since(0, "standard", standard::library)];
+pub static LIBRARIES: &[Row] = &[
+    since(0, "standard", standard::library),
+    since(0, "urls", urls::library),
+    since(27, "authz", authz::library),
+    since(28, "quantity", quantity::library),
+    since(30, "ip", ip::library),
+    since(30, "cidr", cidr::library),
+    since(31, "format", format::library),
+    since(31, "authz selectors", authz::selectors),
+    since(33, "semver", semver::library),
+];
