@@ -2,7 +2,12 @@
 //!
 //! A library is one file here that says what it declares, and one row of [`LIBRARIES`].
 
+pub mod comprehensions;
+pub mod optional;
 pub mod standard;
+mod time;
+
+use catalog::Name;
 
 use crate::environment::{Feature, Version};
 use crate::function::Function;
@@ -14,6 +19,8 @@ pub struct Library {
     pub functions: Vec<Function>,
     /// Types that have a name in expressions (`net.IP`), each declared as a variable of its own type's type.
     pub types: Vec<Type>,
+    /// Types that expressions know by another name than their own.
+    pub named: Vec<(Name, Type)>,
     /// Changes of the language itself.
     pub features: Vec<Feature>,
 }
@@ -32,4 +39,16 @@ const fn since(minor: u32, name: &'static str, library: fn() -> Library) -> Row 
 }
 
 /// In upstream's order, which overload resolution and messages depend on.
-pub static LIBRARIES: &[Row] = &[since(0, "standard", standard::library)];
+pub static LIBRARIES: &[Row] = &[
+    since(0, "standard", standard::library),
+    since(28, "cross-type numeric comparisons", || Library::of_feature(Feature::CrossTypeNumericComparisons)),
+    since(28, "optional types", optional::library),
+    since(29, "literal validation", || Library::of_feature(Feature::LiteralValidation)),
+    since(32, "two-variable comprehensions", comprehensions::library),
+];
+
+impl Library {
+    fn of_feature(feature: Feature) -> Library {
+        Library { features: vec![feature], ..Library::default() }
+    }
+}
