@@ -2,7 +2,14 @@
 //!
 //! A library is one file here that says what it declares, and one row of [`LIBRARIES`].
 
+mod arguments;
+mod costs;
+pub mod ext_lists;
+pub mod lists;
+pub mod regex;
+pub mod sets;
 pub mod standard;
+pub mod strings;
 
 use crate::environment::{Feature, Version};
 use crate::function::Function;
@@ -32,4 +39,17 @@ const fn since(minor: u32, name: &'static str, library: fn() -> Library) -> Row 
 }
 
 /// In upstream's order, which overload resolution and messages depend on.
-pub static LIBRARIES: &[Row] = &[since(0, "standard", standard::library)];
+pub static LIBRARIES: &[Row] = &[
+    since(0, "standard", standard::library),
+    since(0, "regex", regex::library),
+    since(0, "lists", lists::library),
+    Row {
+        name: "strings",
+        introduced: Version(1, 0),
+        removed: Some(Version(1, 29)),
+        library: strings::version_0,
+    },
+    since(29, "strings", strings::library),
+    since(29, "sets", sets::library),
+    since(34, "ext_lists", ext_lists::library),
+];
