@@ -10,13 +10,16 @@
 //! [`EnvironmentSet`] says what an expression may use: the libraries of a Kubernetes version for new expressions, all there are
 //! for stored ones. A library is one file below `library/` and one row of its list.
 
+pub mod ast;
 pub mod cost;
 mod environment;
 mod error;
 pub mod escape;
 mod function;
+mod issue;
 pub mod library;
 pub mod ops;
+pub mod parse;
 mod pattern;
 mod schema;
 mod types;
@@ -25,6 +28,7 @@ pub mod value;
 pub use environment::{Environment, EnvironmentSet, Feature, Version};
 pub use error::Error;
 pub use function::{Compiled, Function, Native, Overload, PatternArgument};
+pub use issue::{Issue, Issues};
 pub use pattern::Pattern;
 pub use schema::{Format, ListKind, Schema, Shape};
 pub use types::Type;
