@@ -2,9 +2,16 @@
 //!
 //! A library is one file here that says what it declares, and one row of [`LIBRARIES`].
 
+mod arguments;
 pub mod comprehensions;
+mod costs;
+pub mod ext_lists;
+pub mod lists;
 pub mod optional;
+pub mod regex;
+pub mod sets;
 pub mod standard;
+pub mod strings;
 mod time;
 
 use catalog::Name;
@@ -41,10 +48,21 @@ const fn since(minor: u32, name: &'static str, library: fn() -> Library) -> Row 
 /// In upstream's order, which overload resolution and messages depend on.
 pub static LIBRARIES: &[Row] = &[
     since(0, "standard", standard::library),
+    since(0, "regex", regex::library),
+    since(0, "lists", lists::library),
     since(28, "cross-type numeric comparisons", || Library::of_feature(Feature::CrossTypeNumericComparisons)),
     since(28, "optional types", optional::library),
     since(29, "literal validation", || Library::of_feature(Feature::LiteralValidation)),
+    Row {
+        name: "strings",
+        introduced: Version(1, 0),
+        removed: Some(Version(1, 29)),
+        library: strings::version_0,
+    },
+    since(29, "strings", strings::library),
+    since(29, "sets", sets::library),
     since(32, "two-variable comprehensions", comprehensions::library),
+    since(34, "ext_lists", ext_lists::library),
 ];
 
 impl Library {
