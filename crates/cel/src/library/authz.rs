@@ -15,8 +15,8 @@ mod value;
 
 use object::validate_text::{dns1123_label, dns1123_subdomain};
 
-use super::args::{opaque, text};
-use super::shared_cost::NOMINAL;
+use super::arguments::{opaque, text};
+use super::costs::NOMINAL;
 use crate::cost::{CREATE_LIST, CREATE_OBJECT, Cost, Range, STRING_TRAVERSAL};
 use crate::error::Error;
 use crate::function::{Function, Native, Overload};

@@ -6,11 +6,11 @@ mod tests;
 use std::any::Any;
 use std::net::{IpAddr, Ipv6Addr};
 
-use super::args::{opaque, text};
+use super::arguments::{opaque, text};
+use super::costs::{NOMINAL, PARSE};
 use super::ip::{self, Ip, ip_type};
 use super::netip::{parse_prefix, width};
 use super::quote::quote;
-use super::shared_cost::{NOMINAL, PARSE};
 use crate::cost::{self, ActualCall, CallEstimate, Cost, EstimatedCall, Range, STRING_TRAVERSAL};
 use crate::error::Error;
 use crate::function::{Function, Overload};

@@ -11,8 +11,8 @@ use std::sync::LazyLock;
 use object::validate_text;
 use regex::Regex;
 
-use super::args::{opaque, text};
-use super::shared_cost::NOMINAL;
+use super::arguments::{opaque, text};
+use super::costs::NOMINAL;
 use super::urls::parse_request_uri;
 use crate::cost::{self, CallEstimate, Cost, REGEX_LENGTH, STRING_TRAVERSAL};
 use crate::error::Error;

@@ -6,10 +6,10 @@ mod tests;
 use std::any::Any;
 use std::net::IpAddr;
 
-use super::args::{opaque, text};
+use super::arguments::{opaque, text};
+use super::costs::{self, NOMINAL, PARSE};
 use super::netip::{Zoned, parse_address, width};
 use super::quote::quote;
-use super::shared_cost::{self, NOMINAL, PARSE};
 use crate::cost::{ActualCall, CallEstimate, Cost, EstimatedCall, Range, STRING_TRAVERSAL};
 use crate::error::Error;
 use crate::function::{Function, Overload};
@@ -71,10 +71,10 @@ pub fn library() -> Library {
 
 /// Of the function, whichever library declares the signature: a member of a prefix is just read.
 pub(super) const IP: Cost = Cost {
-    actual: |call| if call.overload == "cidr_ip" { Some(1) } else { shared_cost::parse_cost(call) },
+    actual: |call| if call.overload == "cidr_ip" { Some(1) } else { costs::parse_cost(call) },
     estimate: |call| match call.overload {
         "cidr_ip" => Some(Range::fixed(1).into()),
-        _ => shared_cost::parse_estimate(call),
+        _ => costs::parse_estimate(call),
     },
 };
 

@@ -4,8 +4,8 @@
 //!
 //! [`LIBRARIES`]: super::LIBRARIES
 
-use super::args::text;
-use super::shared_cost;
+use super::arguments::text;
+use super::costs;
 use crate::cost::{CallEstimate, Cost};
 use crate::function::{Function, Overload};
 use crate::library::Library;
@@ -27,10 +27,10 @@ pub fn library() -> Library {
 
 /// The text is read once; the result is estimated to be as long.
 const ESCAPE_KEY: Cost = Cost {
-    actual: shared_cost::parse_cost,
+    actual: costs::parse_cost,
     estimate: |call| {
         let [key] = call.args else { return None };
-        Some(CallEstimate { result_size: Some(call.size(key)), ..shared_cost::parse_estimate(call)? })
+        Some(CallEstimate { result_size: Some(call.size(key)), ..costs::parse_estimate(call)? })
     },
 };
 

@@ -7,8 +7,8 @@ mod value;
 use std::any::Any;
 use std::cmp::Ordering;
 
-use super::args::{opaque, text};
-use super::shared_cost::{NOMINAL, PARSE};
+use super::arguments::{opaque, text};
+use super::costs::{NOMINAL, PARSE};
 use crate::error::Error;
 use crate::function::{Function, Native, Overload};
 use crate::library::Library;

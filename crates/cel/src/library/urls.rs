@@ -8,8 +8,8 @@ mod url;
 use std::any::Any;
 use std::collections::HashMap;
 
-use super::args::{opaque, text};
-use super::shared_cost::{self, NOMINAL};
+use super::arguments::{opaque, text};
+use super::costs::{self, NOMINAL};
 use crate::cost::{CallEstimate, Cost};
 use crate::error::Error;
 use crate::function::{Function, Native, Overload};
@@ -66,10 +66,10 @@ pub fn library() -> Library {
 
 /// The text is read once, and the URL is as long.
 const URL: Cost = Cost {
-    actual: shared_cost::parse_cost,
+    actual: costs::parse_cost,
     estimate: |call| {
         let [argument] = call.args else { return None };
-        let estimate = shared_cost::parse_estimate(call)?;
+        let estimate = costs::parse_estimate(call)?;
         Some(CallEstimate { result_size: Some(call.size(argument)), ..estimate })
     },
 };
