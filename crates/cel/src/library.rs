@@ -77,7 +77,8 @@ pub static LIBRARIES: &[Row] = &[
     since(30, "ip", ip::library),
     since(30, "cidr", cidr::library),
     since(31, "format", format::library),
-    since(31, "authz selectors", authz::selectors),
+    // Its feature gate, which is on, decides before the version: upstream says 1.31.
+    since(0, "authz selectors", authz::selectors),
     since(32, "two-variable comprehensions", comprehensions::library),
     since(33, "semver", semver::library),
     since(34, "ext_lists", ext_lists::library),
