@@ -7,6 +7,8 @@ mod costs;
 pub mod ext_lists;
 pub mod lists;
 pub mod regex;
+#[cfg(test)]
+mod replay;
 pub mod sets;
 pub mod standard;
 pub mod strings;
