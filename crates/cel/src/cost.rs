@@ -1,6 +1,10 @@
 //! Costs: of a call that ran, and estimated before it ever does.
 
+mod estimate;
+
 use std::ops::{Add, Mul};
+
+pub use estimate::estimate;
 
 use crate::types::Type;
 use crate::value::Val;
@@ -104,6 +108,9 @@ impl Range {
 
     pub fn fixed(n: u64) -> Range {
         Range { min: n, max: n }
+    }
+    fn add_fixed(self, n: u64) -> Range {
+        self + Range::fixed(n)
     }
     pub fn union(self, other: Range) -> Range {
         Range { min: self.min.min(other.min), max: self.max.max(other.max) }

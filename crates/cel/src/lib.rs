@@ -11,6 +11,7 @@
 //! for stored ones. A library is one file below `library/` and one row of its list.
 
 pub mod ast;
+mod check;
 pub mod cost;
 mod environment;
 mod error;
@@ -21,15 +22,19 @@ pub mod library;
 pub mod ops;
 pub mod parse;
 mod pattern;
+mod program;
 mod schema;
 mod types;
 pub mod value;
+mod zone;
 
-pub use environment::{Environment, EnvironmentSet, Feature, Version};
+pub use check::Checked;
+pub use environment::{Environment, EnvironmentSet, Feature, TypeProvider, Version};
 pub use error::Error;
 pub use function::{Compiled, Function, Native, Overload, PatternArgument};
 pub use issue::{Issue, Issues};
 pub use pattern::Pattern;
+pub use program::{Activation, Evaluation, PER_CALL_LIMIT, Program, Variables};
 pub use schema::{Format, ListKind, Schema, Shape};
 pub use types::Type;
 pub use value::{List, Map, Mapper, Opaque, Text, Timestamp, Val};

@@ -3,15 +3,18 @@
 //! A library is one file here that says what it declares, and one row of [`LIBRARIES`].
 
 mod arguments;
+pub mod comprehensions;
 mod costs;
 pub mod ext_lists;
 pub mod lists;
+pub mod optional;
 pub mod regex;
-#[cfg(test)]
-mod replay;
 pub mod sets;
 pub mod standard;
 pub mod strings;
+mod time;
+
+use catalog::Name;
 
 use crate::environment::{Feature, Version};
 use crate::function::Function;
@@ -23,6 +26,8 @@ pub struct Library {
     pub functions: Vec<Function>,
     /// Types that have a name in expressions (`net.IP`), each declared as a variable of its own type's type.
     pub types: Vec<Type>,
+    /// Types that expressions know by another name than their own.
+    pub named: Vec<(Name, Type)>,
     /// Changes of the language itself.
     pub features: Vec<Feature>,
 }
@@ -45,6 +50,9 @@ pub static LIBRARIES: &[Row] = &[
     since(0, "standard", standard::library),
     since(0, "regex", regex::library),
     since(0, "lists", lists::library),
+    since(28, "cross-type numeric comparisons", || Library::of_feature(Feature::CrossTypeNumericComparisons)),
+    since(28, "optional types", optional::library),
+    since(29, "literal validation", || Library::of_feature(Feature::LiteralValidation)),
     Row {
         name: "strings",
         introduced: Version(1, 0),
@@ -53,5 +61,12 @@ pub static LIBRARIES: &[Row] = &[
     },
     since(29, "strings", strings::library),
     since(29, "sets", sets::library),
-    since(34, "ext_lists", ext_lists::library),
+    since(32, "two-variable comprehensions", comprehensions::library),
+    since(34, "extended lists", ext_lists::library),
 ];
+
+impl Library {
+    fn of_feature(feature: Feature) -> Library {
+        Library { features: vec![feature], ..Library::default() }
+    }
+}

@@ -33,8 +33,10 @@ pub enum Type {
     Object(Name),
     /// A type of a library, with parameters perhaps (`optional_type(int)`).
     Opaque(Name, Arc<[Type]>),
-    /// A type parameter of an overload (`A`), or a free variable of the checker.
+    /// A type parameter of an overload (`A`).
     Param(Name),
+    /// A free variable of the checker.
+    Var(u32),
     /// A primitive or null: `google.protobuf.Int64Value` and its like.
     Wrapper(Arc<Type>),
     /// What an expression with an error has, so that one mistake is reported once.
@@ -75,6 +77,26 @@ impl Type {
         }
     }
 
+    /// The type with variables replaced where `replace` has an answer.
+    pub(crate) fn map_variables(&self, replace: &mut dyn FnMut(&Type) -> Option<Type>) -> Type {
+        if let Some(other) = replace(self) {
+            return other;
+        }
+        match self {
+            Type::List(element) => Type::list(element.map_variables(replace)),
+            Type::Map(entry) => {
+                let key = entry[0].map_variables(replace);
+                Type::map(key, entry[1].map_variables(replace))
+            }
+            Type::Type(Some(inner)) => Type::type_of(inner.map_variables(replace)),
+            Type::Opaque(name, parameters) if !parameters.is_empty() => Type::Opaque(
+                name.clone(),
+                parameters.iter().map(|parameter| parameter.map_variables(replace)).collect(),
+            ),
+            other => other.clone(),
+        }
+    }
+
     /// The value type of an optional type.
     pub fn as_optional(&self) -> Option<&Type> {
         match self {
@@ -102,6 +124,7 @@ impl Type {
             Type::Type(_) => "type",
             Type::Object(name) | Type::Opaque(name, _) | Type::Param(name) => name,
             Type::Wrapper(inner) => inner.name(),
+            Type::Var(_) => "",
             Type::Error => "error",
         }
     }
@@ -118,6 +141,7 @@ impl Type {
                     Type::Timestamp => f.write_str("timestamp"),
                     Type::Error => f.write_str("!error!"),
                     Type::Param(name) => f.write_str(name),
+                    Type::Var(number) => write!(f, "_var{number}"),
                     Type::Wrapper(inner) => write!(f, "wrapper({})", inner.name()),
                     other => other.write_with(f, &|ty, f| Checked(ty).fmt(f)),
                 }
@@ -145,6 +169,7 @@ impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Type::Param(name) => write!(f, "<{name}>"),
+            Type::Var(number) => write!(f, "<_var{number}>"),
             Type::Wrapper(inner) => write!(f, "wrapper({})", inner.name()),
             other => other.write_with(f, &|ty, f| ty.fmt(f)),
         }
