@@ -5,11 +5,7 @@ use crate::library::strings::format::{Piece, Reader, Verb};
 use crate::types::Type;
 
 /// What is wrong with a call, and where: at the argument that cannot be written, or at the call itself.
-pub(crate) fn check<'t>(
-    id: Id,
-    call: &Call,
-    type_of: &dyn Fn(Id) -> &'t Type,
-) -> Result<(), (Id, String)> {
+pub(crate) fn check<'t>(id: Id, call: &Call, type_of: &dyn Fn(Id) -> &'t Type) -> Result<(), (Id, String)> {
     let (Some(Expr { kind: Kind::Literal(format), .. }), [Expr { kind: Kind::List(arguments), .. }]) =
         (&call.target, &call.args[..])
     else {
@@ -35,11 +31,7 @@ pub(crate) fn check<'t>(
     }
 }
 
-fn accepted<'t>(
-    verb: Verb,
-    argument: &Expr,
-    type_of: &dyn Fn(Id) -> &'t Type,
-) -> Result<(), (Id, String)> {
+fn accepted<'t>(verb: Verb, argument: &Expr, type_of: &dyn Fn(Id) -> &'t Type) -> Result<(), (Id, String)> {
     verb.accepts(type_of(argument.id)).map_err(|error| (argument.id, error))?;
     // Literals show more than their type, which may be `list(dyn)`. They nest no deeper than expressions may.
     match (&argument.kind, verb) {
