@@ -62,7 +62,7 @@ pub static LIBRARIES: &[Row] = &[
     since(29, "strings", strings::library),
     since(29, "sets", sets::library),
     since(32, "two-variable comprehensions", comprehensions::library),
-    since(34, "extended lists", ext_lists::library),
+    since(34, "ext_lists", ext_lists::library),
 ];
 
 impl Library {

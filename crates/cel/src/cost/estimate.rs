@@ -217,7 +217,7 @@ impl Estimator<'_> {
             None => matches!(self.checked.type_of(c.range.id), Type::List(_)),
         };
         let path = self.path(&c.range);
-        let mut step_into = |estimator: &mut Self, name: &Arc<str>, step: &str, value: bool| {
+        let step_into = |estimator: &mut Self, name: &Arc<str>, step: &str, value: bool| {
             let mut path = path.clone();
             path.push(Arc::from(step));
             let size = entry.map(|entry| if value { entry.value } else { entry.key });
