@@ -5,6 +5,7 @@
 mod cost;
 mod sort;
 
+use crate::environment::Feature;
 use crate::error::Error;
 use crate::function::{Function, Overload};
 use crate::library::Library;
@@ -88,7 +89,7 @@ pub fn library() -> Library {
         )
         .unguarded(),
     ];
-    Library { functions, ..Library::default() }
+    Library { functions, features: vec![Feature::SortBy], ..Library::default() }
 }
 
 fn slice<'a>(args: &[Val<'a>]) -> Result<Val<'a>, Error> {

@@ -25,7 +25,8 @@ pub fn library() -> Library {
                 Type::String,
                 format::format,
             )],
-        ),
+        )
+        .validated(format::check),
         Function::new(
             "strings.quote",
             [Overload::global("strings_quote", [Type::String], Type::String, |args| {
