@@ -37,6 +37,8 @@ pub enum Feature {
     OptionalSyntax,
     /// `all`, `exists` and `existsOne` with two variables, `transformList`, `transformMap`, `transformMapEntry`.
     TwoVariableComprehensions,
+    /// `list.sortBy(x, key)`.
+    SortBy,
     /// Constant durations, timestamps and patterns are validated with the expression.
     LiteralValidation,
 }
@@ -212,6 +214,7 @@ impl Base {
                 Feature::CrossTypeNumericComparisons => self.cross_type = true,
                 Feature::OptionalSyntax => self.syntax.optional = true,
                 Feature::TwoVariableComprehensions => self.syntax.two_variables = true,
+                Feature::SortBy => self.syntax.sort_by = true,
                 Feature::LiteralValidation => self.validates_literals = true,
             }
         }

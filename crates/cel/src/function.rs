@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::ast::{Call, Id};
 use crate::cost::Cost;
 use crate::error::Error;
 use crate::types::Type;
@@ -13,6 +14,9 @@ pub type Native = for<'a> fn(&[Val<'a>]) -> Result<Val<'a>, Error>;
 
 /// A function specialised for a constant argument.
 pub type Compiled = Arc<dyn for<'a> Fn(&[Val<'a>]) -> Result<Val<'a>, Error> + Send + Sync>;
+
+/// Looks at a call with the expression: what is wrong with it, and at which node. Types are found by node.
+pub type Validate = for<'t> fn(Id, &Call, &dyn Fn(Id) -> &'t Type) -> Result<(), (Id, String)>;
 
 /// One signature of a function.
 #[derive(Clone)]
@@ -37,6 +41,7 @@ pub struct Function {
     pub(crate) guarded: bool,
     pub(crate) cost: Option<Cost>,
     pub(crate) pattern: Option<PatternArgument>,
+    pub(crate) validate: Option<Validate>,
 }
 
 /// An argument that is compiled with the expression if it is constant, so that a bad one is refused early.
@@ -90,6 +95,7 @@ impl Function {
             guarded: true,
             cost: None,
             pattern: None,
+            validate: None,
         }
     }
     /// One body for all signatures.
@@ -107,6 +113,11 @@ impl Function {
         Function { pattern: Some(PatternArgument { index, compile }), ..self }
     }
 
+    /// Calls are looked at with the expression, and literals in their arguments may mix types.
+    pub fn validated(self, validate: Validate) -> Function {
+        Function { validate: Some(validate), ..self }
+    }
+
     /// Adds what another library declares under the same name.
     pub(crate) fn merge(&mut self, other: Function) {
         for overload in other.overloads {
@@ -119,6 +130,7 @@ impl Function {
         self.guarded |= other.guarded;
         self.cost = other.cost.or(self.cost);
         self.pattern = other.pattern.or(self.pattern);
+        self.validate = other.validate.or(self.validate);
     }
 }
 

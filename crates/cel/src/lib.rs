@@ -31,7 +31,7 @@ mod zone;
 pub use check::Checked;
 pub use environment::{Environment, EnvironmentSet, Feature, TypeProvider, Version};
 pub use error::Error;
-pub use function::{Compiled, Function, Native, Overload, PatternArgument};
+pub use function::{Compiled, Function, Native, Overload, PatternArgument, Validate};
 pub use issue::{Issue, Issues};
 pub use pattern::Pattern;
 pub use program::{Activation, Evaluation, PER_CALL_LIMIT, Program, Variables};

@@ -32,6 +32,8 @@ pub struct Syntax {
     pub optional: bool,
     /// Comprehensions over keys and values.
     pub two_variables: bool,
+    /// `list.sortBy(x, key)`.
+    pub sort_by: bool,
 }
 
 /// Parses an expression and expands its macros.

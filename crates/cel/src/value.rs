@@ -13,6 +13,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 pub use list::List;
+pub(crate) use map::unhashable;
 pub use map::{Map, Mapper, OwnedMap};
 pub use time::Timestamp;
 

@@ -12,29 +12,38 @@ use crate::types::Type;
 use crate::value::Val;
 
 pub(super) fn validate(env: &Environment, checked: &Checked) -> Result<(), Issues> {
-    let mut validator = Validator { checked, issues: Issues::new(Arc::clone(&checked.ast.source)) };
-    if env.validates_literals() {
-        validator.each(&checked.ast.root, &mut |v, expr| {
-            if let Kind::Call(call) = &expr.kind {
-                v.literal(call);
-            }
-        });
-    }
-    validator.each(&checked.ast.root, &mut |v, expr| v.homogeneous(expr));
+    let mut validator = Validator { env, checked, issues: Issues::new(Arc::clone(&checked.ast.source)) };
+    validator.visit(&checked.ast.root, false);
     if validator.issues.is_empty() { Ok(()) } else { Err(validator.issues) }
 }
 
 struct Validator<'c> {
+    env: &'c Environment,
     checked: &'c Checked,
     issues: Issues,
 }
 
 impl<'c> Validator<'c> {
-    fn each(&mut self, expr: &'c Expr, visit: &mut dyn FnMut(&mut Self, &'c Expr)) {
-        visit(self, expr);
+    /// Looks at a node and what is in it; `mixed` if literals may mix types there.
+    fn visit(&mut self, expr: &'c Expr, mut mixed: bool) {
+        if let Kind::Call(call) = &expr.kind {
+            if self.env.validates_literals() {
+                self.literal(call);
+            }
+            if let Some(validate) = self.env.function(&call.function).and_then(|function| function.validate) {
+                let checked = self.checked;
+                if let Err((at, message)) = validate(expr.id, call, &|id| checked.type_of(id)) {
+                    self.report(at, message);
+                }
+                mixed = true;
+            }
+        }
+        if !mixed {
+            self.homogeneous(expr);
+        }
         let mut children = Vec::new();
         expr.children(&mut |child| children.push(child));
-        object::deep(|| children.into_iter().for_each(|child| self.each(child, visit)));
+        object::deep(|| children.into_iter().for_each(|child| self.visit(child, mixed)));
     }
 
     fn report(&mut self, id: Id, message: String) {

@@ -5,6 +5,7 @@
 mod cost;
 mod sort;
 
+use crate::environment::Feature;
 use crate::error::Error;
 use crate::function::{Function, Overload};
 use crate::library::Library;
@@ -88,7 +89,7 @@ pub fn library() -> Library {
         )
         .unguarded(),
     ];
-    Library { functions, ..Library::default() }
+    Library { functions, features: vec![Feature::SortBy], ..Library::default() }
 }
 
 fn slice<'a>(args: &[Val<'a>]) -> Result<Val<'a>, Error> {
@@ -109,7 +110,7 @@ fn slice<'a>(args: &[Val<'a>]) -> Result<Val<'a>, Error> {
 
 fn flatten<'a>(args: &[Val<'a>]) -> Result<Val<'a>, Error> {
     let Some(items) = args[0].as_list() else {
-        return Err(Error::new(format!("no such overload: {}.flatten()", args[0].type_name())));
+        return Err(Error::new(format!("no such overload: {}.flatten()", args[0].ty())));
     };
     flattened(items, 1)
 }
@@ -121,7 +122,7 @@ fn flatten_to_depth<'a>(args: &[Val<'a>]) -> Result<Val<'a>, Error> {
         return Err(Error::internal(format_args!("interface conversion: ref.Val is {ty}, not types.Int")));
     };
     let Some(items) = args[0].as_list() else {
-        return Err(Error::new(format!("no such overload: {}.flatten(int)", args[0].type_name())));
+        return Err(Error::new(format!("no such overload: {}.flatten(int)", args[0].ty())));
     };
     match u64::try_from(depth) {
         Ok(depth) => flattened(items, depth),
@@ -160,6 +161,8 @@ fn flatten_into<'a>(
 fn sort<'a>(args: &[Val<'a>]) -> Result<Val<'a>, Error> {
     match args {
         [Val::List(items)] => sorted(items, items),
+        // Types with methods of their own answer for themselves.
+        [Val::Str(_) | Val::Duration(_) | Val::Timestamp(_)] => Err(Error::no_such_overload()),
         _ => Err(Error::new("no such overload: sort")),
     }
 }

@@ -24,15 +24,14 @@ pub fn library() -> Library {
                 [Type::String, Type::list(Type::Dyn)],
                 Type::String,
                 format::format,
-            )
-            .cost(cost::FORMAT)],
-        ),
+            )],
+        )
+        .validated(format::check),
         Function::new(
             "strings.quote",
             [Overload::global("strings_quote", [Type::String], Type::String, |args| {
                 Ok(quote::cel(text(args, 0)?).into())
-            })
-            .cost(cost::QUOTE)],
+            })],
         ),
         join([
             Overload::member("list_join", [Type::list(Type::String)], Type::String, |args| {

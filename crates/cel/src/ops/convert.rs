@@ -53,14 +53,7 @@ pub fn convert<'a>(value: &Val<'a>, to: &Type) -> Result<Val<'a>, Error> {
         (value, to) if value.ty().name() == to.name() => Some(value.clone()),
         _ => None,
     };
-    converted.ok_or_else(|| {
-        Error::new(format!("type conversion error from '{}' to '{}'", printed(&value.ty()), printed(to)))
-    })
-}
-
-/// Lists and maps print without their parameters' names here only by accident of what they hold at run time: `list(dyn)`.
-fn printed(ty: &Type) -> String {
-    ty.to_string()
+    converted.ok_or_else(|| Error::new(format!("type conversion error from '{}' to '{}'", value.ty(), to)))
 }
 
 /// A duration in seconds: `1.5s`, as the shortest decimal of the nearest double.
@@ -91,14 +84,17 @@ fn go_parse_uint(text: &str) -> Option<u64> {
     text.parse().ok()
 }
 
-/// Go's `ParseFloat`: decimal and hexadecimal, `inf`, `nan`, without underscores; beyond the range is an error.
+/// Go's `ParseFloat`: decimal and hexadecimal, `inf`, `nan`, underscores between digits; beyond the range is an error.
 pub fn go_parse_float(text: &str) -> Option<f64> {
     let (negative, digits) = match text.as_bytes().first()? {
         b'-' => (true, &text[1..]),
         b'+' => (false, &text[1..]),
         _ => (false, text),
     };
-    let lower = digits.to_ascii_lowercase();
+    let mut lower = digits.to_ascii_lowercase();
+    if lower.contains('_') {
+        lower = without_underscores(&lower)?;
+    }
     let magnitude = match lower.as_str() {
         "inf" | "infinity" => f64::INFINITY,
         "nan" if text.len() == 3 => return Some(f64::NAN),
@@ -112,6 +108,19 @@ pub fn go_parse_float(text: &str) -> Option<f64> {
         }
     };
     Some(if negative { -magnitude } else { magnitude })
+}
+
+/// Underscores have digits, or the prefix, on both sides.
+fn without_underscores(text: &str) -> Option<String> {
+    let bytes = text.as_bytes();
+    let hex = text.starts_with("0x");
+    let digit = |c: &u8| c.is_ascii_digit() || (hex && c.is_ascii_hexdigit());
+    let fine = |at: usize| {
+        let before = at.checked_sub(1).and_then(|at| bytes.get(at));
+        (before.is_some_and(digit) || (hex && at == 2)) && bytes.get(at + 1).is_some_and(digit)
+    };
+    let ok = bytes.iter().enumerate().all(|(at, c)| *c != b'_' || fine(at));
+    ok.then(|| text.replace('_', ""))
 }
 
 /// `1.8p3` without its prefix: Go wants the exponent.

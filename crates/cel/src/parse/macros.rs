@@ -82,6 +82,7 @@ impl Parser<'_> {
             ("existsOne" | "exists_one", 3) if two => {
                 |e, target, args| e.quantify_two(Quantifier::ExistsOne, target, args)
             }
+            ("sortBy", 2) if self.syntax.sort_by => |e, target, args| e.sort_by(target, args),
             ("transformList", 3 | 4) if two => |e, target, args| e.transform_list(target, args),
             ("transformMap", 3 | 4) if two => |e, target, args| e.transform_map(target, args),
             ("transformMapEntry", 3 | 4) if two => |e, target, args| e.transform_map_entry(target, args),
@@ -301,6 +302,30 @@ impl Expander<'_, '_> {
         let condition = self.literal(Val::Bool(true));
         let result = self.accumulator();
         self.comprehension(range, key, Some(value), Loop { init, condition, step, result })
+    }
+
+    /// `list.sortBy(x, key)`: the list, bound to a name of its own, by the list of its keys.
+    fn sort_by(&mut self, target: Expr, args: Vec<Expr>) -> Expansion {
+        let input: Arc<str> = "@__sortBy_input__".into();
+        let step = self.node(Kind::Ident(Arc::clone(&input)));
+        let sortable = matches!(
+            target.kind,
+            Kind::List(_) | Kind::Select(_) | Kind::Ident(_) | Kind::Comprehension(_) | Kind::Call(_)
+        );
+        if !sortable {
+            let message =
+                "sortBy can only be applied to a list, identifier, comprehension, call or select expression";
+            return Err(Misused { at: target.id, message: message.to_owned() });
+        }
+        let copy = self.copy(&step);
+        let keys = self.map(copy, args)?;
+        let copy = self.copy(&step);
+        let call = Call { function: "@sortByAssociatedKeys".into(), target: Some(copy), args: vec![keys] };
+        let result = self.node(Kind::Call(Box::new(call)));
+        let range = self.list(Vec::new());
+        let condition = self.literal(Val::Bool(false));
+        let parts = Loop { init: target, condition, step, result };
+        Ok(self.comprehension_into(input, range, UNUSED.into(), None, parts))
     }
 
     /// `x.optMap(v, f)`: the value bound to `v` by a loop that never runs.

@@ -42,15 +42,16 @@ impl Attribute {
                 _ => return Err(Error::no_such_overload()),
             },
         };
-        if self.qualifiers.is_empty() {
-            return Ok(root);
-        }
         let (mut value, mut optional) = match root {
+            value if self.qualifiers.is_empty() && !matches!(value, Val::Optional(Some(_))) => {
+                return Ok(value);
+            }
             Val::Optional(None) => return Ok(Val::Optional(None)),
-            Val::Optional(Some(value)) => ((*value).clone().without_schema(), true),
+            // Upstream goes through the native value, which knows no schema and no optional value in an optional value.
+            Val::Optional(Some(value)) => ((*value).clone().native(), true),
             value => (value, false),
         };
-        let last = self.qualifiers.len() - 1;
+        let last = self.qualifiers.len().wrapping_sub(1);
         for (i, qualifier) in self.qualifiers.iter().enumerate() {
             let test = self.test && i == last;
             optional |= qualifier.optional;
@@ -77,13 +78,15 @@ impl Qualifier {
         test: bool,
         frame: &mut Frame<'a>,
     ) -> Result<Option<Val<'a>>, Error> {
+        // What fails or is absent costs nothing where absence is an answer of its own.
+        let failed = if optional { 0 } else { SELECT };
         let computed;
         let (key, found) = match &self.key {
             Key::Const { key, unescaped } => (key, by_constant(value, key, unescaped.as_deref())),
             Key::Attribute(attribute) => match object::deep(|| attribute.resolve(frame)) {
                 Ok(key) => {
                     if let Some(kind) = not_a_key(&key) {
-                        frame.charge(SELECT)?;
+                        frame.charge(failed)?;
                         return Err(Error::new(format!("invalid qualifier type: {kind}")));
                     }
                     computed = key;
@@ -91,15 +94,12 @@ impl Qualifier {
                 }
                 Err(error) if error.is_fatal() => return Err(error),
                 Err(error) => {
-                    frame.charge(SELECT)?;
+                    frame.charge(failed)?;
                     return Err(error);
                 }
             },
         };
-        // What is absent costs nothing where absence is an answer of its own.
-        if found.is_some() || !optional || (test && !optional) {
-            frame.charge(SELECT)?;
-        }
+        frame.charge(if matches!(found, Some(Ok(_))) { SELECT } else { failed })?;
         match found {
             Some(found) => found.map(Some),
             None if optional || test => Ok(None),

@@ -27,11 +27,18 @@ impl Call {
             }
             args => {
                 let mut values = Vec::with_capacity(args.len());
-                for arg in args {
-                    // The rest is not evaluated, and upstream then finds no arguments to charge for.
-                    values.push(arg.eval(frame)?);
+                let mut failure = None;
+                for (i, arg) in args.iter().enumerate() {
+                    match split(arg.eval(frame))? {
+                        // The rest is not evaluated, and upstream then finds no arguments to charge for.
+                        (_, Some(error)) if i + 1 < args.len() => return Err(error),
+                        (value, error) => {
+                            values.push(value);
+                            failure = error;
+                        }
+                    }
                 }
-                self.run(&values, None, frame)
+                self.run(&values, failure, frame)
             }
         }
     }

@@ -6,7 +6,7 @@ use crate::cost::{CREATE_LIST, CREATE_MAP, CREATE_OBJECT};
 use crate::error::Error;
 use crate::ops;
 use crate::types::Type;
-use crate::value::{OwnedMap, Val};
+use crate::value::{OwnedMap, Val, unhashable};
 
 pub(super) type Answer<'a> = Result<Val<'a>, Error>;
 
@@ -64,9 +64,7 @@ impl Node {
             Node::InSet(parts) => {
                 let (item, set) = &**parts;
                 match item.eval(frame)? {
-                    Val::Bytes(_) => {
-                        Err(Error::internal("runtime error: hash of unhashable type types.Bytes"))
-                    }
+                    Val::Bytes(_) => Err(unhashable()),
                     item => Ok(Val::Bool(SetKey::of(&item).is_some_and(|key| set.contains(&key)))),
                 }
             }
@@ -179,6 +177,9 @@ fn map<'a>(entries: &'a [(Node, Node, bool)], frame: &mut Frame<'a>) -> Answer<'
     for (key, value, optional) in entries {
         let key = key.eval(frame)?;
         let value = value.eval(frame)?;
+        if let Val::Bytes(_) = key {
+            return Err(unhashable());
+        }
         match (optional, value) {
             (false, value) => map.insert(key, value),
             (true, Val::Optional(None)) => map.remove(&key),

@@ -7,7 +7,7 @@ use super::node::{Fold, Node};
 use crate::cost::SELECT;
 use crate::error::Error;
 use crate::ops;
-use crate::value::{List, Val};
+use crate::value::{List, Map, Val};
 
 impl Fold {
     pub(super) fn eval<'a>(&'a self, frame: &mut Frame<'a>) -> Answer<'a> {
@@ -124,6 +124,8 @@ pub(super) fn go_type(value: &Val<'_>) -> &'static str {
         Val::Bytes(_) => "types.Bytes",
         Val::Duration(_) => "types.Duration",
         Val::Timestamp(_) => "types.Timestamp",
+        Val::List(List::View { schema: None, .. }) => "[]interface {}",
+        Val::Map(Map::View { schema: None, .. }) => "map[string]interface {}",
         Val::List(_) => "*types.baseList",
         Val::Map(_) => "*types.baseMap",
         Val::Type(_) => "*types.Type",

@@ -42,7 +42,10 @@ impl<'a> Map<'a> {
     /// A member, numbers of other types finding an equal key. Fails if the key cannot be one, or the member does not fit its schema.
     pub fn find(&self, key: &Val<'_>) -> Option<Result<Val<'a>, Error>> {
         match self {
-            Map::Owned(map) => map.get(key).cloned().map(Ok),
+            Map::Owned(map) => match key {
+                Val::Bytes(_) if !map.entries.is_empty() => Some(Err(unhashable())),
+                key => map.get(key).cloned().map(Ok),
+            },
             Map::Custom(map) => map.find(key),
             Map::View { map, schema: None } => map.get(key.as_str()?).map(|value| Ok(Val::dynamic(value))),
             Map::View { map, schema: Some(schema) } => {
@@ -82,6 +85,9 @@ impl<'a> Map<'a> {
     }
     /// Keys and values, in the order of the entries.
     pub fn entries(&self) -> Vec<(Val<'a>, Result<Val<'a>, Error>)> {
+        if let Map::Owned(map) = self {
+            return map.entries.iter().map(|(key, value)| (key.clone(), Ok(value.clone()))).collect();
+        }
         self.keys()
             .into_iter()
             .filter_map(|key| {
@@ -98,6 +104,11 @@ fn member<'a>(map: &'a object::Map, schema: &'a dyn Schema, name: &str) -> Optio
         return None;
     }
     Some(Val::view(value, schema.member(name)?))
+}
+
+/// What Go says of bytes as a key.
+pub(crate) fn unhashable() -> Error {
+    Error::internal("runtime error: hash of unhashable type types.Bytes")
 }
 
 /// Entries in the order they were made, with an index once there are many.

@@ -54,7 +54,7 @@ impl fmt::Display for Val<'_> {
     }
 }
 
-/// Go's `%g`: the shortest digits that read back the same, with an exponent below 1e-4 and from 1e21 on.
+/// Go's `%g`: the shortest digits that read back the same, with an exponent below 1e-4 and from a million on.
 pub(crate) fn go_float(d: f64) -> String {
     if d.is_nan() {
         return String::from("NaN");
@@ -65,7 +65,7 @@ pub(crate) fn go_float(d: f64) -> String {
     let scientific = format!("{d:e}");
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    if d == 0.0 || (-4..21).contains(&exponent) {
+    if d == 0.0 || (-4..6).contains(&exponent) {
         return format!("{d}");
     }
     let sign = if exponent < 0 { '-' } else { '+' };

@@ -21,16 +21,20 @@ impl Timestamp {
 
     /// RFC 3339, as Go parses it. May be outside the range `timestamp()` accepts.
     pub fn parse(text: &str) -> Option<Timestamp> {
-        let (seconds, nanos) = time::parse(text)?;
-        let offset = match text.as_bytes() {
-            [.., sign @ (b'+' | b'-'), h1, h2, b':', m1, m2] => {
-                let number = |tens: u8, ones: u8| i32::from(tens - b'0') * 10 + i32::from(ones - b'0');
-                let seconds = number(*h1, *h2) * 3600 + number(*m1, *m2) * 60;
-                if *sign == b'-' { -seconds } else { seconds }
-            }
-            _ => 0,
+        let [local @ .., sign @ (b'+' | b'-'), h1, h2, b':', m1, m2] = text.as_bytes() else {
+            let (seconds, nanos) = time::parse(text)?;
+            return Some(Timestamp { seconds, nanos, offset: 0 });
         };
-        Some(Timestamp { seconds, nanos, offset })
+        let number = |tens: u8, ones: u8| {
+            let digits = tens.is_ascii_digit() && ones.is_ascii_digit();
+            digits.then(|| i32::from(tens - b'0') * 10 + i32::from(ones - b'0'))
+        };
+        // Go accepts a whole day, and sixty minutes.
+        let hours = number(*h1, *h2).filter(|hours| *hours <= 24)?;
+        let minutes = number(*m1, *m2).filter(|minutes| *minutes <= 60)?;
+        let offset = (hours * 3600 + minutes * 60) * if *sign == b'-' { -1 } else { 1 };
+        let (seconds, nanos) = time::parse(&format!("{}Z", std::str::from_utf8(local).ok()?))?;
+        Some(Timestamp { seconds: seconds - i64::from(offset), nanos, offset })
     }
 
     pub(crate) fn in_range(self) -> bool {

@@ -69,13 +69,16 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// The value without what its schema says: what upstream's `Value()` followed by its adapter makes of it.
-    pub(crate) fn without_schema(self) -> Val<'a> {
+    /// What upstream's `Value()` followed by its adapter makes of it: no schema, no optional value.
+    pub(crate) fn native(self) -> Val<'a> {
         match self {
             Val::List(List::View { items, .. }) => Val::List(List::View { items, schema: None }),
             Val::List(List::Merged { items, .. }) => Val::List(List::Owned(items)),
             Val::Map(Map::View { map, .. }) => Val::Map(Map::View { map, schema: None }),
             Val::Preserved(value) => Val::dynamic(value),
+            Val::Optional(Some(value)) => (*value).clone().native(),
+            Val::Optional(None) => Val::Null,
+            Val::Type(ty) => Val::string(ty.name()),
             other => other,
         }
     }

@@ -25,22 +25,6 @@ pub const JOIN: Cost = Cost {
     estimate: estimate_join,
 };
 
-/// The format is read; nobody knows how long the result may be.
-pub const FORMAT: Cost =
-    Cost { actual: read, estimate: |call| Some(call.size(call.target?).scale(STRING_TRAVERSAL).into()) };
-
-pub const QUOTE: Cost = Cost {
-    actual: read,
-    estimate: |call| {
-        let [text] = call.args else { return None };
-        let size = call.size(text);
-        // Two quotes, and at worst every character escaped. Upstream's sums wrap.
-        let min = size.min.wrapping_add(2);
-        let max = size.max.wrapping_mul(2).wrapping_add(2);
-        Some(CallEstimate { cost: size.scale(STRING_TRAVERSAL), result_size: Some(Range { min, max }) })
-    },
-};
-
 fn read(call: &ActualCall<'_, '_>) -> Option<u64> {
     receiver_size(call).map(|size| ceil(size, STRING_TRAVERSAL))
 }

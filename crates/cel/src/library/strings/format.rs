@@ -6,7 +6,10 @@
 //! "a %.2f%%" ──Reader──> Text("a "), Clause { 0, Fixed(2) }, Text("%")
 //! ```
 
+mod check;
 mod values;
+
+pub(crate) use check::check;
 
 use crate::error::Error;
 use crate::library::arguments::{list, text};
