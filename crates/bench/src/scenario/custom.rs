@@ -34,6 +34,7 @@ impl Scenario for CreateCustom {
         let template = site.template("POST", &path, Some(Body::json(&text)), 1);
         let load = Load { max_requests: MAX_CREATES, ..site.load(&template, settings.connections) };
         let outcome = site.drive(&load, settings.phase())?;
+        site.delete_numbers_at(&path, "c-", outcome.numbers)?;
         site.delete(&format!("{DEFINITIONS}/{plural}.bench.setpoint.dev"))?;
         wait_until_gone(site, &format!("{DEFINITIONS}/{plural}.bench.setpoint.dev"))?;
         Ok(outcome.tally)
