@@ -135,6 +135,11 @@ pub fn check(schema: &Value, at: &str, options: &Options<'_>) -> Checked {
     Checked { errors: errors.list, sites: if well { walk.sites } else { Vec::new() } }
 }
 
+/// The schema as upstream's messages show it: Go's struct.
+pub fn shown_schema(schema: &Value) -> String {
+    shown::schema(schema)
+}
+
 /// Whether a schema says the shape of its objects plainly.
 pub fn is_structural(schema: &Value) -> bool {
     shape::is_convertible(schema) && shape::check(schema, &At::Text("schema")).is_empty()
