@@ -22,6 +22,7 @@ mod lists;
 mod name;
 mod node;
 mod number;
+pub mod openapi;
 mod parse;
 mod pattern;
 mod prune;
