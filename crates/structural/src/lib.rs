@@ -37,6 +37,7 @@ mod tests;
 
 pub use coerce::{Coerce, sort};
 pub use embedded::{CheckMetadata, MetadataError};
+pub use explain::rules_blocked_by;
 pub use format::StringFormat;
 pub use node::{Additional, ListType, MapType, Node, Rule, Structural, Type};
 pub use pattern::{Pattern, PatternError};
