@@ -145,6 +145,11 @@ pub fn is_structural(schema: &Value) -> bool {
     shape::is_convertible(schema) && shape::check(schema, &At::Text("schema")).is_empty()
 }
 
+/// Whether a schema is published with its definition: it is structural, and its types exist.
+pub fn is_published(schema: &Value) -> bool {
+    !words::has_odd_type(schema) && is_structural(schema)
+}
+
 /// Whether a schema has one of Kubernetes' own words, which only structural schemas may.
 pub fn has_extensions(schema: &Value) -> bool {
     any(schema, &|schema| {
