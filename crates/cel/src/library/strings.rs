@@ -1,7 +1,7 @@
 //! Functions of strings: `charAt`, `indexOf`, `split`, `join`, `format` and others. Positions count characters.
 
 mod cost;
-pub(crate) mod format;
+mod format;
 mod number;
 mod quote;
 
@@ -25,7 +25,8 @@ pub fn library() -> Library {
                 Type::String,
                 format::format,
             )],
-        ),
+        )
+        .validated(format::check),
         Function::new(
             "strings.quote",
             [Overload::global("strings_quote", [Type::String], Type::String, |args| {
