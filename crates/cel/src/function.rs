@@ -95,6 +95,7 @@ impl Function {
             guarded: true,
             cost: None,
             pattern: None,
+            validate: None,
         }
     }
     /// One body for all signatures.
