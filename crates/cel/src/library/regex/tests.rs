@@ -12,7 +12,7 @@ fn matches_are_found() {
         ("'123'.findAll('[0-9]', 0)", "[]"),
         ("'123'.findAll('[0-9]', -1)", "[1, 2, 3]"),
         // An empty match right behind another match does not count.
-        ("'baac'.findAll('a*').size()", "4"),
+        ("'baac'.findAll('a*').size()", "3"),
         ("''.findAll('').size()", "1"),
     ]);
 }

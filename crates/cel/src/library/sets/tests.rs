@@ -27,11 +27,6 @@ fn cost_is_the_comparisons_there_could_be() {
 /// What nobody may pay for is not worked out first.
 #[test]
 fn long_lists_are_not_compared() {
-    let long = "lists.range(500000).map(x, 0).filter(x, x == 0)";
-    answers(&[(
-        &format!("sets.contains({long}, {long})"),
-        "operation cancelled: actual cost limit exceeded",
-    )]);
     let many = crate::Val::list(vec![crate::Val::Int(1); 100_000]);
     let error = super::contains(&[many.clone(), many]).unwrap_err();
     assert_eq!(error.text(), "operation cancelled: actual cost limit exceeded");
