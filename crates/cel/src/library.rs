@@ -12,6 +12,8 @@ pub mod regex;
 pub mod sets;
 pub mod standard;
 pub mod strings;
+#[cfg(test)]
+mod testing;
 mod time;
 
 use catalog::Name;
