@@ -1,7 +1,7 @@
 //! What functions are called with, and how much they may make of it.
 
 use crate::error::Error;
-use crate::value::{List, Text, Val};
+use crate::value::{List, Opaque, Text, Val};
 
 /// The longest text a function returns, in bytes: reading it would cost more than an expression may.
 pub(super) const MAX_TEXT: usize = 32 << 20;
@@ -27,6 +27,11 @@ pub(super) fn int(args: &[Val<'_>], index: usize) -> Result<i64, Error> {
 
 pub(super) fn list<'v, 'a>(args: &'v [Val<'a>], index: usize) -> Result<&'v List<'a>, Error> {
     args.get(index).and_then(Val::as_list).ok_or_else(Error::no_such_overload)
+}
+
+/// A value of a library's type.
+pub(super) fn opaque<'v, T: Opaque>(args: &'v [Val<'_>], index: usize) -> Result<&'v T, Error> {
+    args.get(index).and_then(Val::as_opaque).ok_or_else(Error::no_such_overload)
 }
 
 /// A part of a text, borrowed if the text is.
