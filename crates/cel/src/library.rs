@@ -26,8 +26,6 @@ mod testing;
 mod time;
 pub mod urls;
 
-use catalog::Name;
-
 use crate::environment::{Feature, Version};
 use crate::function::Function;
 use crate::types::Type;
@@ -38,8 +36,6 @@ pub struct Library {
     pub functions: Vec<Function>,
     /// Types that have a name in expressions (`net.IP`), each declared as a variable of its own type's type.
     pub types: Vec<Type>,
-    /// Types that expressions know by another name than their own.
-    pub named: Vec<(Name, Type)>,
     /// Changes of the language itself.
     pub features: Vec<Feature>,
 }
