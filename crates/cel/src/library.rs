@@ -21,10 +21,10 @@ pub mod semver;
 pub mod sets;
 pub mod standard;
 pub mod strings;
+#[cfg(test)]
+mod testing;
 mod time;
 pub mod urls;
-
-use catalog::Name;
 
 use crate::environment::{Feature, Version};
 use crate::function::Function;
@@ -36,8 +36,6 @@ pub struct Library {
     pub functions: Vec<Function>,
     /// Types that have a name in expressions (`net.IP`), each declared as a variable of its own type's type.
     pub types: Vec<Type>,
-    /// Types that expressions know by another name than their own.
-    pub named: Vec<(Name, Type)>,
     /// Changes of the language itself.
     pub features: Vec<Feature>,
 }

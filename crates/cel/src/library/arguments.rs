@@ -12,6 +12,11 @@ pub(super) const MAX_ELEMENTS: usize = 4_000_000;
 /// The most comparisons a function makes: they cost more than an expression may.
 pub(super) const MAX_COMPARISONS: usize = 16_000_000;
 
+/// In place of a result that was not worked out, because the cost of the call exceeds every limit: evaluation ends with that.
+pub(super) fn unaffordable() -> Error {
+    Error::new("operation cancelled: actual cost limit exceeded")
+}
+
 pub(super) fn text<'v>(args: &'v [Val<'_>], index: usize) -> Result<&'v str, Error> {
     args.get(index).and_then(Val::as_str).ok_or_else(Error::no_such_overload)
 }

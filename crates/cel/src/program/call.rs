@@ -5,7 +5,7 @@ use super::node::{Body, Call, CallCost};
 use crate::cost::{ActualCall, REGEX_LENGTH, STRING_TRAVERSAL, traversal};
 use crate::error::Error;
 use crate::types::Type;
-use crate::value::{List, Map, Val};
+use crate::value::{List, Val};
 
 impl Call {
     pub(super) fn eval<'a>(&'a self, frame: &mut Frame<'a>) -> Answer<'a> {
@@ -51,7 +51,8 @@ impl Call {
         };
         let cost = match self.cost {
             CallCost::One => 1,
-            rule => rule.of(self, args, answer.as_ref().unwrap_or(&Val::Null)),
+            _ if answer.as_ref().is_err_and(Error::is_fatal) => 0,
+            rule => rule.of(self, args, answer.as_ref().unwrap_or(&Val::Null))?,
         };
         charged(frame, cost, answer)
     }
@@ -128,7 +129,7 @@ fn is_a(value: &Val<'_>, ty: &Type) -> bool {
             first_element(list).is_none_or(|first| is_a(&first, element))
         }
         (Type::Map(entry), Val::Map(map)) => {
-            first_entry(map).is_none_or(|(key, value)| is_a(&key, &entry[0]) && is_a(&value, &entry[1]))
+            map.first().is_none_or(|(key, value)| is_a(&key, &entry[0]) && is_a(&value, &entry[1]))
         }
         _ => false,
     }
@@ -138,20 +139,13 @@ fn first_element<'a>(list: &List<'a>) -> Option<Val<'a>> {
     list.get(0)?.ok()
 }
 
-fn first_entry<'a>(map: &Map<'a>) -> Option<(Val<'a>, Val<'a>)> {
-    let key = map.keys().into_iter().next()?;
-    let value = map.find(&key)?.ok()?;
-    Some((key, value))
-}
-
 impl CallCost {
-    fn of(self, call: &Call, args: &[Val<'_>], result: &Val<'_>) -> u64 {
+    fn of(self, call: &Call, args: &[Val<'_>], result: &Val<'_>) -> Result<u64, Error> {
         let size = |index: usize| args.get(index).map_or(1, Val::cost_size);
         let scaled = |size: f64, factor: f64| (size * factor).ceil() as u64;
-        match self {
+        Ok(match self {
             CallCost::One => 1,
             CallCost::Traverse => traversal(size(0)),
-            CallCost::ListSize => size(1),
             CallCost::Shorter => traversal(size(0).min(size(1))),
             CallCost::Both => traversal(size(0) + size(1)),
             CallCost::Regex => {
@@ -159,12 +153,18 @@ impl CallCost {
             }
             CallCost::Contains => traversal(size(0)) * traversal(size(1)),
             CallCost::Custom(of_overload, of_function, default) => {
-                let actual = ActualCall { function: &call.function, overload: call.overload, args, result };
-                of_overload
+                let actual = ActualCall::new(&call.function, call.overload, args, result);
+                let own = of_overload
                     .and_then(|cost| (cost.actual)(&actual))
-                    .or_else(|| of_function.and_then(|cost| (cost.actual)(&actual)))
-                    .unwrap_or_else(|| default.of(call, args, result))
+                    .or_else(|| of_function.and_then(|cost| (cost.actual)(&actual)));
+                if let Some(message) = actual.panicked() {
+                    return Err(Error::internal(message));
+                }
+                match own {
+                    Some(cost) => cost,
+                    None => return default.of(call, args, result),
+                }
             }
-        }
+        })
     }
 }

@@ -101,7 +101,7 @@ fn bad_arguments_are_refused_in_upstreams_words() {
 #[test]
 fn a_selector_costs_by_its_length() {
     let args = [Val::Null, Val::from("y=2")];
-    let call = ActualCall { function: "fieldSelector", overload: "", args: &args, result: &Val::Null };
+    let call = ActualCall::new("fieldSelector", "", &args, &Val::Null);
     assert_eq!((SELECTOR.actual)(&call), Some(10 + 1 + 2 * 50));
     let node = Node { path: Vec::new(), ty: &Type::String, size: None, literal: None };
     let call = EstimatedCall {
