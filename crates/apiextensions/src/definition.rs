@@ -123,7 +123,6 @@ impl<'a> Served<'a> {
             ttl_seconds: None,
             strategy: kinds::strategy(Arc::new(CustomResource::new(self, catalog.types())?)),
         };
-        let verbs = if self.terminating { TERMINATING_VERBS } else { ALL_VERBS };
         let mut served = Vec::new();
         for version in self.versions().iter().filter(|v| has(v, "served")) {
             let name = name_of(version);
@@ -160,7 +159,7 @@ impl<'a> Served<'a> {
                 namespaced,
                 short_names: self.names("shortNames"),
                 categories: self.names("categories"),
-                verbs,
+                verbs: ALL_VERBS,
                 subresources,
                 ty,
                 types: types.clone(),
@@ -168,6 +167,7 @@ impl<'a> Served<'a> {
                 field_labels: labels.into_iter().map(|label| (label.clone(), label)).collect(),
                 unknown_field: Name::Static("field label not supported: {}"),
                 custom: true,
+                terminating: self.terminating,
                 deprecation: has(version, "deprecated").then(|| self.deprecation(version)),
             }));
         }
@@ -232,9 +232,6 @@ impl<'a> Served<'a> {
 }
 
 const ALL_VERBS: Verbs = Verbs(255);
-const TERMINATING_VERBS: Verbs =
-    Verbs(Verbs::DELETE.0 | Verbs::DELETE_COLLECTION.0 | Verbs::GET.0 | Verbs::LIST.0 | Verbs::WATCH.0);
-
 /// `spec.color` of `.spec.color`.
 fn selectable_of(version: &Value) -> impl Iterator<Item = &str> {
     let fields = version.get("selectableFields").and_then(Value::as_list).unwrap_or_default();

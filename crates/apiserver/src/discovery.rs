@@ -196,7 +196,9 @@ fn resource_verbs(resource: &Resource) -> Value {
     if !resource.custom {
         return verbs(resource.verbs);
     }
-    let served = |name: &&&str| Verbs::parse(name).is_some_and(|verb| resource.verbs.contains(verb));
+    let writes = |verb: Verbs| matches!(verb, Verbs::CREATE | Verbs::PATCH | Verbs::UPDATE);
+    let listed = |verb| resource.verbs.contains(verb) && !(resource.terminating && writes(verb));
+    let served = |name: &&&str| Verbs::parse(name).is_some_and(listed);
     list(CUSTOM.iter().filter(served).map(|name| (*name).to_owned()))
 }
 

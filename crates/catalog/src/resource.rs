@@ -55,6 +55,8 @@ pub struct Resource {
     /// Defined by a CustomResourceDefinition. What clients see of that: items of lists carry kind and apiVersion, discovery
     /// lists verbs in another order, and neither protobuf nor strategic merge patches are served.
     pub custom: bool,
+    /// Its definition is being deleted: discovery leaves out the verbs that write, which are still served.
+    pub terminating: bool,
     /// The deprecation warning sent with every response.
     pub deprecation: Option<String>,
 }

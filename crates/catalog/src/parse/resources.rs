@@ -63,6 +63,7 @@ impl<'f> Draft<'f> {
             field_labels: Vec::new(),
             unknown_field: Name::EMPTY,
             custom: false,
+            terminating: false,
             deprecation: None,
         };
         let mut instead = None;

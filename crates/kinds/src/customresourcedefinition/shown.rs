@@ -15,7 +15,11 @@ const VERSION: [Field; 9] = [
     ("storage", "Storage", FALSE),
     ("deprecated", "Deprecated", FALSE),
     ("deprecationWarning", "DeprecationWarning", NULL),
-    ("schema", "Schema", Go::Pointer(&[("openAPIV3Schema", "OpenAPIV3Schema", Go::Own(structural::rules::shown_schema))])),
+    (
+        "schema",
+        "Schema",
+        Go::Pointer(&[("openAPIV3Schema", "OpenAPIV3Schema", Go::Own(structural::rules::shown_schema))]),
+    ),
     (
         "subresources",
         "Subresources",

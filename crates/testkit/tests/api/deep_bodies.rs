@@ -265,6 +265,9 @@ async fn schemas_of_custom_resources_may_be_deep() {
     is(&patch(&cluster, &one, MERGE, label).await, 200);
     is(&cluster.request("GET", &one).accept("application/vnd.kubernetes.protobuf").send().await, 200);
     is(&cluster.delete(&one).await, 200);
+    while cluster.get(&one).await.status != 404 {
+        cluster.env().sleep(std::time::Duration::from_millis(1)).await;
+    }
 
     let wrong = definition(&nested(4_996, r#"{"type":"nothing"}"#));
     let refused = refusal(&post(&cluster, DEFINITIONS, wrong).await, 422);
