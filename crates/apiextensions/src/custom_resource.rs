@@ -27,6 +27,8 @@ pub struct CustomResource {
     stored: Name,
     preserve_unknown_fields: bool,
     terminating: bool,
+    /// UID and generation of the definition.
+    defined_by: (Box<str>, i64),
     scale_columns: Columns,
     /// For the metadata of objects.
     types: Types,
@@ -53,6 +55,7 @@ impl CustomResource {
             stored: Name::from(crd.storage_version().to_owned()),
             preserve_unknown_fields: crd.preserves_unknown_fields(),
             terminating: crd.is_terminating(),
+            defined_by: (crd.uid().into(), crd.generation()),
             scale_columns: Columns::of_scale(),
             types: types.clone(),
         })
@@ -245,6 +248,11 @@ impl Kind for CustomResource {
             Some(old) => schema.validate_lists_update(new, old, &mut errors),
         }
         errors
+    }
+
+    fn defined_by(&self) -> Option<(&str, i64)> {
+        let (uid, generation) = &self.defined_by;
+        Some((uid, *generation))
     }
 
     fn warn(&self, write: &Accepted<'_>, warnings: &mut Warnings) {
