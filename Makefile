@@ -28,7 +28,7 @@ check: ## Formatting and lints
 test: setup check ## Everything that must hold, in under 15 minutes
 	scripts/test
 
-test-long: setup ## The loops that need longer: crashes, random histories, soak
+test-long: setup ## Longer tests: crashes, random histories, soak
 	SETPOINT_LONG=1 scripts/test
 
 bench: build ## The load scenarios against a fresh server; see docs/performance.md

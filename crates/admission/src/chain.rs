@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_in_both_flags_is_refused_in_upstreams_words() {
+    fn a_plugin_in_both_flags_gets_upstreams_error() {
         for both in ["Priority", "MutatingAdmissionWebhook", "EventRateLimit"] {
             let error = chain(&["AlwaysPullImages", both], &[both]).expect_err("in both").to_string();
             let words = "in enable-admission-plugins and disable-admission-plugins overlapped";
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_extends_a_cluster_may_be_named_and_does_nothing() {
+    fn webhook_and_policy_plugins_may_be_named_and_do_nothing() {
         let names = chain(
             &["MutatingAdmissionWebhook", "ValidatingAdmissionPolicy"],
             &["ValidatingAdmissionWebhook"],

@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_that_lost_its_history_is_made_again() {
+    fn a_read_that_lost_its_history_is_retried() {
         let mut failures = vec![expired(), expired()];
         let read = again(|| failures.pop().map_or(Ok("all"), Err));
         assert_eq!(read, Ok("all"));

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_field_manager_is_the_one_named_or_the_program_behind_the_user_agent() {
+    fn the_field_manager_is_named_or_from_the_user_agent() {
         let catalog = Arc::new(Catalog::builtin());
         let (user, deadline) = (UserInfo::anonymous(), env::Env::machine().monotonic());
         let pods = catalog.find("", "v1", "pods").unwrap();

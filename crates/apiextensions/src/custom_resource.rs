@@ -26,6 +26,7 @@ pub struct CustomResource {
     /// The version objects are stored in.
     stored: Name,
     preserve_unknown_fields: bool,
+    converts_by_webhook: bool,
     terminating: bool,
     /// UID and generation of the definition.
     defined_by: (Box<str>, i64),
@@ -54,6 +55,7 @@ impl CustomResource {
             versions: versions.collect::<Result<_, _>>()?,
             stored: Name::from(crd.storage_version().to_owned()),
             preserve_unknown_fields: crd.preserves_unknown_fields(),
+            converts_by_webhook: crd.converts_by_webhook(),
             terminating: crd.is_terminating(),
             defined_by: (crd.uid().into(), crd.generation()),
             scale_columns: Columns::of_scale(),
@@ -174,9 +176,12 @@ impl Kind for CustomResource {
         self.coerce(version, value, false, false).map(|_| ()).map_err(Status::internal)
     }
 
-    fn from_storage(&self, value: &mut Value, to: &Resource) {
-        let from = self.version_of(value);
-        if let Some(version) = from {
+    fn converts_by_webhook(&self) -> bool {
+        self.converts_by_webhook
+    }
+
+    fn decode_stored(&self, value: &mut Value) {
+        if let Some(version) = self.version_of(value) {
             // What was stored is served, whatever its schema says by now.
             let _ = self.coerce(version, value, false, true);
             version.schema.default(value);
@@ -185,7 +190,11 @@ impl Kind for CustomResource {
         if metadata.get("generation").and_then(Value::as_int).unwrap_or(0) == 0 {
             metadata.set("generation", 1i64);
         }
-        if from.is_none_or(|from| from.name != to.version) {
+    }
+
+    fn from_storage(&self, value: &mut Value, to: &Resource) {
+        self.decode_stored(value);
+        if self.version_of(value).is_none_or(|from| from.name != to.version) {
             value.make_map().set("apiVersion", to.api_version());
             if let Some(version) = self.version(&to.version) {
                 let _ = self.coerce(version, value, false, false);
@@ -241,7 +250,7 @@ impl Kind for CustomResource {
             scale::check(scale, new, ctx.is_status(), &mut errors);
         }
         if !ctx.is_status() {
-            schema.validate_embedded(new, &kinds::check_embedded_metadata, &mut errors);
+            schema.validate_embedded(new, &kinds::check_embedded, &mut errors);
         }
         match old {
             None => schema.validate_lists(new, &mut errors),

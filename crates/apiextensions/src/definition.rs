@@ -214,6 +214,10 @@ impl<'a> Served<'a> {
         self.versions().iter().find(stored).and_then(|v| v.str_at(&["name"])).unwrap_or_default()
     }
 
+    pub(crate) fn converts_by_webhook(&self) -> bool {
+        self.spec.str_at(&["conversion", "strategy"]) == Some("Webhook")
+    }
+
     pub(crate) fn is_terminating(&self) -> bool {
         self.terminating
     }

@@ -15,6 +15,7 @@ use crate::authorize::{Authorizer, NoEscalation};
 use crate::config::{ApiConfig, ClusterSettings};
 use crate::connections::Connections;
 use crate::controllers::Advertised;
+use crate::conversion::ConversionWebhooks;
 use crate::custom_resources::CustomResources;
 use crate::health::Health;
 use crate::metrics::{AdmissionMetrics, MeteredEngine, Metrics};
@@ -35,6 +36,7 @@ pub struct Api {
     pub(crate) openapi_cache: OpenApiCache,
     /// What CustomResourceDefinitions have defined.
     pub(crate) custom_resources: CustomResources,
+    pub(crate) conversion: Arc<ConversionWebhooks>,
     pub(crate) shutdown: Shutdown,
     pub(crate) started: f64,
     /// API priority and fairness: seats and queues.
@@ -92,15 +94,18 @@ impl Api {
         let flow = FlowControl::new(&config.env, config.cluster.limits);
         let watches = Arc::<WatchCounts>::default();
         let (trigger, shutdown) = Trigger::new();
+        let conversion = Arc::new(ConversionWebhooks::new(&config.env, config.table.clone()));
+        let registry = Registry::new(config.table, store.clone(), config.env, admission);
         Ok(Arc::new(Api {
-            registry: Registry::new(config.table, store.clone(), config.env, admission),
+            registry: registry.convert_with(conversion.clone()),
             authorizer,
             token_authenticator,
             metrics,
             store,
             health: Health::default(),
             openapi_cache: OpenApiCache::default(),
-            custom_resources: CustomResources::default(),
+            custom_resources: CustomResources::new(conversion.clone()),
+            conversion: conversion.clone(),
             shutdown,
             started,
             flow,

@@ -10,13 +10,14 @@ use object::{Status, Value};
 use parking_lot::Mutex;
 use registry::Registry;
 
+use crate::conversion::ConversionWebhooks;
 use crate::loopback::{GroupResource, LoopbackClient};
 
 pub(crate) const DEFINITIONS: GroupResource = ("apiextensions.k8s.io", "customresourcedefinitions");
 
 /// What is defined now, by the name of the CRD.
-#[derive(Default)]
 pub(crate) struct CustomResources {
+    conversion: Arc<ConversionWebhooks>,
     defined: Mutex<BTreeMap<String, Defined>>,
     /// Definitions that replaced others, whose last requests may still be writing.
     replaced: Mutex<Vec<Replaced>>,
@@ -35,6 +36,10 @@ struct Replaced {
 }
 
 impl CustomResources {
+    pub fn new(conversion: Arc<ConversionWebhooks>) -> CustomResources {
+        CustomResources { conversion, defined: Mutex::default(), replaced: Mutex::default() }
+    }
+
     /// Every established CRD there is.
     pub fn define_all(&self, client: &LoopbackClient<'_>) -> Result<(), Status> {
         let registry = client.api().registry();
@@ -51,6 +56,7 @@ impl CustomResources {
         let Some(served) = crd.and_then(Served::of) else {
             if let Some(old) = defined.remove(name) {
                 registry.undefine(&old.group, &old.plural);
+                self.conversion.sync(&old.group, &old.plural, None);
             }
             return;
         };
@@ -73,6 +79,7 @@ impl CustomResources {
             }
         };
         drop(catalog);
+        self.conversion.sync(group, plural, crd);
         match registry.define(def) {
             Ok(def) => {
                 if let Some(storage) = def.storage.filter(|_| !registry.engine().is_shared()) {

@@ -65,6 +65,7 @@ mod openid;
 mod bootstrap;
 mod certificate_rotation;
 mod controllers;
+mod conversion;
 mod custom_resources;
 mod local;
 mod loopback;

@@ -1,7 +1,8 @@
 //! /openapi/v3 and /openapi/v2: built from the catalogue on request.
 //!
-//! A document of built-in resources stays the same while the process runs. One of custom resources is named by the state of
-//! their definitions, so that a definition more changes its own document, the index and v2, and costs nothing until asked for.
+//! A document of built-in resources does not change while the process runs. The hash of one of custom resources is that of their
+//! definitions' UIDs and generations: a new definition changes its own document, the index and v2, and costs nothing until
+//! one of these is requested.
 
 use std::sync::Arc;
 
@@ -44,7 +45,7 @@ struct Asked<'a> {
     gzipped: bool,
 }
 
-/// The schemas of CustomResourceDefinitions, as they are stored.
+/// The schemas in the stored CustomResourceDefinitions.
 struct Stored<'a>(&'a Api);
 
 impl CustomSchemas for Stored<'_> {
@@ -53,8 +54,8 @@ impl CustomSchemas for Stored<'_> {
         by.map(|(uid, generation)| format!("{uid},{generation}")).unwrap_or_default()
     }
 
-    /// May be newer than the catalogue. The next catalogue has another fingerprint, and this one never returns, so it does not
-    /// matter that the document is kept under it.
+    /// May be newer than the catalogue. Caching the document under the older fingerprint does no harm: the next catalogue has
+    /// another one, and generations only grow.
     fn schema(&self, resource: &Resource) -> Option<CustomSchema> {
         let name = format!("{}.{}", resource.plural, resource.group);
         let mut crd = get_stored(self.0, DEFINITIONS, "", &name)?;
@@ -128,7 +129,7 @@ impl Asked<'_> {
         }
     }
 
-    /// A document whose hash is known once it is built, from the whole catalogue.
+    /// A document of the whole catalogue, whose hash is known once it is built.
     async fn hashed(&self, name: &str, media: &'static str, make: impl Fn() -> Vec<u8>) -> Answer {
         let openapi_cache = &self.api.openapi_cache;
         let generation = self.catalog.generation();

@@ -16,6 +16,7 @@ use catalog::Catalog;
 use env::Env;
 use object::{Obj, Status};
 use registry::{Watch, WatchStart};
+use store::BoxFuture;
 use table::{Cursor, CursorPosition, EventKind, WatchEvent};
 use tokio::time::Sleep;
 
@@ -44,6 +45,9 @@ pub type ShareObject = Box<dyn Fn(&Arc<Obj>) -> Bytes + Send + Sync>;
 /// How a bookmark at a revision is written; true: the one that ends the initial events.
 pub type WriteBookmark = Box<dyn FnMut(u64, bool, &mut Vec<u8>) + Send + Sync>;
 
+/// Has a webhook convert an event's object, where one does that.
+pub type ConvertObject = Box<dyn Fn(Arc<Obj>) -> BoxFuture<'static, Result<(), Status>> + Send + Sync>;
+
 pub struct WatchBody {
     initial: VecDeque<Arc<Obj>>,
     /// Revision of the bookmark that ends the initial events, until it was sent.
@@ -59,6 +63,9 @@ pub struct WatchBody {
     rest: VecDeque<Bytes>,
     /// Buffer for pulled events.
     pulled: Vec<WatchEvent>,
+    convert: Option<ConvertObject>,
+    /// The conversion of `next`. One event at a time: those after it are pulled when it is sent.
+    converting: Option<BoxFuture<'static, Result<(), Status>>>,
     write_object: WriteObject,
     share: Option<ShareObject>,
     write_bookmark: WriteBookmark,
@@ -92,6 +99,7 @@ pub struct WatchSettings {
     pub shutdown: Shutdown,
     pub gauge: LongRunning,
     pub share: Option<ShareObject>,
+    pub convert: Option<ConvertObject>,
 }
 
 impl WatchBody {
@@ -121,6 +129,8 @@ impl WatchBody {
             at_end: true,
             rest: VecDeque::new(),
             pulled: Vec::new(),
+            convert: settings.convert,
+            converting: None,
             write_object,
             share: settings.share,
             write_bookmark,
@@ -196,6 +206,9 @@ impl WatchBody {
         if self.ended {
             return Poll::Ready(false);
         }
+        if self.converting.is_some() {
+            return self.poll_converted(cx);
+        }
         if !self.initial.is_empty() || self.end_of_initial.is_some() || self.next.is_some() {
             return Poll::Ready(self.may_show());
         }
@@ -207,18 +220,17 @@ impl WatchBody {
         match self.cursor.pull(&mut self.pulled, 1) {
             Ok(at_end) => self.at_end = at_end,
             Err(_) => {
-                // Ends the watch with an ERROR event, which every form has.
-                self.ended = true;
-                let status = Status::expired("the watch fell behind the history kept; list again");
-                let mut out = Vec::new();
-                error_event(&self.catalog, self.framing, &status, &mut out);
-                self.rest.push_back(out.into());
+                self.end_with(&Status::expired("the watch fell behind the history kept; list again"));
                 return Poll::Ready(true);
             }
         }
         if let Some(event) = self.pulled.pop() {
+            self.converting = self.convert.as_ref().map(|convert| convert(event.obj.clone()));
             self.next = Some((event, place));
-            return Poll::Ready(self.may_show());
+            return match self.converting {
+                Some(_) => self.poll_converted(cx),
+                None => Poll::Ready(self.may_show()),
+            };
         }
         if self.shutdown.poll_begun(cx) || self.timeout.as_mut().poll(cx).is_ready() {
             self.ended = true;
@@ -248,6 +260,27 @@ impl WatchBody {
         Poll::Pending
     }
 
+    /// Ready when the next event's object can be shown.
+    fn poll_converted(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        let Some(converting) = &mut self.converting else { return Poll::Ready(self.may_show()) };
+        let converted = ready!(converting.as_mut().poll(cx));
+        self.converting = None;
+        if let Err(status) = converted {
+            self.next = None;
+            self.end_with(&status);
+            return Poll::Ready(true);
+        }
+        Poll::Ready(self.may_show())
+    }
+
+    /// Ends the watch with an ERROR event, which every form has.
+    fn end_with(&mut self, status: &Status) {
+        self.ended = true;
+        let mut out = Vec::new();
+        error_event(&self.catalog, self.framing, status, &mut out);
+        self.rest.push_back(out.into());
+    }
+
     /// Whether its timeout passed so long ago that even pending events are dropped.
     fn is_long_over(&mut self) -> bool {
         let now = self.env.monotonic();
@@ -260,6 +293,7 @@ impl WatchBody {
     /// Nothing can be sent now: what is not encoded yet stays in the log, which is bounded, and is pulled again later.
     pub fn rewind(&mut self) {
         self.release_permit();
+        self.converting = None;
         if let Some((_, place)) = self.next.take() {
             self.cursor.rewind(place);
         }
@@ -324,7 +358,7 @@ impl WatchBody {
 
     /// Pulls and encodes what follows the next event.
     fn write_pulled(&mut self, most: usize, share: bool, out: &mut Vec<u8>) {
-        if self.at_end || out.len() >= most {
+        if self.at_end || out.len() >= most || self.convert.is_some() {
             return;
         }
         let mut pulled = std::mem::take(&mut self.pulled);

@@ -20,10 +20,10 @@ use crate::error::BenchError;
 use crate::meters::{self, Processes, Progress};
 use crate::request::Template;
 use crate::tally::{BROKEN, Tally};
-use connections::{Caller, CallerStep, Watcher};
+use connections::{RequestConnection, RequestProgress, Watcher};
 
 const TICK: Duration = Duration::from_millis(200);
-/// How long requests that are under way at the end may still take.
+/// How long requests in flight at the end may still take.
 const DRAIN: Duration = Duration::from_secs(30);
 /// How long servers may take to answer the heads of watches; one that sends a head with the first event is not waited for longer.
 const WATCH_START: Duration = Duration::from_secs(5);
@@ -147,9 +147,9 @@ struct Generator<'a> {
     clock: Instant,
     poll: Poll,
     events: Events,
-    callers: Vec<Caller>,
+    callers: Vec<RequestConnection>,
     watchers: Vec<Watcher>,
-    /// Callers without a request under way.
+    /// Connections without a request in flight.
     idle: Vec<usize>,
     /// Connections (by token) that may hold more than one turn reads.
     unread: Vec<usize>,
@@ -171,7 +171,7 @@ impl<'a> Generator<'a> {
         let poll = Poll::new().map_err(BenchError::Poll)?;
         let mut callers = Vec::with_capacity(load.connections);
         for token in 0..load.connections {
-            callers.push(Caller::connect(endpoint, poll.registry(), Token(token))?);
+            callers.push(RequestConnection::connect(endpoint, poll.registry(), Token(token))?);
         }
         Ok(Generator {
             endpoint,
@@ -218,7 +218,7 @@ impl<'a> Generator<'a> {
         self.next_number - self.load.first_number
     }
 
-    /// Whether the load lets another request out now.
+    /// Whether the load allows another request now.
     fn may_send(&self, now: Duration) -> bool {
         let Some(since) = self.sending_since else { return false };
         let due = |pace: u64| (now - since).as_secs_f64() * pace as f64;
@@ -228,7 +228,7 @@ impl<'a> Generator<'a> {
         paced && near && self.sent() < self.load.max_requests
     }
 
-    /// How long until the pace lets the next request out; `None` when only answers do.
+    /// How long until the pace allows the next request; `None` if only responses do.
     fn until_due(&self, now: Duration) -> Option<Duration> {
         let pace = self.load.pace.filter(|_| !self.idle.is_empty())?;
         let due = self.sending_since? + Duration::from_secs_f64((self.sent() as f64 + 1.0) / pace as f64);
@@ -282,9 +282,9 @@ impl<'a> Generator<'a> {
 
     fn read_caller(&mut self, index: usize) -> Result<(), BenchError> {
         match self.callers[index].step(&mut self.tally) {
-            CallerStep::Waits => {}
-            CallerStep::MayHoldMore => self.unread.push(index),
-            CallerStep::Answered { status, sent_nanos, closes } => {
+            RequestProgress::Waits => {}
+            RequestProgress::MayHoldMore => self.unread.push(index),
+            RequestProgress::Answered { status, sent_nanos, closes } => {
                 self.in_flight -= 1;
                 if (200..300).contains(&status) {
                     let now = self.clock.elapsed().as_nanos() as u64;
@@ -301,8 +301,8 @@ impl<'a> Generator<'a> {
                 // At once, not after the other answers of this turn: the server would run dry while they are read.
                 self.issue()?;
             }
-            CallerStep::Broken(error) if self.callers[index].is_busy() => self.replace(index, error)?,
-            CallerStep::Broken(error) => self.reconnect(index, error)?,
+            RequestProgress::Broken(error) if self.callers[index].is_busy() => self.replace(index, error)?,
+            RequestProgress::Broken(error) => self.reconnect(index, error)?,
         }
         Ok(())
     }
@@ -328,7 +328,7 @@ impl<'a> Generator<'a> {
 
     fn reconnect(&mut self, index: usize, source: std::io::Error) -> Result<(), BenchError> {
         self.reconnects += 1;
-        // A server that ends a connection now and then is measured; one that ends them all is not.
+        // A server that closes a connection now and then is measured; one that closes them all is not.
         if self.reconnects > 10 * self.load.connections as u64 {
             return Err(BenchError::Unstable {
                 server: self.endpoint.server.clone(),
@@ -336,11 +336,11 @@ impl<'a> Generator<'a> {
                 source,
             });
         }
-        self.callers[index] = Caller::connect(self.endpoint, self.poll.registry(), Token(index))?;
+        self.callers[index] = RequestConnection::connect(self.endpoint, self.poll.registry(), Token(index))?;
         Ok(())
     }
 
-    /// Lets requests that are under way finish, uncounted: what they create must be known before it is deleted.
+    /// Lets requests in flight finish, uncounted: what they create must be known before it is deleted.
     fn drain(&mut self) -> Result<(), BenchError> {
         self.watchers.clear();
         self.sending_since = None;

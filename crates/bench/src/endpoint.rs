@@ -93,7 +93,7 @@ fn tls_config(config: &Config) -> Result<Arc<ClientConfig>, ConfigError> {
     client_http::tls::client_config(config, provider, &[b"http/1.1"]).map(Arc::new)
 }
 
-/// What the Authorization header bears; an error goes on after "the kubeconfig does not do: ".
+/// The bearer token of the Authorization header; an error continues "the kubeconfig cannot be used: ".
 fn token(credentials: Credentials) -> Result<Option<String>, String> {
     let token = match credentials {
         Credentials::None => return Ok(None),
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kubeconfigs_that_cannot_be_used_are_refused_with_a_way_out() {
+    fn unusable_kubeconfigs_are_refused_with_a_hint() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("config");
         let plugin = "exec: {command: login, apiVersion: client.authentication.k8s.io/v1beta1}";

@@ -1,4 +1,4 @@
-//! Durations counted in buckets that grow with the value: a fixed 60 KB, within 1 % of the truth, cheap to add to.
+//! Durations counted in buckets that grow with the value: a fixed 60 KB, within 1 % of the exact value, cheap to add to.
 
 /// Buckets per power of two. 128 keeps the width of a bucket under 1/128 of its value.
 const SUB_BITS: u32 = 7;
@@ -20,8 +20,8 @@ impl Histogram {
         self.total += 1;
     }
 
-    /// As `record`, for who asks every `interval` but not while an answer is late: those that were not asked meanwhile would
-    /// have waited for the rest of the time, and count.
+    /// Like `record`, for a client that sends every `interval` but not while a response is late: the requests it did not send
+    /// would have waited for the rest of that time, and are counted (coordinated omission).
     pub fn record_with_missed(&mut self, nanos: u64, interval_nanos: u64) {
         let mut left = nanos;
         self.record(left);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_asked_meanwhile_is_counted() {
+    fn requests_delayed_by_a_slow_one_are_counted() {
         let mut histogram = Histogram::new();
         histogram.record_with_missed(100, 30);
         assert_eq!(

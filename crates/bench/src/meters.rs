@@ -88,8 +88,7 @@ fn ticks_per_second() -> u64 {
     found.filter(|&ticks| ticks > 0 && ticks <= 1_000_000_000).unwrap_or(100)
 }
 
-/// The line on stderr that says the machine is busy, not stuck.
-/// One for the whole run, so everybody who works at it holds the same.
+/// The progress line on stderr; one for the whole run.
 pub struct Progress {
     terminal: bool,
     label: RefCell<String>,

@@ -166,7 +166,7 @@ fn total(rounds: &[Tally]) -> Tally {
     sum
 }
 
-/// A to B: of all rounds, and the lowest and highest of a single round, which shows how far to trust it.
+/// The ratio of A to B over all rounds, and its lowest and highest value in a single round, which shows the spread.
 fn ratio(rounds: &[Vec<Tally>], unit: Unit) -> String {
     let [left, right] = rounds else { return String::new() };
     let figures = |rounds: &[Tally]| Figures::of(&total(rounds), unit);

@@ -1,4 +1,4 @@
-//! Frames HTTP/1.1 responses: reads the status line and what says where the body ends, and nothing else.
+//! Frames HTTP/1.1 responses: reads the status line and the length of the body, and nothing else.
 
 use memchr::{memchr, memmem};
 
@@ -16,7 +16,7 @@ pub struct Response {
     closes: bool,
     /// Of a 429.
     retry_after_seconds: Option<u64>,
-    /// Only when someone asked for them: a measurement does not.
+    /// Only if requested: a measurement does not need them.
     headers: Option<Vec<(String, String)>>,
 }
 

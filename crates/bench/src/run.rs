@@ -60,7 +60,7 @@ fn measure(
     if result.is_ok() {
         result = play(scenario, targets, &mut sites, options, progress, &mut rounds);
     }
-    // Whatever happened, nothing of ours stays behind; the first error is the one to tell.
+    // Clean up whatever happened; the first error is the one to report.
     for (site, target) in sites.into_iter().zip(targets) {
         progress.begin(format!("{} on {}", scenario.name, target.label));
         progress.show("cleaning up");

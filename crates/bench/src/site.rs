@@ -50,7 +50,7 @@ impl<'a> Site<'a> {
         );
         client.expect("POST", "/api/v1/namespaces", Some(Body::json(&text)), &[])?;
         let mut site = Site { target, progress, client, namespace, next_number: 0 };
-        // Pods need it, and without a controller nobody else makes it. 409: somebody did.
+        // Pods need it, and without a controller nobody else creates it. 409: it exists.
         let account = r#"{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"default"}}"#;
         let path = site.path("serviceaccounts");
         if let Err(error) = site.client.expect("POST", &path, Some(Body::json(account)), &[409]) {
@@ -202,7 +202,7 @@ impl<'a> Site<'a> {
             }
             std::thread::sleep(POLL_INTERVAL);
         }
-        // Nobody is there who would finish the deletion, as on a bare API server: it is empty, so we may.
+        // Without a namespace controller, as on a bare API server, we finalize it ourselves: it is empty.
         let text = format!(
             r#"{{"apiVersion":"v1","kind":"Namespace","metadata":{{"name":"{}"}},"spec":{{"finalizers":[]}}}}"#,
             self.namespace
@@ -218,7 +218,7 @@ impl<'a> Site<'a> {
         Err(self.too_slow(format!("the deletion of namespace {}", self.namespace), SETTLE_TIME))
     }
 
-    /// Deletes a collection until it is empty. A server may cut a long deletion short; then it goes on where it was.
+    /// Deletes a collection until it is empty. A server may time out on a long deletion; then it is repeated.
     fn empty(&mut self, resource: &str) -> Result<(), BenchError> {
         let path = self.path(resource);
         let began = Instant::now();

@@ -28,7 +28,7 @@ pub struct Tally {
     pub server_cpu: Option<Duration>,
     pub server_rss_peak: Option<u64>,
     pub generator_cpu: Duration,
-    /// What a scenario has to say beside its figures, for below the table.
+    /// Notes of a scenario, printed below the table.
     pub notes: Vec<String>,
 }
 
@@ -50,7 +50,7 @@ impl Tally {
         }
     }
 
-    /// Forgets the warm-up. Failures stay forgotten too: what fails always, fails again.
+    /// Discards the warm-up, its failures included: persistent ones occur again.
     pub fn clear(&mut self) {
         self.requests = 0;
         self.events = 0;

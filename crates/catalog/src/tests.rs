@@ -29,7 +29,7 @@ fn builtin_serves_what_upstream_serves() {
 }
 
 #[test]
-fn whatever_is_stored_is_found_by_group_and_plural() {
+fn every_storage_is_found_by_group_and_plural() {
     let c = Catalog::builtin();
     for storage in c.storages() {
         let found = c.find_storage(&storage.group, &storage.plural).map(|s| s.id);
@@ -202,7 +202,7 @@ type example.v1.Part
 ";
 
 #[test]
-fn a_new_kind_is_one_place() {
+fn a_new_kind_is_defined_in_one_place() {
     let c = with_widgets();
     let r = c.find("example.io", "v1", "widgets").unwrap();
     assert_eq!((r.kind.as_str(), r.storage.is_some()), ("Widget", true));
@@ -265,7 +265,7 @@ fn types_of_a_definition_stand_behind_the_built_in_ones() {
 }
 
 #[test]
-fn a_definition_cannot_take_what_another_has() {
+fn a_definition_cannot_take_names_of_another() {
     let catalog = with_widgets();
     let mut gadgets = catalog.definition("example.io", "widgets").unwrap();
     let bare = Catalog::builtin();
@@ -289,7 +289,7 @@ fn a_definition_cannot_take_what_another_has() {
 }
 
 #[test]
-fn errors_name_file_line_and_cure() {
+fn errors_name_file_line_and_fix() {
     assert_eq!(
         problem("\n\ntype a.v1.B\n  1 c Nope"),
         "x.cat:4: unknown type `Nope`; add `type Nope` or correct the name"

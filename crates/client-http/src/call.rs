@@ -13,12 +13,12 @@ use object::Status;
 
 use crate::credentials::{Authorization, Used};
 use crate::objects::unreadable;
-use crate::pool::{Lasting, Lease, Outgoing, Pool, SendError};
+use crate::pool::{Lease, Lifetime, Outgoing, Pool, SendError};
 use crate::refusal;
 
 /// From the request to the last byte of the answer, each time it is tried. A server gives itself as long.
 const CALL_LIMIT: Duration = Duration::from_secs(60);
-/// How often a server may say "later" before the caller hears of it.
+/// How often a server may say "later" before the transport hears of it.
 const MAX_LATER: u32 = 5;
 /// No server keeps us waiting longer than this at once.
 const MAX_WAIT: Duration = Duration::from_secs(30);
@@ -29,8 +29,8 @@ const MAX_REFUSAL: usize = 1 << 20;
 
 const AGENT: &str = concat!("setpoint/", env!("CARGO_PKG_VERSION"));
 
-/// What is said; to whom and by whom is the caller's.
-pub(crate) struct Said {
+/// A request without its server and credentials, which are the transport's.
+pub(crate) struct ApiRequest {
     pub method: Method,
     /// With its query.
     pub path: String,
@@ -39,17 +39,17 @@ pub(crate) struct Said {
     pub body: Bytes,
 }
 
-/// A server, and how to prove to it who we are. All identities of a process share one.
-pub(crate) struct Caller {
+/// A server, and the credentials for it. All identities of a process share one.
+pub(crate) struct Transport {
     pub env: Env,
     pub pool: Arc<Pool>,
     pub authorization: Authorization,
 }
 
-impl Caller {
+impl Transport {
     /// The whole body of a good answer.
-    pub async fn call(&self, identity: &HeaderMap, said: Said) -> Result<Bytes, Status> {
-        let (response, lease) = self.send(identity, said, Lasting::Call).await?;
+    pub async fn call(&self, identity: &HeaderMap, request: ApiRequest) -> Result<Bytes, Status> {
+        let (response, lease) = self.send(identity, request, Lifetime::Call).await?;
         let body = response.into_body();
         let read = self.env.timeout(CALL_LIMIT, read(body, MAX_ANSWER)).await;
         let body = read.unwrap_or_else(|_| Err(too_slow()))?;
@@ -58,8 +58,8 @@ impl Caller {
     }
 
     /// The body of a good answer that goes on.
-    pub async fn open(&self, identity: &HeaderMap, said: Said) -> Result<(Incoming, Lease), Status> {
-        let (response, lease) = self.send(identity, said, Lasting::Watch).await?;
+    pub async fn open(&self, identity: &HeaderMap, request: ApiRequest) -> Result<(Incoming, Lease), Status> {
+        let (response, lease) = self.send(identity, request, Lifetime::Watch).await?;
         Ok((response.into_body(), lease))
     }
 
@@ -67,24 +67,24 @@ impl Caller {
     async fn send(
         &self,
         identity: &HeaderMap,
-        said: Said,
-        lasting: Lasting,
+        request: ApiRequest,
+        lifetime: Lifetime,
     ) -> Result<(Response<Incoming>, Lease), Status> {
-        let path = said.path.parse().map_err(|_| Status::bad_request("the path cannot be asked for"))?;
+        let path = request.path.parse().map_err(|_| Status::bad_request("the path cannot be asked for"))?;
         let mut headers = identity.clone();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
-        if !said.content_type.is_empty() {
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static(said.content_type));
+        if !request.content_type.is_empty() {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(request.content_type));
         }
-        let mut request = Outgoing { method: said.method, path, headers, body: said.body };
+        let mut request = Outgoing { method: request.method, path, headers, body: request.body };
         let (mut later, mut broken) = (0, 0);
         loop {
             let used = self.authorization.add_to(&mut request.headers).await?;
             if let Used::Given(given) = &used {
                 self.pool.renew(given.generation);
             }
-            let sent = self.env.timeout(CALL_LIMIT, self.pool.send(&request, lasting)).await;
+            let sent = self.env.timeout(CALL_LIMIT, self.pool.send(&request, lifetime)).await;
             let (response, lease) = match sent {
                 Ok(Ok(answered)) => answered,
                 Ok(Err(SendError::NotSent(why))) => {

@@ -12,7 +12,7 @@ use env::Env;
 use http::{HeaderMap, Method};
 use object::{Obj, Status, Value};
 
-use crate::call::{Caller, Said};
+use crate::call::{ApiRequest, Transport};
 use crate::config::{Config, ConfigError};
 use crate::credentials::{Authorization, Impersonate};
 use crate::dial::{Dial, Socket};
@@ -27,7 +27,7 @@ const JSON: &str = "application/json";
 /// Cheap to clone; clones share their connections, whoever they act as.
 #[derive(Clone)]
 pub struct HttpClient {
-    caller: Arc<Caller>,
+    transport: Arc<Transport>,
     catalog: Arc<Catalog>,
     /// What stands before `/api` in every path.
     prefix: Arc<str>,
@@ -46,7 +46,7 @@ impl HttpClient {
         HttpClient::assemble(env, catalog, config, Box::new(socket), authorization)
     }
 
-    /// The same through connections of the caller's own making.
+    /// The same through connections of the transport's own making.
     pub fn over(
         env: Env,
         catalog: Arc<Catalog>,
@@ -67,9 +67,9 @@ impl HttpClient {
         let url = Url::parse(&config.server)?;
         let prefix = Arc::from(url.prefix.as_str());
         let pool = Pool::new(env.clone(), dial, url);
-        let caller = Arc::new(Caller { env, pool, authorization });
+        let transport = Arc::new(Transport { env, pool, authorization });
         let client =
-            HttpClient { caller, catalog, prefix, field_manager: "".into(), identity: Ok(Arc::default()) };
+            HttpClient { transport, catalog, prefix, field_manager: "".into(), identity: Ok(Arc::default()) };
         Ok(match &config.impersonate {
             Some(who) => client.acting_as(who),
             None => client,
@@ -104,7 +104,7 @@ impl HttpClient {
             Some((content_type, body)) => (content_type, Bytes::from(json::to_vec(&body))),
             None => ("", Bytes::new()),
         };
-        self.caller.call(self.identity()?, Said { method, path, content_type, body }).await
+        self.transport.call(self.identity()?, ApiRequest { method, path, content_type, body }).await
     }
 
     /// A read or, with a body, a write whose answer is one object.
@@ -157,9 +157,9 @@ impl Client for HttpClient {
             let rows = Rows::find(&self.catalog, &target)?;
             let mut path = self.path(&rows, &target);
             request::watch_query(&mut path, &options);
-            let said = Said { method: Method::GET, path, content_type: "", body: Bytes::new() };
-            let open = self.caller.open(self.identity()?, said).await?;
-            let (env, catalog) = (self.caller.env.clone(), self.catalog.clone());
+            let request = ApiRequest { method: Method::GET, path, content_type: "", body: Bytes::new() };
+            let open = self.transport.open(self.identity()?, request).await?;
+            let (env, catalog) = (self.transport.env.clone(), self.catalog.clone());
             let watch: Box<dyn Watch> = Box::new(HttpWatch::new(
                 env,
                 catalog,

@@ -34,7 +34,7 @@ pub struct Config {
 pub enum ConfigError {
     #[error("cannot read {}: {source}", path.display())]
     Read { path: PathBuf, source: std::io::Error },
-    #[error("the kubeconfig {} does not do: {problem}", path.display())]
+    #[error("the kubeconfig {} cannot be used: {problem}", path.display())]
     Kubeconfig { path: PathBuf, problem: String },
     #[error("this process does not run in a cluster: {0}")]
     NotInCluster(String),

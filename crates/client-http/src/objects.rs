@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn any_order_of_names_becomes_an_object() {
+    fn objects_are_read_with_members_in_any_order() {
         let text = r#"{"data":{"k":"v"},"metadata":{"resourceVersion":"7","labels":{"l":"1"},"uid":"u","namespace":"d","name":"a"}}"#;
         let obj = object(CONFIG_MAPS.everywhere(), text).unwrap();
         assert_eq!((obj.namespace(), obj.name(), obj.uid(), obj.revision().0), ("d", "a", "u", 7));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_an_error_not_a_panic() {
+    fn invalid_objects_are_errors_not_panics() {
         for text in [
             "1",
             "{}",

@@ -65,7 +65,7 @@ pub(crate) enum SendError {
 
 /// What a request holds while it lasts.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lasting {
+pub(crate) enum Lifetime {
     Call,
     Watch,
 }
@@ -130,12 +130,12 @@ impl Pool {
     pub async fn send(
         self: &Arc<Pool>,
         request: &Outgoing,
-        lasting: Lasting,
+        lifetime: Lifetime,
     ) -> Result<(Response<Incoming>, Lease), SendError> {
         loop {
-            let places = match lasting {
-                Lasting::Call => &self.calls,
-                Lasting::Watch => &self.watches,
+            let places = match lifetime {
+                Lifetime::Call => &self.calls,
+                Lifetime::Watch => &self.watches,
             };
             let place = places.clone().acquire_owned().await.expect("nobody closes it");
             let (sender, generation, fresh) = self.sender().await.map_err(SendError::NotSent)?;

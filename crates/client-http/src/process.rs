@@ -168,14 +168,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_program_prints_and_how_it_ends_is_told() {
+    async fn output_and_exit_status_of_a_program_are_reported() {
         let ran = shell("echo out; echo err >&2; exit 3").end().await.unwrap();
         assert_eq!((&ran.output[..], &ran.complaint[..]), (&b"out\n"[..], &b"err\n"[..]));
         assert_eq!(ran.status.unwrap().code(), Some(3));
     }
 
     #[test]
-    fn a_program_given_up_ends_with_those_it_started_and_is_reaped() {
+    fn an_aborted_program_is_killed_with_its_children_and_reaped() {
         // Once while it runs, once when it has left another behind that holds its output.
         for last in ["wait", "exit 0"] {
             let folder = tempfile::tempdir().unwrap();

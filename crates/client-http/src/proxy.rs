@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_of_proxies_are_taken_apart() {
+    fn proxy_urls_are_parsed() {
         let parts = |url: &str| Proxy::parse(url).map(|p| (p.socks, p.host, p.port, p.login));
         let login = Some(("a@b".to_owned(), "c:d".to_owned()));
         assert_eq!(parts("http://p:3128/"), Ok((false, "p".to_owned(), 3128, None)));
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_address_is_shown_without_user_and_password() {
+    fn an_invalid_proxy_url_is_shown_without_credentials() {
         for (url, shown) in [
             ("https://user:secret@proxy:1", "\"https://proxy\""),
             ("ftp://user:secret@proxy", "\"ftp://proxy\""),

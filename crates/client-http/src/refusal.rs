@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_are_no_status_keep_their_code_and_text() {
+    fn responses_without_a_status_keep_their_code_and_text() {
         let status = of_answer(502, b"<html>bad gateway</html>\n");
         assert_eq!((status.code, status.reason), (502, ""));
         assert_eq!(status.message, "the server answered 502 (Bad Gateway): <html>bad gateway</html>");
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_reasons_become_that_of_the_code() {
+    fn unknown_reasons_become_the_reason_of_the_code() {
         let status = of_answer(403, br#"{"kind":"Status","reason":"Novel","code":403,"details":{"causes":[{"reason":"New","message":"m"}]}}"#);
         assert_eq!(status.reason, "Forbidden");
         assert_eq!(status.details.unwrap().causes[0].message, "m");

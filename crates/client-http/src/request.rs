@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn queries_hold_what_is_said_and_no_more() {
+    fn queries_hold_only_the_options_that_are_set() {
         let mut path = "/x".to_owned();
         list_query(&mut path, &ListOptions::default());
         assert_eq!(path, "/x");
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_say_who_manages_the_fields_and_how() {
+    fn writes_send_field_manager_and_options() {
         let asked = |options: WriteOptions<'_>| {
             let mut path = "/x".to_owned();
             write_query(&mut path, options.managed_by("deployment-controller"));
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn deletes_say_what_must_still_hold() {
+    fn deletes_send_their_preconditions() {
         let options = DeleteOptions {
             grace_period_seconds: Some(0),
             propagation_policy: Some(Propagation::Foreground),

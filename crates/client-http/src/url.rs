@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_taken_apart() {
+    fn urls_are_parsed() {
         let parts = |text: &str| {
             let url = Url::parse(text).unwrap();
             (url.host.clone(), url.port, url.prefix.clone(), url.is_tls())

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_whole_whatever_the_frames() {
+    fn lines_are_complete_however_they_are_framed() {
         let mut lines = Lines::default();
         for part in ["a", "b\nc", "\n\n", "d"] {
             lines.push(part.as_bytes());

@@ -113,7 +113,7 @@ fn later(seconds: &'static str) -> Answer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_say_who_asks() {
+async fn requests_send_user_agent_and_credentials() {
     let script = Script::new(vec![good()]);
     let config = Config {
         credentials: Credentials::Token("secret".to_owned()),
@@ -129,7 +129,7 @@ async fn requests_say_who_asks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn writes_say_their_options_and_the_clients_field_manager() {
+async fn writes_send_their_options_and_the_clients_field_manager() {
     let script = Script::new(vec![good(), good(), good()]);
     let client = script.client().with_field_manager("mine");
     client.create(CONFIG_MAPS.within("d"), Value::map(), WriteOptions::default()).await.unwrap();
@@ -150,7 +150,7 @@ async fn writes_say_their_options_and_the_clients_field_manager() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_says_later_is_asked_again_after_that_time() {
+async fn retry_after_is_obeyed() {
     let script = Script::new(vec![later("3"), later("4"), good()]);
     let begun = script.env.monotonic();
     let obj =
@@ -161,7 +161,7 @@ async fn a_server_that_says_later_is_asked_again_after_that_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_always_says_later_is_believed_in_the_end() {
+async fn retry_after_is_obeyed_a_limited_number_of_times() {
     let script = Script::new((0..20).map(|_| later("1")).collect());
     let refused = script.client().get(CONFIG_MAPS.at("d", "a")).await.err().unwrap();
     assert_eq!((refused.code, refused.message.as_str()), (429, "too busy"));
@@ -178,7 +178,7 @@ async fn a_server_that_always_says_later_is_believed_in_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_whose_outcome_nobody_knows_is_not_sent_again() {
+async fn a_write_with_unknown_outcome_is_not_retried() {
     for (answer, code, times) in
         [((504, vec![("retry-after", "1")], b"busy".to_vec()), 504, 1), ((0, vec![], vec![]), 504, 0)]
     {
@@ -195,7 +195,7 @@ async fn a_write_whose_outcome_nobody_knows_is_not_sent_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_on_a_broken_connection_is_tried_once_more() {
+async fn a_read_on_a_broken_connection_is_retried_once() {
     let script = Script::new(vec![(0, vec![], vec![]), good()]);
     script.client().get(CONFIG_MAPS.at("d", "a")).await.unwrap();
     let script = Script::new(vec![(0, vec![], vec![]), (0, vec![], vec![]), good()]);
@@ -203,7 +203,7 @@ async fn a_read_on_a_broken_connection_is_tried_once_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_that_cannot_be_read_are_errors() {
+async fn unreadable_responses_are_errors() {
     for body in ["", "{", "[]", "1", r#"{"metadata":{}"#, r#"{"kind":"Status"}"#, "\u{0}", "<html></html>"] {
         let script = Script::new(vec![(200, vec![], body.into()), (200, vec![], body.into())]);
         let client = script.client();
@@ -223,7 +223,7 @@ async fn answers_that_cannot_be_read_are_errors() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_of_other_servers_are_understood() {
+async fn lists_of_other_servers_are_read() {
     let list = r#"{"items":[{"data":{"k":"v"},"metadata":{"resourceVersion":"4","name":"a","namespace":"d"}}],
         "metadata":{"continue":"more","resourceVersion":"9","remainingItemCount":3},"apiVersion":"v1","kind":"ConfigMapList"}"#;
     let none =
@@ -297,7 +297,7 @@ async fn a_token_that_was_replaced_is_read_again_when_the_old_one_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_says_nothing_is_given_up_on() {
+async fn a_silent_server_is_given_up_on() {
     struct Silent;
     impl Dial for Silent {
         fn dial(&self) -> BoxFuture<'_, io::Result<Dialled>> {

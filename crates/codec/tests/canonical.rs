@@ -1,4 +1,4 @@
-//! Laws of the canonical form, over every type of the catalogue, and that no input at all makes the readers panic.
+//! Properties of the canonical form, over every type of the catalogue; and no input makes the readers panic.
 
 #[path = "canonical/generate.rs"]
 mod generate;
@@ -58,7 +58,7 @@ fn normalising_twice_changes_nothing_and_bytes_read_back() {
 }
 
 #[test]
-fn what_is_kept_empty_for_validation_leaves_no_trace() {
+fn empty_values_kept_for_validation_are_not_encoded() {
     let catalog = Catalog::builtin();
     let schema = catalog.schema();
     let mut kept = 0;

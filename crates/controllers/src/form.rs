@@ -45,7 +45,7 @@ fn every_controller_is_a_folder_with_a_plan_and_shows_it() {
 }
 
 #[test]
-fn a_plan_calls_nobody_and_waits_for_nothing() {
+fn a_plan_has_no_client_and_no_await() {
     const FOREIGN: [&str; 8] =
         ["Client", "async ", ".await", "Informer", "Recorder", "Env", "Instant::now", "SystemTime"];
     for (name, plan) in source().iter().filter_map(|(name, _)| Some((name, plan_of(name)?))) {

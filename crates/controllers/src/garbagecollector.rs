@@ -33,7 +33,7 @@ use tokio::task::JoinHandle;
 
 use crate::Context;
 use calls::{Calls, Located};
-use graph::{FOREGROUND, Graph, Look, ORPHAN, Stray, Wanted, finalizers};
+use graph::{FOREGROUND, Graph, Look, ORPHAN, Stray, WorkItems, finalizers};
 use identity::{Identity, Uid};
 use kinds::{KindId, Mapping};
 use monitors::Monitors;
@@ -123,7 +123,7 @@ impl Reconcile for Orphaner {
 
 impl Collector {
     fn changed(&self, kind: KindId, resource: &Gvr, event: &InformerEvent<'_>) {
-        let mut wanted = Wanted::default();
+        let mut wanted = WorkItems::default();
         let (what, priority) = {
             let mut graph = self.graph.lock();
             match event {
@@ -150,12 +150,12 @@ impl Collector {
 
     /// The server knows nobody of this identity.
     fn absent(&self, identity: &Identity) {
-        let mut wanted = Wanted::default();
+        let mut wanted = WorkItems::default();
         self.graph.lock().absent(identity, &mut wanted);
         self.enqueue(wanted, NORMAL, || None);
     }
 
-    fn enqueue(&self, wanted: Wanted, priority: i32, cause: impl Fn() -> Option<Cause>) {
+    fn enqueue(&self, wanted: WorkItems, priority: i32, cause: impl Fn() -> Option<Cause>) {
         for uid in wanted.delete {
             self.delete.add(key(&uid), priority, cause());
         }

@@ -28,7 +28,7 @@ use runtime::{
 use tokio::task::JoinHandle;
 
 use crate::{Context, pod_view};
-use plan::{Budget, Wanted};
+use plan::{Budget, Requirement};
 
 struct Budgets {
     env: Env,
@@ -195,9 +195,9 @@ fn budget_view(obj: &Obj) -> Arc<Budget> {
     obj.view(|obj| Budget::read(&runtime::tree(obj)))
 }
 
-impl Wanted {
+impl Requirement {
     /// Is it a part of what controllers want, rather than a number?
     fn needs_scale(&self) -> bool {
-        !matches!(self, Wanted::Available(plan::Amount::Count(_)) | Wanted::Nothing)
+        !matches!(self, Requirement::Available(plan::Amount::Count(_)) | Requirement::Nothing)
     }
 }

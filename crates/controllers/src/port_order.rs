@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_stand_as_kube_controller_manager_puts_them() {
+    fn ports_are_in_upstreams_order() {
         // Seen of v1.36.4 with a Service of the ports y (81) and x (90): y first in Endpoints, x first in the slice.
         assert!(in_endpoints("y", 81, "TCP", None) < in_endpoints("x", 90, "TCP", None));
         assert!(in_slice("x", 90, "TCP", None) < in_slice("y", 81, "TCP", None));

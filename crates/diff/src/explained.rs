@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_explain_nothing_are_told() {
+    fn unused_lines_are_reported() {
         let text = "# why\nboth\tv1 *\tstatus\tmeant\nboth\tx\ty\tz\nchance\tx\tz\ty\n";
         let mut explained = Explained::read(text, Against::Live).unwrap();
         assert_eq!(explained.reason("v1 pods life get", "status"), Some("meant"));

@@ -10,7 +10,7 @@
 mod fields;
 mod leaves;
 mod life;
-mod place;
+mod path;
 pub mod written;
 
 use catalog::Catalog;

@@ -21,7 +21,7 @@ fn every_stored_resource_has_a_smallest_object() {
 }
 
 #[test]
-fn cases_have_names_of_their_own_and_are_the_same_every_time() {
+fn cases_have_unique_names_and_are_deterministic() {
     let catalog = Catalog::builtin();
     let (first, second) = (all(&catalog), all(&catalog));
     let mut names = BTreeSet::new();
@@ -37,7 +37,7 @@ fn cases_have_names_of_their_own_and_are_the_same_every_time() {
 }
 
 #[test]
-fn what_two_right_answers_may_differ_in_is_taken_out() {
+fn permitted_differences_are_normalised() {
     let request = crate::Request {
         method: "POST",
         path: "/api/v1/namespaces/dftests-1/services".to_owned(),

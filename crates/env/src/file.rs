@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leftover_that_others_may_read_lends_nobody_its_mode() {
+    fn a_world_readable_leftover_does_not_pass_on_its_mode() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("secret");
         for old in [&path, &temporary(&path)] {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_up_leaves_everything_as_it_was() {
+    fn an_abandoned_write_changes_nothing() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("file");
         replace(&path, b"old", 0o600).unwrap();
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_the_way_is_named() {
+    fn the_path_of_a_failure_is_named() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("key");
         fs::create_dir(temporary(&path)).unwrap();

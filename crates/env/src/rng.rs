@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn one_number_of_the_machine_does_not_tell_the_next() {
+    fn machine_numbers_are_not_predictable() {
         let mut seeded = Rng::seeded(7);
         assert_eq!(guess(seeded.next()), seeded.next(), "the guess itself works");
         let mut machine = Rng::machine();
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_gives_the_numbers_it_always_gave() {
+    fn a_seed_gives_stable_numbers() {
         let mut seeded = Rng::seeded(0);
         assert_eq!([seeded.next(), seeded.next()], [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4]);
     }

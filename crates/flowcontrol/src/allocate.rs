@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn free_levels_get_the_same_fraction_of_what_they_want() {
+    fn unbounded_levels_get_the_same_fraction_of_their_demand() {
         let (parts, fraction) = allocate(30.0, &[claim(0.0, 100.0, 10.0), claim(0.0, 100.0, 20.0)]).unwrap();
         assert_eq!((parts, fraction), (vec![10.0, 20.0], 1.0));
         let (parts, _) = allocate(60.0, &[claim(0.0, 15.0, 10.0), claim(0.0, 100.0, 20.0)]).unwrap();

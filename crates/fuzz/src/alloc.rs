@@ -1,9 +1,9 @@
-//! Counts what a thread allocates: the measure of work and of leaks that does not depend on the machine.
+//! Counts the allocations of a thread: a measure of work and leaks that does not depend on the machine.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// Every program that links this crate counts.
+/// The allocator of every program that links this crate.
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
@@ -15,13 +15,13 @@ thread_local! {
 }
 
 fn count(grown: usize, held: isize) {
-    // A thread on its way out has no counters any more.
+    // A thread that is exiting has no counters any more.
     let _ = ALLOCATED.try_with(|all| all.set(all.get().wrapping_add(grown)));
     let _ = HELD.try_with(|all| all.set(all.get().wrapping_add(held)));
 }
 
 #[allow(unsafe_code, reason = "an allocator is unsafe by its nature; this one only counts and passes on")]
-// SAFETY: every call goes to the system's allocator as it came.
+// SAFETY: every call is forwarded to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), layout.size() as isize);
@@ -36,18 +36,18 @@ unsafe impl GlobalAlloc for Counting {
         unsafe { System.alloc_zeroed(layout) }
     }
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // It may have to copy all of it, so all of it is work.
+        // It may have to copy everything, so all of it counts as work.
         count(size, size as isize - layout.size() as isize);
         unsafe { System.realloc(at, layout, size) }
     }
 }
 
-/// What a call took, on its own thread.
+/// The memory used by a call, on its own thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
-    /// Bytes allocated in all, given back or not.
+    /// Bytes allocated in total, freed or not.
     pub allocated: usize,
-    /// Bytes that were there before and are not any more count against it.
+    /// Bytes still held: allocated minus freed, so it may be negative.
     pub held: isize,
 }
 

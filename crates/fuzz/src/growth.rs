@@ -1,8 +1,7 @@
-//! Inputs that repeat something: twice as long must cost about twice as much.
+//! Inputs with repetitions: twice the length must cost about twice as much.
 //!
-//! Memory is compared exactly. The processor's time is the thread's own, not the wall's, and only a ratio far from linear
-//! counts, and only where there is enough of it to measure: eight times the input may cost 24 times as much; a quadratic
-//! parser takes 64 times.
+//! Memory is compared exactly. Time is the CPU time of the thread, and only a ratio far from linear counts, and only if there
+//! is enough of it to measure: eight times the input may cost 24 times as much; a quadratic parser takes 64 times.
 
 use crate::measure;
 
@@ -30,7 +29,7 @@ impl<'a> Growth<'a> {
         for i in 0..times {
             out.push_str(&self.unit.replace("{i}", &i.to_string()));
         }
-        // What closes, closes as often.
+        // Closing brackets are repeated as often.
         match self.after.strip_prefix('*') {
             Some(unit) => out.push_str(&unit.repeat(times)),
             None => out.push_str(self.after),
@@ -41,7 +40,7 @@ impl<'a> Growth<'a> {
     #[track_caller]
     pub(crate) fn check(&self, name: &str, call: &mut dyn FnMut(&[u8])) {
         let (small, large) = (self.input(self.most / FACTOR), self.input(self.most));
-        // What is made once is made.
+        // Warm-up: lazy statics are initialised.
         call(&small);
         let (few, few_nanos) = cost(&small, call);
         let (many, many_nanos) = cost(&large, call);
@@ -61,7 +60,7 @@ impl<'a> Growth<'a> {
     }
 }
 
-/// Memory and processor time of a call; of two calls the cheaper one.
+/// Memory and CPU time of a call; of two calls the cheaper one.
 fn cost(input: &[u8], call: &mut dyn FnMut(&[u8])) -> (usize, u64) {
     let mut one = || {
         let begun = processor_nanos();
@@ -71,7 +70,7 @@ fn cost(input: &[u8], call: &mut dyn FnMut(&[u8])) -> (usize, u64) {
     one().min(one())
 }
 
-/// What this thread has had of the processor; 0 where the kernel does not say.
+/// The CPU time of this thread; 0 if the kernel does not report it.
 fn processor_nanos() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap_or(0)

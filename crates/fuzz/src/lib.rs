@@ -1,24 +1,23 @@
-//! Hostile bytes for every parser that bytes from outside reach: a small mutation fuzzer on stable Rust.
+//! A small mutation fuzzer on stable Rust, for every parser of untrusted bytes.
 //!
 //! ```text
 //! corpus/<target>/* and seeds ──> pick one ── 1 to 4 mutations ──> check ──┐
 //!           ^                                                             │ a new outcome: kept as a parent
 //!           └─────────────────────────────────────────────────────────────┘ a failure: shrunk, printed, the test fails
 //! ```
-//! A *target* is a function of bytes that panics when something is wrong and otherwise names its outcome, in words (the
-//! refusal's, or "ok"). There is no instrumentation of code: new outcomes stand for new paths. Around each call the engine
-//! looks at what cannot be seen from inside:
+//! A *target* is a function of bytes that panics if something is wrong and otherwise returns its outcome as text (the error
+//! message, or "ok"). The code is not instrumented: new outcomes stand for new paths. Around each call the engine checks:
 //! - a panic;
-//! - memory allocated, in all, against a bound that is linear in the input: work, not time;
-//! - memory still held when the call is over;
-//! - how both grow for inputs that repeat something ([`Fuzz::grows`]).
+//! - the total of memory allocated, against a bound that is linear in the input: work, not time;
+//! - memory still held after the call: a leak;
+//! - how memory and time grow for inputs with repetitions ([`Fuzz::grows`]).
 //!
-//! `make test` runs a few hundred inputs a target, the same in every run. With `SETPOINT_LONG=1` each target runs for a minute,
-//! from a seed of its own. What a failure prints:
-//! - the input as a byte string; put it into a file in `corpus/<target>/`, and every run begins with it;
-//! - the seed; `SETPOINT_FUZZ_SEED=<seed>` repeats the run.
+//! `make test` runs a few hundred inputs a target, the same in every run. With `SETPOINT_LONG=1` each target runs for a minute
+//! from a random seed. A failure prints
+//! - the input as a byte string: save it as a file in `corpus/<target>/`, and every run starts with it;
+//! - the seed: `SETPOINT_FUZZ_SEED=<seed>` repeats the run.
 //!
-//! Where the process itself dies (the stack, an abort), `SETPOINT_FUZZ_TRACE=<file>` writes each input there before it is tried.
+//! If the process itself dies (stack overflow, abort), `SETPOINT_FUZZ_TRACE=<file>` writes each input to a file before it runs.
 
 mod alloc;
 mod growth;
@@ -37,12 +36,12 @@ pub use mutate::Rng;
 
 /// Inputs a target gets in `make test`.
 const USUAL_INPUTS: usize = 400;
-/// How long a target runs with `SETPOINT_LONG=1`, unless `SETPOINT_FUZZ_SECONDS` says otherwise.
+/// How long a target runs with `SETPOINT_LONG=1`, unless `SETPOINT_FUZZ_SECONDS` is set.
 const LONG_SECONDS: u64 = 60;
 /// Parents kept in memory: enough for variety.
 const MAX_PARENTS: usize = 1000;
 
-/// Memory that a call may allocate in all: `base` and `per_byte` for each byte of the input.
+/// The memory a call may allocate in total: `base`, and `per_byte` for each byte of the input.
 #[derive(Clone, Copy, Debug)]
 pub struct Bound {
     pub base: usize,
@@ -55,7 +54,7 @@ impl Bound {
     }
 }
 
-/// A target and what its inputs are made of.
+/// A target and the material for its inputs.
 pub struct Fuzz<'a> {
     name: &'static str,
     seeds: Vec<Vec<u8>>,
@@ -81,13 +80,13 @@ impl<'a> Fuzz<'a> {
         }
     }
 
-    /// Inputs to begin with, beside those in the corpus.
+    /// Initial inputs, in addition to the corpus.
     pub fn seeds<S: AsRef<[u8]>>(mut self, seeds: impl IntoIterator<Item = S>) -> Fuzz<'a> {
         self.seeds.extend(seeds.into_iter().map(|seed| seed.as_ref().to_vec()));
         self
     }
 
-    /// Words of the format, which chance would not find.
+    /// Tokens of the format that random mutations would not find.
     pub fn tokens(mut self, tokens: &'a [&'a str]) -> Fuzz<'a> {
         self.tokens = tokens;
         self
@@ -98,7 +97,7 @@ impl<'a> Fuzz<'a> {
         self
     }
 
-    /// For a target that is slow, or fast; none for one that only grows.
+    /// The number of inputs, for a slow or fast target; 0 if only growth is checked.
     pub fn inputs(mut self, count: usize) -> Fuzz<'a> {
         self.inputs = count;
         self
@@ -121,7 +120,7 @@ impl<'a> Fuzz<'a> {
         self
     }
 
-    /// Runs it. `check` panics when something is wrong, and otherwise says in words what came of the input.
+    /// Runs it. `check` panics if something is wrong, and otherwise returns the outcome as text.
     #[track_caller]
     pub fn run<O: AsRef<str>>(self, mut check: impl FnMut(&[u8]) -> O) {
         let mut check = |input: &[u8]| outcome(check(input).as_ref());
@@ -162,7 +161,7 @@ impl<'a> Fuzz<'a> {
         println!("fuzz {}: {tried} inputs, {} outcomes", self.name, seen.len());
     }
 
-    /// One input; a failure is shrunk and told.
+    /// Runs one input; a failure is shrunk and reported.
     #[track_caller]
     fn attempt(&self, input: &[u8], seed: u64, check: &mut dyn FnMut(&[u8]) -> u64) -> u64 {
         trace(input);
@@ -194,7 +193,7 @@ impl<'a> Fuzz<'a> {
                 input.len()
             ));
         }
-        // The first call may fill what stays for all others; what each call adds is a leak.
+        // The first call may fill caches; only memory that every call adds is a leak.
         let leaks = |used: Usage| !self.holds && used.held > 0;
         if leaks(used) && (0..3).all(|_| leaks(measure(|| check(input)).1)) {
             return Err(format!("{} bytes are still held after the call", used.held));
@@ -203,7 +202,7 @@ impl<'a> Fuzz<'a> {
     }
 }
 
-/// Outcomes are equal if their words are: numbers and the input's own text do not count.
+/// Outcomes are equal if their words are: numbers and quoted input are ignored.
 fn outcome(words: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     let letters = words.bytes().filter(|b| b.is_ascii_alphabetic());
@@ -257,7 +256,7 @@ fn words(panic: &(dyn std::any::Any + Send)) -> String {
 }
 
 thread_local! {
-    /// This thread's panics are expected, and told by the engine.
+    /// Panics of this thread are expected, and reported by the engine.
     static QUIET: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 

@@ -1,4 +1,4 @@
-//! How an input comes from others.
+//! Mutations: a new input from existing ones.
 
 /// SplitMix64: small, and the same everywhere.
 pub struct Rng(u64);
@@ -29,7 +29,7 @@ impl Rng {
     }
 }
 
-/// What breaks parsers in any format: ends of ranges, and bytes that mean something somewhere.
+/// What breaks parsers in any format: boundary values, and bytes with a special meaning.
 const ANYWHERE: &[&str] = &[
     "\0",
     "\u{7f}",
@@ -86,13 +86,13 @@ fn step(rng: &mut Rng, input: &mut Vec<u8>, parents: &[Vec<u8>], tokens: &[&str]
             input.drain(gone);
         }
         3 => input.truncate(rng.below(length + 1)),
-        // A piece of the input, again, once or often.
+        // Repeats a piece of the input.
         4 => {
             let piece = input[rng.range(length, 32)].to_vec();
             let (at, times) = (rng.below(length + 1), 1 + rng.below(4) * rng.below(30));
             insert(input, at, &piece.repeat(times));
         }
-        // A piece of another.
+        // Inserts a piece of another input.
         5 | 6 => {
             let other = &parents[rng.below(parents.len())];
             let piece = other[rng.range(other.len(), 64)].to_vec();

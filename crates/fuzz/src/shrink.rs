@@ -1,6 +1,6 @@
-//! Smaller inputs that fail as well: pieces are left out, and what is left is made plain.
+//! Shrinks a failing input: removes pieces, and simplifies the rest.
 
-/// Attempts; a minimum is not needed, only something that people can read.
+/// Attempts: the result should be readable, not minimal.
 const ATTEMPTS: usize = 2000;
 
 pub fn shrink(input: &[u8], fails: &mut dyn FnMut(&[u8]) -> bool) -> Vec<u8> {

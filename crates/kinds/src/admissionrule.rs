@@ -8,7 +8,7 @@ pub(crate) const FAILURE: [&str; 2] = ["Fail", "Ignore"];
 pub(crate) const MATCH: [&str; 2] = ["Equivalent", "Exact"];
 pub(crate) const REINVOCATION: [&str; 2] = ["IfNeeded", "Never"];
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
-/// A mutating policy has nothing to say about what goes.
+/// A mutating policy cannot match DELETE.
 const MUTABLE: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
 const CONDITIONS_MAX: usize = 64;
 
@@ -29,7 +29,7 @@ pub(crate) fn check_rule(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
     errors.one_of_member(at, rule, "scope", &["*", "Cluster", "Namespaced"]);
 }
 
-/// Something, and nothing beside `*`.
+/// Not empty, and `*` alone.
 fn check_list(rule: &Value, name: &str, words: &str, at: &Path<'_>, errors: &mut Errors) {
     let list = items(rule, name);
     if list.is_empty() {

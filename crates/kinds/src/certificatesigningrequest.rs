@@ -1,4 +1,4 @@
-//! Certificate signing requests: the server notes who asked, and dates what is decided.
+//! Certificate signing requests: the server records the requester, and sets the times of conditions.
 
 mod columns;
 pub(crate) mod der;
@@ -31,7 +31,7 @@ impl Kind for CertificateSigningRequest {
         validation::check(write, errors);
     }
 
-    /// Whatever the body says of the requester is replaced by who it was.
+    /// The requester in the body is replaced by the actual one.
     fn prepare_create(&self, new: &mut Value, ctx: &Context<'_>) {
         let who = &ctx.requester;
         let texts = |list: &[String]| Value::List(list.iter().map(|t| Value::from(t.as_str())).collect());
@@ -68,7 +68,7 @@ impl Kind for CertificateSigningRequest {
                     }
                 }
             }
-            // What was asked cannot be changed.
+            // The spec is immutable.
             _ => restore(new, old, &[], "spec"),
         }
     }
@@ -85,7 +85,7 @@ fn conditions_mut(object: &mut Value) -> &mut [Value] {
     }
 }
 
-/// A signer writes the status, not the decision: as many as there were stay as they were.
+/// A signer writes the status, not the approval: existing approval conditions stay as they were.
 fn keep_decisions(new: &mut Value, old: &Value, decision: &str) {
     let is = |c: &&Value| c.get("type").and_then(Value::as_str) == Some(decision);
     let before: Vec<Value> = conditions(old).iter().filter(is).cloned().collect();

@@ -1,4 +1,4 @@
-//! What rules are written with: a field's path, the list of broken rules, and reading members of a tree.
+//! Building blocks of rules: field paths, the list of errors, and access to members of a tree.
 //!
 //! A path is a chain of borrowed steps on the stack and becomes text only for an error: a valid object pays nothing.
 
@@ -46,7 +46,7 @@ impl<'p> Path<'p> {
 
 impl fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not by recursion: a schema inside a schema may be thousands of steps down.
+        // Not by recursion: nested schemas may be thousands of levels deep.
         let mut steps = vec![self];
         while let Some(Path::Child(parent, _) | Path::Index(parent, _) | Path::Key(parent, _)) = steps.last()
         {
@@ -103,7 +103,7 @@ impl Shown for Raw<'_> {
 /// See [`Errors::add`].
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
-/// All broken rules so far, in the order they were found.
+/// All errors so far, in the order they were found.
 #[derive(Default)]
 pub struct Errors {
     pub(crate) list: Vec<FieldError>,
@@ -219,7 +219,7 @@ impl Errors {
             self.list.push(error);
         }
     }
-    /// Nothing that is found from now on is told.
+    /// Further errors are not recorded.
     pub(crate) fn is_full(&self) -> bool {
         self.bytes > MAX_BYTES
     }
@@ -229,8 +229,8 @@ impl Errors {
     }
 }
 
-/// What a walk over a list met so far. A client may send a list of a hundred thousand: looking back one by one would take
-/// minutes. The first few, which are all of most lists, are kept in place.
+/// The entries of a list seen so far. A client may send a hundred thousand: a linear search for each would take minutes. The
+/// first few, which are all of most lists, are kept inline.
 pub(crate) struct Seen<K> {
     few: [Option<K>; 8],
     many: BTreeSet<K>,
@@ -243,7 +243,7 @@ impl<K> Default for Seen<K> {
 }
 
 impl<K: Ord> Seen<K> {
-    /// Whether it was met before; from now on it was.
+    /// Records an entry, and returns whether it was seen before.
     pub(crate) fn again(&mut self, key: K) -> bool {
         for place in &mut self.few {
             match place {
@@ -315,7 +315,7 @@ pub(crate) fn entries<'v>(of: &'v Value, name: &str) -> impl Iterator<Item = (&'
     of.get(name).and_then(Value::as_map).into_iter().flat_map(|m| m.iter()).map(|(k, v)| (&**k, v))
 }
 
-/// A quantity; what cannot be read (normalising would have refused it) counts as zero.
+/// A quantity; an invalid one (normalising would have refused it) counts as zero.
 pub(crate) fn quantity(value: &Value) -> Quantity {
     match value {
         Value::Str(text) => Quantity::parse(text).unwrap_or(Quantity::ZERO),

@@ -1,4 +1,4 @@
-//! Conditions in a status: one of each type, and when it turned.
+//! Conditions in a status: one of each type, with the time of its last transition.
 
 use object::{Map, Value};
 
@@ -37,7 +37,7 @@ pub fn set(object: &mut Value, condition: &Condition<'_>, now: i64) {
     if let Some(generation) = condition.observed_generation {
         here.set("observedGeneration", generation);
     } else {
-        // The condition is said anew: what the one before saw is not what this one saw.
+        // A new observation: the generation the previous one observed does not apply.
         here.remove("observedGeneration");
     }
 }

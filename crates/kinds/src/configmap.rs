@@ -1,4 +1,4 @@
-//! Config maps: keys that can be file names, one mebibyte, and never again changed when immutable.
+//! Config maps: keys that can be file names, at most one mebibyte, and no changes once immutable.
 
 mod columns;
 
@@ -7,7 +7,7 @@ use object::{FieldError, Value, quote, validate_text};
 
 use crate::check::{Errors, Seen};
 use crate::columns::Printer;
-use crate::equal::Spot;
+use crate::equal::FieldType;
 use crate::kind::Kind;
 use crate::rules::Rules;
 use crate::write::Write;
@@ -76,7 +76,7 @@ pub(crate) fn check_immutable(
         errors.push(FieldError::forbidden("immutable", detail));
     }
     for member in members {
-        if !Spot::of(storage, &[member]).identical(new.get(member), old.get(member)) {
+        if !FieldType::of(storage, &[member]).identical(new.get(member), old.get(member)) {
             errors.push(FieldError::forbidden(*member, detail));
         }
     }
@@ -93,7 +93,7 @@ pub(crate) fn check_key(member: &str, key: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// How many bytes padded base64 stands for.
+/// The number of bytes padded base64 decodes to.
 pub(crate) fn decoded_len(base64: &str) -> usize {
     let padding = base64.bytes().rev().take(2).filter(|b| *b == b'=').count();
     (base64.len() / 4 * 3).saturating_sub(padding)

@@ -1,4 +1,4 @@
-//! CSI drivers: what a driver can do is said in full, and partly for good.
+//! CSI drivers: all capabilities are required, and some are immutable.
 
 mod columns;
 mod defaults;

@@ -1,4 +1,4 @@
-//! CSI nodes: the drivers of a node, each once, and what one said of itself stays.
+//! CSI nodes: the drivers of a node, each once and immutable.
 
 mod columns;
 

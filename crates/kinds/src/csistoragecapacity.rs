@@ -1,4 +1,4 @@
-//! CSI storage capacities: how much a class has in a part of the cluster; which part and class stays.
+//! CSI storage capacities: the capacity of a class in a part of the cluster; both part and class are immutable.
 
 mod warnings;
 

@@ -9,7 +9,7 @@ use object::Value;
 
 use crate::check::Errors;
 use crate::columns::Printer;
-use crate::equal::Spot;
+use crate::equal::FieldType;
 use crate::kind::{Context, Defaults, Kind};
 use crate::rules::{Generation, Rules, StatusMeta};
 use crate::warnings::{Accepted, Warnings};
@@ -60,7 +60,7 @@ impl Kind for DaemonSet {
     fn prepare_update(&self, new: &mut Value, old: &Value, ctx: &Context<'_>) {
         let before = template_generation(old);
         let path = ["spec", "template"];
-        let moved = ctx.is_object() && !Spot::of(ctx.storage, &path).same(new.at(&path), old.at(&path));
+        let moved = ctx.is_object() && !FieldType::of(ctx.storage, &path).same(new.at(&path), old.at(&path));
         set(new, if moved { before.saturating_add(1) } else { before });
     }
 

@@ -1,13 +1,12 @@
-//! What an object gets that its writer left out, in the version the writer speaks. A kind's defaults are in its folder.
+//! Defaults of fields the client left out, in the version of the request. A kind's defaults are in its folder.
 //!
 //! ```text
 //! body ─ normalise ─ apply ─ to_storage ─ admission ─ prepare ─ normalise ─ validate ─ encode
 //! ```
-//! Missing members are added at the end of their map, so what comes out is canonical but for their order; the
-//! pass that follows every preparation puts them in their place. Applying twice is applying once. Nothing is
-//! looked up, drawn or dated here: addresses and ports are allocated elsewhere, tokens and tolerations are
-//! admission's. Fields behind a feature gate are here when the gate is on by default in v1.36. What upstream
-//! does on the way through its internal types to the same version (`serviceAccount` beside
+//! Missing members are added at the end of their map, so the result is canonical except for their order, which the
+//! normalisation after every preparation corrects. Defaulting is idempotent and pure: addresses and ports are allocated
+//! elsewhere, tokens and tolerations are added by admission. Fields behind a feature gate are here when the gate is on by
+//! default in v1.36. What upstream does in the conversion to its internal types and back (`serviceAccount` beside
 //! `serviceAccountName`, `podIP` beside `podIPs`) is here too: there are no internal types.
 
 pub(crate) mod amounts;

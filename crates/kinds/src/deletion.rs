@@ -1,15 +1,15 @@
-//! What DELETE does to an object: gone at once, marked and kept, or nothing because it is already going.
+//! What DELETE does to an object: removes it, marks and keeps it, or nothing because it is already being deleted.
 //!
 //! ```text
 //! preconditions ─ no ─> 409
 //!       │
-//! graceful kind? ── already going ─ no shorter grace asked ──────────────> Nothing
+//! graceful kind? ── already deleted ─ no shorter grace requested ────────> Nothing
 //!       │            first time, or shorter: deletionTimestamp, grace, generation + 1
 //! orphan / foregroundDeletion finalizer put or taken as the propagation says
 //!       │
 //! finalizers left ─> Keep (deletionTimestamp)      grace left ─> Keep      else ─> Remove
 //! ```
-//! A kept object goes when an update takes its last finalizer: [`should_remove_after_update`].
+//! A kept object is removed when an update removes its last finalizer: [`should_remove_after_update`].
 
 #[cfg(test)]
 mod tests;
@@ -25,11 +25,11 @@ pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
-    /// Take it out of the store. Graceful kinds were first marked, for those who watch.
+    /// Remove it from the store. Graceful kinds are marked first, so that watchers see it.
     Remove { marked: Option<Value> },
-    /// Write this back; something still has to happen before it goes.
+    /// Write this back; finalizers or its grace period keep it.
     Keep(Value),
-    /// It is already going, at least as fast as asked.
+    /// It is already being deleted, at least as fast as requested.
     Nothing,
 }
 
@@ -48,7 +48,7 @@ pub fn decide(
     }
 }
 
-/// An update took the last thing that kept a deleted object.
+/// Whether an update removed the last thing that kept a deleted object.
 pub fn should_remove_after_update(kind: &dyn Kind, new: &Value, old: &Value) -> bool {
     strings(new, "finalizers").is_empty()
         && meta(old, "deletionTimestamp").is_some()
@@ -85,7 +85,7 @@ pub(crate) fn decide_generally(
     })
 }
 
-/// What the client said must still hold.
+/// The client's preconditions.
 pub fn check_preconditions(
     storage: &Storage,
     old: &Value,
@@ -136,7 +136,7 @@ fn mark_gracefully(kind: &dyn Kind, new: &mut Value, options: &DeleteOptions, no
         };
         let planned = deletion.as_str().and_then(time::parse).map_or(now, |(seconds, _)| seconds);
         let wanted = planned.saturating_sub(left).saturating_add(asked);
-        // A grace that has already run out stays graceful for a second: whoever winds the object down must still see it.
+        // A grace period that has already expired still leaves a second: the node agent must see the deletion.
         let (at, seconds) = if wanted < now { (now, asked.min(1)) } else { (wanted, asked) };
         set_deletion(new, at, seconds);
         return Grace::Seconds(seconds);
@@ -146,7 +146,7 @@ fn mark_gracefully(kind: &dyn Kind, new: &mut Value, options: &DeleteOptions, no
     Grace::Seconds(first)
 }
 
-/// For what has finalizers but no grace.
+/// For objects with finalizers but no grace period.
 fn mark_now(new: &mut Value, now: i64) {
     let going = meta(new, "deletionTimestamp").and_then(Value::as_str).and_then(time::parse);
     if meta(new, "deletionTimestamp").is_none() {
@@ -162,7 +162,7 @@ fn set_deletion(new: &mut Value, at: i64, grace_seconds: i64) {
     metadata.set("deletionGracePeriodSeconds", grace_seconds);
 }
 
-/// Being deleted changes what its controllers should do, so it counts as a change of the wish.
+/// A deletion changes the desired state, so it increments the generation.
 fn bump_generation(new: &mut Value) {
     if let Some(generation) = meta(new, "generation").and_then(Value::as_int).filter(|g| *g > 0) {
         new.map_at(&["metadata"]).set("generation", generation.saturating_add(1));
@@ -185,7 +185,7 @@ fn finalizers_for(storage: &Storage, object: &Value, options: &DeleteOptions) ->
     } else if let Some(propagation) = options.propagation_policy {
         (propagation == Propagation::Orphan, propagation == Propagation::Foreground)
     } else if has(ORPHAN).is_some() || has(FOREGROUND).is_some() {
-        // What an earlier request chose stands.
+        // The choice of an earlier request stays.
         (earlier(has(ORPHAN), has(FOREGROUND)), earlier(has(FOREGROUND), has(ORPHAN)))
     } else {
         (storage.orphan_by_default, false)

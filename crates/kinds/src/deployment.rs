@@ -65,7 +65,7 @@ impl Kind for Deployment {
         Some(format!("failed to parse annotation[{ROLLBACK_TO}]={revision} as int64: {why}"))
     }
 
-    /// The number comes out of upstream's field as it prints numbers; what is empty never comes into it.
+    /// Normalised as by upstream's internal field: a number in canonical form, and no empty value.
     fn to_storage(&self, value: &mut Value, _from: &Resource) -> Result<(), Status> {
         if value.str_at(&["metadata", "annotations", ROLLBACK_TO]) == Some("") {
             value.map_at(&["metadata", "annotations"]).remove(ROLLBACK_TO);
@@ -76,7 +76,7 @@ impl Kind for Deployment {
         Ok(())
     }
 
-    /// A status leaves the spec alone, and with it what the annotation stands for.
+    /// A status write keeps the spec, and with it the field the annotation stands for.
     fn prepare_update(&self, new: &mut Value, old: &Value, ctx: &Context<'_>) {
         if !ctx.is_status() {
             return;

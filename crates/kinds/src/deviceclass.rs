@@ -1,4 +1,4 @@
-//! Device classes: which devices belong, and what their drivers are told.
+//! Device classes: which devices they contain, and the configuration of their drivers.
 
 use object::Value;
 

@@ -15,14 +15,14 @@ const POOL_MAX_BYTES: usize = 253;
 const ID_MAX_BYTES: usize = 32;
 const EXPRESSION_MAX_BYTES: usize = 10 * 1024;
 const RAW_MAX_BYTES: usize = 10 * 1024;
-/// What cel-go says of an empty text.
+/// cel-go's error for an empty expression.
 const NO_EXPRESSION: &str = "compilation failed: ERROR: <input>:1:0: Syntax error: mismatched input '<EOF>' expecting \
     {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
 const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
 
 type Rule<'r> = &'r dyn Fn(&Value, &Path<'_>, &mut Errors);
 
-/// Every entry by a rule. A list that is too long is told only that.
+/// Every entry by a rule. For a list that is too long only that is reported.
 pub(crate) fn each(list: &[Value], most: usize, at: &Path<'_>, errors: &mut Errors, rule: Rule<'_>) -> bool {
     if list.len() > most {
         errors.too_many(at, list.len(), most);
@@ -149,7 +149,7 @@ pub(crate) fn selectors(of: &Value, at: &Path<'_>, errors: &mut Errors) {
     });
 }
 
-/// What a driver is told. What is `stored` already may be longer than is allowed now.
+/// The configuration of a driver. A `stored` one may be longer than is allowed now.
 pub(crate) fn configuration(config: &Value, stored: bool, at: &Path<'_>, errors: &mut Errors) {
     let at = at.child("opaque");
     let Some(opaque) = member(config, "opaque") else { return errors.required(&at, "") };
@@ -157,7 +157,7 @@ pub(crate) fn configuration(config: &Value, stored: bool, at: &Path<'_>, errors:
     raw_object(opaque.get("parameters"), stored, &at.child("parameters"), errors);
 }
 
-/// A JSON object whose form is somebody else's.
+/// A JSON object of unknown form.
 pub(crate) fn raw_object(value: Option<&Value>, stored: bool, at: &Path<'_>, errors: &mut Errors) {
     let Some(value) = value.filter(|v| !v.is_null()) else { return errors.required(at, "") };
     if !stored && codec::json::to_vec(value).len() > RAW_MAX_BYTES {

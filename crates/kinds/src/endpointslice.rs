@@ -27,7 +27,7 @@ pub(crate) static KIND: GenericKind =
 const TOPOLOGY: &str = "deprecatedTopology";
 const HOST: &str = "kubernetes.io/hostname";
 
-/// v1 does not take the field. The node that an endpoint had in it before becomes its `nodeName`.
+/// v1 does not accept the field. The node a stored endpoint has in it becomes its `nodeName`.
 fn drop_topology(new: &mut Value, known: &[String]) {
     let Some(Value::List(endpoints)) = new.make_map().get_mut("endpoints") else { return };
     for endpoint in endpoints {

@@ -1,4 +1,4 @@
-//! Equality that does not see what encoding would not show: order of members, nulls, empty lists and maps.
+//! Equality that ignores what encoding would not show: the order of members, nulls, empty lists and maps.
 
 use catalog::{Name, Schema, Shape, Storage, TypeId};
 use object::quantity::Quantity;
@@ -6,7 +6,7 @@ use object::{Map, Value, deep};
 
 /// Upstream's "semantic" equality of two members that may be absent.
 pub fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
-    // Two maps tell by their members; to look first whether there are any would visit every level once for each above it.
+    // Maps are compared by their members; checking for emptiness first would visit every level once for each level above it.
     if let (Some(Value::Map(a)), Some(Value::Map(b))) = (a, b) {
         return deep(|| same_maps(a, b, &[]));
     }
@@ -20,24 +20,24 @@ pub fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
     }
 }
 
-/// A place in the objects of a kind, which tells what equality means there.
+/// The type of a field of a kind, which defines equality of its values.
 ///
-/// Upstream compares Go values: a pointer to nothing much is not nil, while an empty list or map is as good as none.
-/// A tree shows both as an empty value; only the type says which it is.
-pub(crate) struct Spot<'a> {
+/// Upstream compares Go values: a pointer to an empty struct is not nil, while an empty list or map equals an absent one.
+/// A tree shows both as an empty value; only the type distinguishes them.
+pub(crate) struct FieldType<'a> {
     types: &'a Schema,
-    /// What is there, and whether behind a pointer; `None` where the types end.
+    /// The type of the field, and whether it is a pointer; `None` if there is no such field.
     shape: Option<(&'a Shape, bool)>,
-    /// The kind itself, which no field holds.
+    /// The kind itself, which is no field.
     whole: Option<TypeId>,
 }
 
-impl<'a> Spot<'a> {
+impl<'a> FieldType<'a> {
     /// `[]` in the path is an element of the list there.
-    pub(crate) fn of(storage: &'a Storage, path: &[&str]) -> Spot<'a> {
+    pub(crate) fn of(storage: &'a Storage, path: &[&str]) -> FieldType<'a> {
         let types = &*storage.types;
         let Some((first, rest)) = path.split_first() else {
-            return Spot { types, shape: None, whole: Some(storage.ty) };
+            return FieldType { types, shape: None, whole: Some(storage.ty) };
         };
         let field = |ty: TypeId, name: &str| types.get(ty).field(name).map(|(_, f)| (&f.shape, f.pointer));
         let shape = rest.iter().fold(field(storage.ty, first), |at, name| match at? {
@@ -45,7 +45,7 @@ impl<'a> Spot<'a> {
             (Shape::Struct(ty), _) => field(*ty, name),
             _ => None,
         });
-        Spot { types, shape, whole: None }
+        FieldType { types, shape, whole: None }
     }
 
     /// Upstream's "semantic" equality of two values here that may be absent.
@@ -53,12 +53,12 @@ impl<'a> Spot<'a> {
         self.compare(a, b, false)
     }
 
-    /// As [`Spot::same`], but an empty list or map is not an absent one.
+    /// As [`FieldType::same`], but an empty list or map is not an absent one.
     pub(crate) fn identical(&self, a: Option<&Value>, b: Option<&Value>) -> bool {
         self.compare(a, b, true)
     }
 
-    /// As [`Spot::same`] of two structs, without these members.
+    /// As [`FieldType::same`] of two structs, without these members.
     pub(crate) fn same_but(&self, a: &Value, b: &Value, without: &[&str]) -> bool {
         let ty = match self.shape {
             Some((Shape::Struct(ty), _)) => Some(*ty),

@@ -1,4 +1,4 @@
-//! Events: one storage under two names (core and events.k8s.io), validated by the name the writer used.
+//! Events: one storage served by two groups (core and events.k8s.io), validated by the group of the request.
 
 mod columns;
 
@@ -7,7 +7,7 @@ use object::{FieldError, Status, Value, quote, validate_text};
 
 use crate::check::internal::{Field, Go, NULL, TEXT};
 use crate::columns::Printer;
-use crate::equal::Spot;
+use crate::equal::FieldType;
 use crate::kind::{Context, Kind};
 use crate::metadata;
 use crate::rules::Rules;
@@ -15,7 +15,7 @@ use crate::rules::Rules;
 pub(crate) struct Event;
 pub(crate) static KIND: Event = Event;
 
-/// Of core events; events.k8s.io asks for more, in [`Event::validate`].
+/// Of core events; events.k8s.io has stricter rules, in [`Event::validate`].
 const RULES: Rules = Rules::PLAIN.without_metadata();
 
 /// events.k8s.io on the left, core on the right.
@@ -99,7 +99,7 @@ fn is_unset(event: &Value, member: &str) -> bool {
     event.get(member).is_none_or(Value::is_null)
 }
 
-/// What every event must keep, under either name.
+/// Rules of every event, in either group.
 fn check_sense(new: &Value, core: bool, errors: &mut Vec<FieldError>) {
     let namespace = text(new, &["metadata", "namespace"]);
     let about = text(new, &["involvedObject", "namespace"]);
@@ -177,9 +177,9 @@ fn check_series(new: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Only the series (and metadata) of an event may move. Upstream checks the reason twice.
+/// Only the series (and metadata) of an event may change. Upstream checks the reason twice.
 fn check_unchanged(storage: &Storage, new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
-    let same = |member: &str| Spot::of(storage, &[member]).same(new.get(member), old.get(member));
+    let same = |member: &str| FieldType::of(storage, &[member]).same(new.get(member), old.get(member));
     if !same("series") {
         check_series(new, errors);
     }

@@ -1,4 +1,4 @@
-//! Flow schemas: which requests flow at which priority level. The two the server cannot do without are fixed.
+//! Flow schemas: which requests belong to which priority level. The two mandatory ones are fixed.
 
 mod columns;
 mod defaults;

@@ -1,7 +1,7 @@
 //! Fields of features that are off in v1.36: accepted, and dropped unless the stored object has them already.
 //!
-//! An object that was stored by a server with the feature on keeps what it has; nobody can begin to use it here. A kind lists
-//! its features; what needs more than a list (`dataSourceRef` of claims) is code in the kind's folder.
+//! An object stored by a server with the feature on keeps its fields; new uses are dropped. A kind lists its features; what
+//! needs more than a list (`dataSourceRef` of claims) is code in the kind's folder.
 
 #[cfg(test)]
 mod tests;
@@ -23,15 +23,15 @@ pub fn drop_disabled(kind: &dyn Kind, new: &mut Value, old: Option<&Value>) {
     }
 }
 
-/// A feature and the fields it brought to one place.
+/// A feature gate that is off, and its fields.
 #[derive(Debug)]
 pub struct DisabledFeature {
-    /// For people: the name of upstream's gate.
+    /// The name of upstream's feature gate.
     #[cfg_attr(not(test), allow(dead_code))]
     gate: &'static str,
     /// Any of them in the stored object keeps all of them. `[]` is every item of a list, `{}` every value of a map.
     fields: &'static [&'static str],
-    /// A struct that holds nothing else goes with the field.
+    /// A struct that becomes empty is dropped with the field.
     with_empty_parent: bool,
 }
 
@@ -70,7 +70,7 @@ impl DisabledFeature {
     }
 }
 
-/// The first element of a field's path: the name, and whether it goes on in every item of what stands there.
+/// The first element of a field's path: the name, and whether the path continues in every item of that list or map.
 fn split_first(path: &str) -> (&str, bool, Option<&str>) {
     let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
     let name = first.strip_suffix("[]").or_else(|| first.strip_suffix("{}"));

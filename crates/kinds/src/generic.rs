@@ -1,4 +1,4 @@
-//! A kind that is data and functions: its rules of writing as data, what it does beyond them as optional functions.
+//! A kind made of data and functions: rules as data, and optional functions for everything else.
 
 use object::{Map, Value};
 

@@ -1,4 +1,4 @@
-//! Horizontal pod autoscalers: stored as autoscaling/v2; what v1 cannot say travels in annotations.
+//! Horizontal pod autoscalers: stored as autoscaling/v2; v1 carries the other fields in annotations.
 //!
 //! ```text
 //! v1: targetCPUUtilizationPercentage · annotations metrics, current-metrics, behavior, conditions (JSON)
@@ -39,7 +39,7 @@ const SCALE_UP_TOLERANCE: &str = "autoscaling.alpha.kubernetes.io/scale-up-toler
 const ROUND_TRIP: [&str; 6] =
     [METRICS, CURRENT_METRICS, CONDITIONS, BEHAVIOR, SCALE_DOWN_TOLERANCE, SCALE_UP_TOLERANCE];
 
-/// What v1 means when it names no metric at all.
+/// The default of v1 if there is no metric at all.
 const DEFAULT_CPU_PERCENT: i64 = 80;
 
 impl Kind for HorizontalPodAutoscaler {
@@ -98,7 +98,7 @@ fn v1_to_v2(hpa: &mut Value) {
         hpa.map_at(&["spec"]).set("behavior", behavior);
     }
     let percent = map_mut(hpa, &["status"]).and_then(|s| s.remove("currentCPUUtilizationPercentage"));
-    // The annotation knows more than the number beside it.
+    // The annotation is more specific than the field.
     let current = match annotation(hpa, CURRENT_METRICS) {
         Some(Value::List(list)) => Some(list.iter().map(|m| metrics::to_v2(m, metrics::STATUSES)).collect()),
         _ => percent.and_then(|p| p.as_int()).map(|p| vec![metrics::cpu("current", p)]),

@@ -1,4 +1,4 @@
-//! IP addresses: the name is the address, in its one canonical form, and says who has it.
+//! IP addresses: the name is the address in canonical form, the spec refers to its owner.
 
 mod columns;
 

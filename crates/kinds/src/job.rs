@@ -83,7 +83,7 @@ fn select_own_pods(new: &mut Value) {
     set_if_absent(new.map_at(&["spec", "selector", "matchLabels"]), CONTROLLER_UID, &uid);
 }
 
-/// A label of the user's stays, and validation will say what it thinks of it.
+/// A label set by the user stays, and is left to validation.
 fn set_if_absent(labels: &mut Map, key: &'static str, value: &Value) {
     if !labels.contains(key) {
         labels.set(key, value.clone());

@@ -18,7 +18,7 @@ use crate::write::Write;
 pub struct Context<'a> {
     /// Where objects of the kind are stored, and their types.
     pub storage: &'a Storage,
-    /// `None` for the object itself; `status`, `finalize`, `approval` and so on for what stands below it.
+    /// `None` for the object itself; else `status`, `finalize`, `approval` and so on.
     pub subresource: Option<&'a str>,
     /// Unix seconds.
     pub now: i64,
@@ -30,12 +30,12 @@ pub struct Context<'a> {
     pub namespace: &'a dyn Labels,
 }
 
-/// Labels that are looked up only by the few who ask.
+/// Labels that are looked up on demand.
 pub trait Labels: std::fmt::Debug {
     fn label(&self, name: &str) -> Option<String>;
 }
 
-/// Nothing is labelled.
+/// No labels.
 #[derive(Debug)]
 pub struct NoLabels;
 
@@ -46,7 +46,7 @@ impl Labels for NoLabels {
 }
 
 impl<'a> Context<'a> {
-    /// A write to the object itself in its storage version, by nobody in particular.
+    /// A write to the object itself in its storage version, without a user.
     pub fn plain(storage: &'a Storage, now: i64) -> Context<'a> {
         Context {
             storage,
@@ -103,7 +103,7 @@ pub trait Kind: Send + Sync {
         Vec::new()
     }
 
-    /// The warning a DELETE with these options deserves.
+    /// The warning about a DELETE with these options.
     fn warn_delete(&self, _options: &DeleteOptions) -> Option<&'static str> {
         None
     }
@@ -138,7 +138,7 @@ pub trait Kind: Send + Sync {
         &[]
     }
 
-    /// What an update makes of the object as it was sent, before anything of the stored one is put back into it.
+    /// Changes the object of an update as it was sent, before anything of the stored one is put back.
     fn sent_update(&self, _new: &mut Value) {}
 
     /// Fills in what the server owns, after status and generation were set by the rules. The metadata is
@@ -171,10 +171,10 @@ pub trait Kind: Send + Sync {
         false
     }
 
-    /// The last touch after validation. The tree was canonical and stays so: it is encoded next.
+    /// After validation. The tree was canonical and stays so: it is encoded next.
     fn canonicalise(&self, _new: &mut Value) {}
 
-    /// Seconds a first DELETE leaves the object to wind down; `None` for kinds that go at once.
+    /// The grace period of a first DELETE in seconds; `None` for kinds without graceful deletion.
     fn grace_seconds(&self, _object: &Value, _options: &DeleteOptions) -> Option<i64> {
         None
     }
@@ -191,17 +191,17 @@ pub trait Kind: Send + Sync {
         None
     }
 
-    /// Why an object of that name may not be deleted by name, whatever becomes of its collection.
+    /// Why an object of that name must not be deleted by name (deleting its collection is allowed).
     fn undeletable(&self, _name: &str) -> Option<&'static str> {
         None
     }
 
-    /// Something beside `metadata.finalizers` keeps a deleted object.
+    /// Whether something beside `metadata.finalizers` keeps a deleted object.
     fn holds_deletion(&self, _object: &Value) -> bool {
         false
     }
 
-    /// Why upstream could not bring a well-formed object of this kind into its own form.
+    /// Why upstream could not convert a well-formed object of this kind to its internal type.
     fn unconvertible(&self, _sent: &Value) -> Option<String> {
         None
     }
@@ -211,6 +211,15 @@ pub trait Kind: Send + Sync {
     fn converts_last(&self) -> bool {
         false
     }
+
+    /// A webhook converts between the versions. Of such a kind [`to_storage`](Kind::to_storage) and
+    /// [`from_storage`](Kind::from_storage) are asked for what surrounds the call only.
+    fn converts_by_webhook(&self) -> bool {
+        false
+    }
+
+    /// What decoding does to a stored object of a kind that converts last, in the version it is stored in.
+    fn decode_stored(&self, _value: &mut Value) {}
 
     /// Drops what the schema of that served version does not have. Returns the paths of what was dropped if `report` is set, or
     /// why the value cannot be an object of the kind.
@@ -223,13 +232,13 @@ pub trait Kind: Send + Sync {
         None
     }
 
-    /// From the version the client speaks to the stored one. Runs for the storage version too.
+    /// From the served version to the stored one. Runs for the storage version too.
     fn to_storage(&self, _value: &mut Value, _from: &Resource) -> Result<(), Status> {
         Ok(())
     }
 
-    /// From the stored version to the one the client speaks, which is another one. Of a kind that converts last: from
-    /// whatever version and form the object is stored in.
+    /// From the stored version to a different served one. Of a kind that converts last: from whatever version and form the
+    /// object is stored in.
     #[allow(clippy::wrong_self_convention)] // The pair of `to_storage`; `self` is the kind, not the value.
     fn from_storage(&self, _value: &mut Value, _to: &Resource) {}
 

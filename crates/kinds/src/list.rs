@@ -53,7 +53,7 @@ pub fn kind_of_resource(resource: &Resource) -> &dyn Kind {
     }
 }
 
-/// The kind of what is answered and never stored: reviews, and bodies of subresources.
+/// Kinds that are never stored: reviews, and bodies of subresources.
 pub fn unstored_kind(group: &str, kind: &str) -> &'static dyn Kind {
     let row = UNSTORED.iter().find(|row| row.1 == kind && row.0 == group);
     row.map_or(&PLAIN, |(_, _, kind)| *kind)

@@ -21,11 +21,11 @@ pub(crate) struct Namespace;
 pub(crate) static KIND: Namespace = Namespace;
 
 const RULES: Rules = Rules::PLAIN.with_name(NameRule::Label).with_status(StatusMeta::Free);
-/// The members of metadata that stand behind the labels.
+/// The members of metadata that follow the labels.
 const AFTER_LABELS: &[&str] = &["annotations", "ownerReferences", "finalizers", "managedFields"];
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
-/// The cluster cannot do without these; admission refuses to delete them.
+/// Namespaces that admission refuses to delete.
 pub fn is_immortal_namespace(name: &str) -> bool {
     ["default", "kube-system", "kube-public"].contains(&name)
 }
@@ -135,7 +135,7 @@ fn delete(
         }
     }
     if meta(old, "deletionTimestamp").is_some() {
-        // Only when its contents are gone, and whoever waited for that has said so.
+        // Only when its contents are gone, and all finalizers removed.
         if !spec_finalizers(old).is_empty() {
             return Ok(Decision::Nothing);
         }
@@ -158,7 +158,7 @@ fn delete(
     Ok(Decision::Keep(new))
 }
 
-/// The member, made before the first of `followers` where it is absent.
+/// The member; if it is absent, it is created before the first of `followers`.
 fn in_place<'a>(map: &'a mut Map, member: &'static str, followers: &[&str]) -> &'a mut Value {
     if !map.contains(member) {
         let at = map.iter().position(|(name, _)| followers.contains(&&**name)).unwrap_or(map.len());

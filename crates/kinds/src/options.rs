@@ -1,4 +1,4 @@
-//! The options of a request as they came: parsed once, refused with upstream's words.
+//! The options of a request: parsed once, refused with upstream's messages.
 
 use catalog::Verbs;
 use object::{
@@ -14,7 +14,7 @@ pub fn delete_options(value: &Value) -> Result<DeleteOptions, Status> {
     checked.map(|()| options)
 }
 
-/// The same for those who refuse later: what can be understood of them, and the refusal.
+/// The same for callers that refuse later: the valid options, and the refusal.
 pub fn unchecked_delete_options(value: &Value) -> (DeleteOptions, Result<(), Status>) {
     let text = |path: &[&str]| value.str_at(path).map(str::to_owned);
     let policy = value.str_at(&["propagationPolicy"]);

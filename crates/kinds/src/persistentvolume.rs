@@ -1,4 +1,4 @@
-//! Persistent volumes: created pending, and every change of phase is dated.
+//! Persistent volumes: created pending; the time of the last phase transition is recorded.
 
 mod columns;
 mod defaults;

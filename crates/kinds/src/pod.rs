@@ -39,7 +39,7 @@ const DISABLED: &[DisabledFeature] = &[
     ),
     DisabledFeature::new("DRANodeAllocatableResources", &["status.nodeAllocatableResourceClaimStatuses"]),
 ];
-/// What defaulting gives a pod that does not say.
+/// The default grace period.
 const DEFAULT_GRACE_SECONDS: i64 = 30;
 
 impl Kind for Pod {
@@ -95,7 +95,7 @@ impl Kind for Pod {
         apparmor::copy_to_fields(new);
     }
 
-    /// A pod that has resources as a whole asks for what its containers were given.
+    /// Pod-level requests default to those of the containers.
     fn depends_on_admission(&self, new: &Value) -> bool {
         new.at(&["spec", "resources"]).and_then(Value::as_map).is_some_and(|own| !own.is_empty())
     }
@@ -127,7 +127,7 @@ impl Kind for Pod {
         let finished = matches!(object.str_at(&["status", "phase"]), Some("Failed" | "Succeeded"));
         match seconds {
             _ if unscheduled || finished => Some(0),
-            // A pod that was told less than nothing gets the shortest time there is.
+            // A negative grace period is one second.
             negative if negative < 0 => Some(1),
             seconds => Some(seconds),
         }
@@ -138,7 +138,7 @@ fn list<'a>(value: &'a Value, path: &[&str]) -> Option<&'a [Value]> {
     value.at(path).and_then(Value::as_list)
 }
 
-/// A status writer that knows less than the server does not make it forget.
+/// Status fields that an older client omits are kept.
 fn keep_observations(new: &mut Value, old: &Value) {
     let unset =
         |v: Option<&Value>| v.is_none_or(|v| v.is_null() || v.as_str() == Some("") || v.as_int() == Some(0));
@@ -153,7 +153,7 @@ fn keep_observations(new: &mut Value, old: &Value) {
         return;
     };
     for condition in conditions {
-        // Conditions of one type may stand there twice: the first of the old belongs to the first of the new.
+        // A condition type may occur twice: the first old one belongs to the first new one.
         let Some(at) = before.iter().position(|o| o.get("type") == condition.get("type")) else { continue };
         let was = before.remove(at);
         if unset(condition.get("observedGeneration")) {

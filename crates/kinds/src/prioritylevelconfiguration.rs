@@ -1,4 +1,4 @@
-//! Priority levels: how many requests run at once and what the others do. The two the server needs are fixed.
+//! Priority levels: how many requests run concurrently, and whether others are queued. The two mandatory ones are fixed.
 
 mod columns;
 mod defaults;

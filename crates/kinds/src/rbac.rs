@@ -1,4 +1,4 @@
-//! Roles and bindings, of namespaces and of the cluster: rules that say something, references that stay.
+//! Roles and bindings, of namespaces and of the cluster: complete rules, immutable references.
 
 mod columns;
 mod defaults;

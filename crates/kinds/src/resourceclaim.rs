@@ -1,4 +1,4 @@
-//! Resource claims and the templates pods make them from: what is asked for stays, what was given stays.
+//! Resource claims and their templates: the request is immutable, and so is the allocation.
 
 mod columns;
 mod defaults;
@@ -29,7 +29,7 @@ pub(crate) static TEMPLATE: GenericKind = GenericKind::new(Rules::PLAIN, check_t
 const CONSTRAINTS_MAX: usize = 32;
 const ALTERNATIVES_MAX: usize = 8;
 
-/// The namespaces whose claims may reach devices that others have.
+/// The label of namespaces whose claims may have admin access to devices in use.
 const ADMIN_LABEL: &str = "resource.kubernetes.io/admin-access";
 
 fn check_claim(write: &Write<'_>, errors: &mut Errors) {
@@ -46,7 +46,7 @@ fn check_claim(write: &Write<'_>, errors: &mut Errors) {
     }
 }
 
-/// On create only: what is asked for does not change later. Upstream leaves the way to the request out of the path.
+/// On create only: the spec is immutable. Upstream leaves the request out of the path.
 fn check_admin(write: &Write<'_>, spec: &Value, errors: &mut Errors) {
     let none = Value::Null;
     let requests = items(spec.get("devices").unwrap_or(&none), "requests");
@@ -77,7 +77,7 @@ fn check_template(write: &Write<'_>, errors: &mut Errors) {
     errors.labels(&at.child("labels"), metadata.get("labels"));
     let others = metadata.as_map().into_iter().flat_map(|m| m.iter());
     for (name, value) in others.filter(|(name, _)| !matches!(&***name, "annotations" | "labels")) {
-        // Not even an empty list, which Go tells from none.
+        // Not even an empty list, which Go distinguishes from nil.
         if !value.is_null() && value.as_str() != Some("") {
             errors.forbidden(&at.child(name), "cannot be set");
         }

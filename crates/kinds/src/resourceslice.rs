@@ -1,4 +1,4 @@
-//! Resource slices: a taint is dated when it comes without a time.
+//! Resource slices: the time of a taint defaults to now.
 
 mod columns;
 mod defaults;
@@ -65,7 +65,7 @@ impl Kind for ResourceSlice {
     }
 }
 
-/// Upstream does it as a default, on every decode; here defaults know no time.
+/// Upstream does it as a default, on every decode; defaults have no clock here.
 fn date_taints(slice: &mut Value, ctx: &Context<'_>) {
     let Some(Value::List(devices)) = map_mut(slice, &["spec"]).and_then(|spec| spec.get_mut("devices"))
     else {
@@ -89,7 +89,7 @@ mod tests {
     use crate::{Context, kind_of, prepare_create, prepare_update};
 
     #[test]
-    fn a_taint_is_dated_once() {
+    fn a_taint_gets_its_time_added_once() {
         let catalog = Catalog::builtin();
         let storage = storage(&catalog, "resourceslices");
         let (kind, ctx) = (kind_of(storage), Context::plain(storage, NOW));

@@ -1,20 +1,20 @@
-//! What differs between kinds and can be said as data: names, status, generation.
+//! Differences between kinds that can be expressed as data: names, status, generation.
 
 use catalog::Storage;
 use object::Value;
 use object::validate_text;
 
-use crate::equal::Spot;
+use crate::equal::FieldType;
 
 /// One kind's row. `Rules::PLAIN` with a few fields changed describes most of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     pub name: NameRule,
-    /// What its strategy asks of finalizers, beyond what holds for every object.
+    /// The rules of its strategy for finalizers, beyond those of every object.
     pub finalizers: Finalizers,
     /// The kind's strategy leaves the metadata to the rules of every object.
     pub skip_metadata: bool,
-    /// The kind's strategy does not look at `generateName` by the name rule (it trusts the generated name).
+    /// The kind's strategy does not apply the name rule to `generateName` (only to the generated name).
     pub skip_generate_name: bool,
     /// `status` is the server's: dropped on create, preserved on updates of the object itself.
     /// Nodes are the exception that may be created with one.
@@ -70,12 +70,12 @@ impl Rules {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameRule {
     Subdomain,
-    /// A subdomain, in the words of upstream's declarative rules.
+    /// A subdomain, with the messages of upstream's declarative rules.
     LongName,
     Label,
     /// Anything that can stand in a URL path.
     PathSegment,
-    /// Nothing beyond what holds for every name.
+    /// No rule beyond those of every name.
     Unchecked,
     /// `spec.version` + "." + `spec.group`.
     VersionAndGroup,
@@ -157,7 +157,7 @@ pub enum StatusMeta {
     KeepWhole,
 }
 
-/// When `metadata.generation` moves.
+/// When `metadata.generation` changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generation {
     Never,
@@ -190,18 +190,18 @@ impl Generation {
     }
 
     pub(crate) fn moved(self, storage: &Storage, new: &Value, old: &Value) -> bool {
-        let differs = |path: &[&str]| !Spot::of(storage, path).same(new.at(path), old.at(path));
+        let differs = |path: &[&str]| !FieldType::of(storage, path).same(new.at(path), old.at(path));
         match self {
             Generation::Never | Generation::Once => false,
             Generation::Of(member) => differs(&[member]),
             Generation::Exactly(member) => {
-                !Spot::of(storage, &[member]).identical(new.get(member), old.get(member))
+                !FieldType::of(storage, &[member]).identical(new.get(member), old.get(member))
             }
             Generation::SpecFromNothing | Generation::SpecAsSent => differs(&["spec"]),
             Generation::SpecOrAnnotations => differs(&["spec"]) || differs(&["metadata", "annotations"]),
             Generation::Content => {
                 differs(&["metadata", "labels"])
-                    || !Spot::of(storage, &[]).same_but(new, old, &["metadata", "apiVersion", "kind"])
+                    || !FieldType::of(storage, &[]).same_but(new, old, &["metadata", "apiVersion", "kind"])
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Runtime classes: a handler that stays, what it costs, and where it runs.
+//! Runtime classes: an immutable handler, its overhead, and node selection.
 
 mod columns;
 mod warnings;

@@ -128,14 +128,14 @@ fn tidy(catalog: &catalog::Catalog, storage: &Storage, value: &mut Value) {
         .unwrap_or_else(|e| panic!("{}: {e:?}", storage.kind));
 }
 
-/// What a create of an object with these members is told.
+/// The errors of a create of an object with these members.
 pub(crate) fn created(catalog: &catalog::Catalog, plural: &str, name: &str, members: &str) -> Vec<String> {
     let storage = crate::tests::storage(catalog, plural);
     let value = ready(catalog, storage, object(storage, name, members));
     lines(&validate_create(kind_of(storage), storage, &value, &Context::plain(storage, NOW)))
 }
 
-/// What an update of one object with these members to another is told by the kind, each once.
+/// The kind's errors of an update from one object to another, each once.
 pub(crate) fn updated(
     catalog: &catalog::Catalog,
     plural: &str,

@@ -1,4 +1,4 @@
-//! `/scale`: a small view of what has replicas, and the way back.
+//! `/scale`: the replicas of an object as a small view, and writes through it.
 
 pub(crate) mod columns;
 

@@ -1,4 +1,4 @@
-//! Secrets: stringData becomes data, the type stays, and known types need their keys.
+//! Secrets: stringData becomes data, the type is immutable, and known types need their keys.
 
 mod columns;
 mod defaults;

@@ -44,8 +44,8 @@ pub fn prepare_update(kind: &dyn Kind, new: &mut Value, old: &Value, ctx: &Conte
         }
         kind.prepare_update(new, old, ctx);
     }
-    // A status write cannot move it: the spec is the old one, and annotations count for the object only. Nor
-    // does a binding: it says where the spec is carried out, not what it is.
+    // A status write cannot change it: the spec is the old one, and annotations count for the object only. Nor does a binding:
+    // it chooses the node, not the spec.
     let moved = || as_sent || rules.generation.moved(ctx.storage, new, old);
     if !matches!(ctx.subresource, Some("status" | "binding")) && moved() {
         let next = old.at(&["metadata", "generation"]).and_then(Value::as_int).unwrap_or(0).saturating_add(1);
@@ -100,8 +100,7 @@ fn restore_metadata(new: &mut Value, old: &Value, rule: StatusMeta) {
     }
 }
 
-/// An update cannot change who the object is, when it came and when it goes. Absent means "as it is";
-/// other values are left for validation to refuse.
+/// An update cannot change uid, creation and deletion. Absent means unchanged; other values are left to validation.
 fn restore_identity(new: &mut Value, old: &Value) {
     let filled = |v: Option<&Value>| v.is_some_and(|v| !v.is_null() && v.as_str() != Some(""));
     let before = |member| old.at(&["metadata", member]).filter(|v| filled(Some(v)));

@@ -52,7 +52,7 @@ fn every_storage_has_a_row_and_every_row_a_storage() {
 
 /// Served without being stored, or the body of a subresource; those that only open a connection are no objects.
 #[test]
-fn everything_that_is_not_stored_has_a_row_and_every_row_is_such() {
+fn every_unstored_kind_has_a_row_and_every_row_an_unstored_kind() {
     let catalog = Catalog::builtin();
     let resources = catalog.resources().iter();
     let served = resources.clone().filter(|r| r.storage.is_none()).map(|r| (&*r.group, &*r.kind));
@@ -111,7 +111,7 @@ fn a_minimal_object_of_every_kind_is_created_and_updated() {
 }
 
 #[test]
-fn status_writes_cannot_touch_the_spec_and_move_no_generation() {
+fn status_writes_change_neither_spec_nor_generation() {
     let catalog = Catalog::builtin();
     let with_status = catalog.storages().iter().filter(|s| kind_of(s).rules().keep_status_on_update);
     for storage in with_status {
@@ -162,7 +162,7 @@ fn what_a_status_write_may_change_of_the_metadata_depends_on_the_kind() {
 }
 
 #[test]
-fn generation_moves_with_what_the_kind_counts() {
+fn generation_changes_with_the_fields_of_the_kind() {
     let catalog = Catalog::builtin();
     let base = r#"{"metadata":{"name":"x","labels":{"a":"1"},"annotations":{"a":"1"},"generation":3},"spec":{"a":1},"webhooks":[{"name":"a"}],"template":{"a":1},"endpoints":[{"a":1}]}"#;
     // kind, what of the text changes, the generation after
@@ -239,7 +239,7 @@ fn maps_are_compared_in_one_walk_whatever_their_order() {
     // Each with each would take minutes.
     let (up, down) = (map(&mut (0..200_000)), map(&mut (0..200_000).rev()));
     let other = map(&mut (1..200_001));
-    let spot = crate::equal::Spot::of(storage, &["data"]);
+    let spot = crate::equal::FieldType::of(storage, &["data"]);
     let data = |tree: &Value| tree.at(&["data"]).cloned();
     for (a, b, alike) in [(&up, &up, true), (&up, &down, true), (&up, &other, false)] {
         let (a, b) = (data(a), data(b));
@@ -314,7 +314,7 @@ fn equality_is_that_of_the_type() {
 }
 
 #[test]
-fn pods_are_born_pending_with_their_class_and_change_through_narrow_doors() {
+fn pods_start_pending_with_a_qos_class_and_change_only_through_subresources() {
     let catalog = Catalog::builtin();
     let storage = storage(&catalog, "pods");
     let kind = kind_of(storage);
@@ -446,7 +446,7 @@ fn a_decided_signing_request_keeps_its_decision_through_status_writes() {
 }
 
 #[test]
-fn secrets_take_string_data_as_data() {
+fn secrets_merge_string_data_into_data() {
     let catalog = Catalog::builtin();
     let resource = catalog.find("", "v1", "secrets").unwrap();
     let kind = kind_of(storage(&catalog, "secrets"));
@@ -456,7 +456,7 @@ fn secrets_take_string_data_as_data() {
 }
 
 #[test]
-fn events_keep_everything_under_either_name() {
+fn events_keep_everything_in_either_group() {
     let catalog = Catalog::builtin();
     let core = storage(&catalog, "events");
     let kind = kind_of(core);
@@ -485,7 +485,7 @@ fn events_keep_everything_under_either_name() {
 }
 
 #[test]
-fn events_are_validated_by_the_name_the_writer_used() {
+fn events_are_validated_by_the_group_they_are_written_through() {
     let catalog = Catalog::builtin();
     let storage = storage(&catalog, "events");
     let kind = kind_of(storage);
@@ -544,7 +544,7 @@ fn scale_shows_replicas_and_moves_them_back() {
 }
 
 #[test]
-fn options_are_refused_with_upstream_words() {
+fn invalid_options_get_upstreams_error() {
     let refused = |body: &str| crate::delete_options(&json(body)).unwrap_err().message;
     assert_eq!(
         refused(r#"{"propagationPolicy":"Nope"}"#),
@@ -680,7 +680,7 @@ fn a_refusal_names_an_error_once_and_lists_every_cause() {
 }
 
 #[test]
-fn owners_named_twice_are_dropped_with_a_warning() {
+fn duplicate_owners_are_dropped_with_a_warning() {
     let mut object = json(
         r#"{"metadata":{"ownerReferences":[{"uid":"1","name":"a"},{"uid":"1","name":"b"},{"name":"a","uid":"1"}]}}"#,
     );

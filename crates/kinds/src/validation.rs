@@ -1,4 +1,4 @@
-//! All broken rules of an object, in the order upstream reports them.
+//! All validation errors of an object, in the order upstream reports them.
 
 #[cfg(test)]
 mod tests;
@@ -10,7 +10,7 @@ use crate::check::Seen;
 use crate::kind::{Context, Kind};
 use crate::metadata;
 
-/// The kind's rules; only when they all hold, those every object must keep (so that the more telling message wins).
+/// The kind's rules; only if they all hold, those of every object (so that the more specific message wins).
 pub fn validate_create(
     kind: &dyn Kind,
     storage: &Storage,

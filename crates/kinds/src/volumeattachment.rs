@@ -1,4 +1,4 @@
-//! Volume attachments: one volume, one node, for good; the attacher says how it went.
+//! Volume attachments: one volume and one node, both immutable; the attacher reports the result.
 
 mod columns;
 mod defaults;

@@ -3,7 +3,7 @@
 mod columns;
 
 use crate::check::{Errors, Path, entries, text};
-use crate::equal::Spot;
+use crate::equal::FieldType;
 use crate::generic::GenericKind;
 use crate::rules::Rules;
 use crate::storageclass::{check_parameters, check_provisioner};
@@ -21,7 +21,8 @@ fn check(write: &Write<'_>, errors: &mut Errors) {
         if text(class, "driverName") != text(old, "driverName") {
             errors.forbidden(&DRIVER, "updates to driverName are forbidden.");
         }
-        if !Spot::of(write.storage, &["parameters"]).identical(class.get("parameters"), old.get("parameters"))
+        if !FieldType::of(write.storage, &["parameters"])
+            .identical(class.get("parameters"), old.get("parameters"))
         {
             errors.forbidden(&PARAMETERS, "updates to parameters are forbidden.");
         }

@@ -1,11 +1,11 @@
-//! What a writer should know though nothing is wrong: deprecated fields, values that surprise, names that will hurt.
+//! Warnings about valid objects: deprecated fields, surprising values, unfortunate names.
 //!
 //! ```text
 //! write ─ prepared ─ validated ─ of(kind, new, old) ─> texts ─ deduplicated, cut and sent as `Warning` headers
 //! ```
 //!
 //! The rules themselves are in the kind's folder. Texts, paths and order are upstream's (v1.36, feature gates
-//! at their defaults), its slips included: clients compare them.
+//! at their defaults), mistakes included: clients compare them.
 
 mod list;
 
@@ -18,7 +18,7 @@ use crate::kind::{Context, Kind};
 
 pub use list::Warnings;
 
-/// A write that broke no rule.
+/// A valid write.
 pub struct Accepted<'a> {
     pub new: &'a Value,
     /// What is stored; `None` for a create.

@@ -1,4 +1,4 @@
-//! Webhook configurations, validating and mutating: which requests go where, and what comes back counts for.
+//! Webhook configurations, validating and mutating: which requests are sent where, and how failures are treated.
 
 mod columns;
 pub(crate) mod defaults;
@@ -32,7 +32,7 @@ const HARMLESS: [&str; 2] = ["None", "NoneOnDryRun"];
 const EFFECTS: [&str; 4] = ["None", "NoneOnDryRun", "Some", "Unknown"];
 const TIMEOUT_SECONDS: std::ops::RangeInclusive<i64> = 1..=30;
 
-/// What stored webhooks already break may stay broken.
+/// Rules that stored webhooks already violate are relaxed.
 struct Lenience {
     conditions: bool,
     effects: bool,

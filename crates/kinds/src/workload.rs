@@ -23,7 +23,7 @@ pub(crate) fn options(write: &Write<'_>) -> Options {
     Options::for_template(write.old_spec().and_then(|spec| spec.get("template")))
 }
 
-/// A selector that is there, well-formed and not empty. `of` is the workload in the words of the refusal.
+/// A selector that is present, well-formed and not empty. `of` names the workload in the error.
 pub(crate) fn check_selector(spec: &Value, of: &str, at: &Path<'_>, errors: &mut Errors) {
     let at = at.child("selector");
     let Some(selector) = member(spec, "selector") else { return errors.required(&at, "") };
@@ -85,7 +85,7 @@ pub(crate) fn check_counts(status: &Value, names: &[&str], errors: &mut Errors) 
     }
 }
 
-/// None of these is more than `most`. `words` say what that is.
+/// None of these exceeds `most`, which `words` describe in the error.
 pub(crate) fn check_at_most(status: &Value, names: &[&str], most: &str, words: &str, errors: &mut Errors) {
     let most = int(status, most).unwrap_or(0);
     for name in names {
@@ -96,7 +96,7 @@ pub(crate) fn check_at_most(status: &Value, names: &[&str], most: &str, words: &
     }
 }
 
-/// The number that keeps names of revisions apart never goes back.
+/// The collision count never decreases.
 pub(crate) fn check_collisions(write: &Write<'_>, errors: &mut Errors) {
     let count = |status: Option<&Value>| status.and_then(|s| int(s, "collisionCount"));
     let (now, before) = (count(Some(write.status())), count(write.old_status()));

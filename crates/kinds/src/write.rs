@@ -4,7 +4,7 @@ use catalog::Storage;
 use object::Value;
 
 use crate::check::Errors;
-use crate::equal::Spot;
+use crate::equal::FieldType;
 use crate::kind::Context;
 use crate::metadata;
 use crate::rules::Rules;
@@ -35,7 +35,7 @@ impl<'a> Write<'a> {
     }
     /// Whether two values that stand at `path` in objects of the kind are equal to upstream. `[]` is an element of a list.
     pub(crate) fn same(&self, path: &[&str], a: Option<&Value>, b: Option<&Value>) -> bool {
-        Spot::of(self.storage, path).same(a, b)
+        FieldType::of(self.storage, path).same(a, b)
     }
     pub(crate) fn is_status(&self) -> bool {
         self.ctx.is_status()

@@ -18,7 +18,7 @@ use runtime::{Key, ObjectRef};
 use crate::admit::{Capacity, Taken};
 use crate::container_runtime::{Health, Millis, Runtime};
 use crate::events::Events;
-use crate::machine::{Machine, Place};
+use crate::machine::{Machine, NodeIdentity};
 use crate::pod::{Pod, short_uid};
 use crate::worker::PodWorker;
 
@@ -127,8 +127,8 @@ impl Agent {
     fn now(&self) -> Millis {
         (self.env.now_nanos() / 1_000_000) as Millis
     }
-    fn place(&self) -> Place<'_> {
-        Place { name: &self.name, ip: &self.ip, zone: &self.zone }
+    fn identity(&self) -> NodeIdentity<'_> {
+        NodeIdentity { name: &self.name, ip: &self.ip, zone: &self.zone }
     }
 
     fn tell(&self, about: ObjectRef, severity: runtime::Severity, reason: &str, message: String) {

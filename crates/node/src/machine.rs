@@ -25,7 +25,7 @@ const KUBELET_VERSION: &str = "v1.36.4";
 const OS: &str = "linux";
 
 /// What only one of them has.
-pub struct Place<'a> {
+pub struct NodeIdentity<'a> {
     pub name: &'a str,
     pub ip: &'a str,
     /// Empty: none.
@@ -47,22 +47,22 @@ impl Machine {
     }
 
     /// A whole object, to be created.
-    pub fn node(&self, place: &Place<'_>, health: &Health, now: Millis) -> Value {
+    pub fn node(&self, identity: &NodeIdentity<'_>, health: &Health, now: Millis) -> Value {
         let mut node = Value::map();
         let metadata = node.map_at(&["metadata"]);
-        metadata.set("name", place.name);
-        metadata.set("labels", labels(place));
+        metadata.set("name", identity.name);
+        metadata.set("labels", labels(identity));
         let mut annotations = Map::default();
         annotations.set("volumes.kubernetes.io/controller-managed-attach-detach", "true");
         metadata.set("annotations", annotations);
-        let status = self.status(place, &node, health, now);
+        let status = self.status(identity, &node, health, now);
         node.make_map().set("status", status);
         node
     }
 
     /// The labels every node must have, where the object lacks them: a merge patch.
-    pub fn missing_labels(&self, place: &Place<'_>, node: &Value) -> Option<Value> {
-        let mut wanted = labels(place);
+    pub fn missing_labels(&self, identity: &NodeIdentity<'_>, node: &Value) -> Option<Value> {
+        let mut wanted = labels(identity);
         wanted.retain(|name, value| node.at(&["metadata", "labels", name]) != Some(&*value));
         if wanted.is_empty() {
             return None;
@@ -73,7 +73,7 @@ impl Machine {
     }
 
     /// The status, made from the one that is there: times of conditions that did not change stay.
-    pub fn status(&self, place: &Place<'_>, node: &Value, health: &Health, now: Millis) -> Value {
+    pub fn status(&self, identity: &NodeIdentity<'_>, node: &Value, health: &Health, now: Millis) -> Value {
         let mut status = node.get("status").cloned().unwrap_or_else(Value::map);
         let old = status.get("conditions").and_then(Value::as_list).unwrap_or_default().to_vec();
         let map = status.make_map();
@@ -85,13 +85,13 @@ impl Machine {
         map.set("capacity", amounts.clone());
         map.set("allocatable", amounts);
         map.set("conditions", conditions(&old, health, now));
-        map.set("addresses", addresses(place));
+        map.set("addresses", addresses(identity));
         let mut port = Map::default();
         port.set("Port", Value::Int(10250));
         let mut endpoints = Map::default();
         endpoints.set("kubeletEndpoint", port);
         map.set("daemonEndpoints", endpoints);
-        map.set("nodeInfo", self.node_info(place));
+        map.set("nodeInfo", self.node_info(identity));
         status
     }
 
@@ -104,9 +104,9 @@ impl Machine {
         amounts
     }
 
-    fn node_info(&self, place: &Place<'_>) -> Map {
+    fn node_info(&self, identity: &NodeIdentity<'_>) -> Map {
         // Made of the name, so that they stay the same.
-        let id = format!("{:032x}", crate::pod::short_uid(place.name));
+        let id = format!("{:032x}", crate::pod::short_uid(identity.name));
         let uuid = format!("{}-{}-{}-{}-{}", &id[..8], &id[8..12], &id[12..16], &id[16..20], &id[20..]);
         let mut info = Map::with_capacity(10);
         for (name, value) in [
@@ -141,15 +141,15 @@ pub fn status_differs(old: Option<&Value>, new: &Value) -> bool {
     !kinds::same(old.map(still).as_ref(), Some(&still(new)))
 }
 
-fn labels(place: &Place<'_>) -> Map {
+fn labels(identity: &NodeIdentity<'_>) -> Map {
     let mut labels = Map::with_capacity(6);
     labels.set("beta.kubernetes.io/arch", architecture());
     labels.set("beta.kubernetes.io/os", OS);
     labels.set("kubernetes.io/arch", architecture());
-    labels.set("kubernetes.io/hostname", place.name);
+    labels.set("kubernetes.io/hostname", identity.name);
     labels.set("kubernetes.io/os", OS);
-    if !place.zone.is_empty() {
-        labels.set("topology.kubernetes.io/zone", place.zone);
+    if !identity.zone.is_empty() {
+        labels.set("topology.kubernetes.io/zone", identity.zone);
     }
     labels
 }
@@ -163,14 +163,14 @@ fn architecture() -> &'static str {
     }
 }
 
-fn addresses(place: &Place<'_>) -> Value {
+fn addresses(identity: &NodeIdentity<'_>) -> Value {
     let address = |kind: &str, value: &str| {
         let mut address = Map::with_capacity(2);
         address.set("type", kind);
         address.set("address", value);
         Value::Map(address)
     };
-    Value::List(vec![address("InternalIP", place.ip), address("Hostname", place.name)])
+    Value::List(vec![address("InternalIP", identity.ip), address("Hostname", identity.name)])
 }
 
 /// Kubelet's four, Ready last; those of others first, as they are.

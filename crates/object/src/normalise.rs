@@ -33,7 +33,7 @@ use std::cmp::Ordering;
 use catalog::{Name, Schema, Shape, TypeId};
 
 use crate::{LEVELS_AT_ONCE, Map, Value, deep};
-use error::{Place, Step};
+use error::{FieldPath, PathElement};
 
 /// Maximum nesting. Parsers stop at the same depth; a patch could build more.
 pub const MAX_DEPTH: u32 = crate::MAX_DEPTH as u32;
@@ -72,7 +72,7 @@ fn run(
     }
     let mut pass = Pass::new(schema, strict);
     pass.keep_empty = keep_empty;
-    pass.value(&Shape::Struct(ty), value, &Place::ROOT)?;
+    pass.value(&Shape::Struct(ty), value, &FieldPath::ROOT)?;
     match pass.first_mismatch {
         Some(error) => Err(error),
         None => Ok(pass.kept_empty),
@@ -112,7 +112,7 @@ impl<'s> Pass<'s> {
     }
 
     /// Normalises one value. The caller handles nulls: they differ in fields, lists and maps.
-    fn value(&mut self, shape: &'_ Shape, value: &mut Value, here: &Place<'_>) -> Result<(), TypeError> {
+    fn value(&mut self, shape: &'_ Shape, value: &mut Value, here: &FieldPath<'_>) -> Result<(), TypeError> {
         match shape {
             Shape::String if matches!(value, Value::Str(_)) => Ok(()),
             Shape::Struct(_) | Shape::List(_) | Shape::Map(_) | Shape::Any => {
@@ -136,7 +136,7 @@ impl<'s> Pass<'s> {
     /// [`value`](Pass::value) after checking the stack and the depth.
     #[cold]
     #[inline(never)]
-    fn with_room(&mut self, shape: &Shape, value: &mut Value, here: &Place<'_>) -> Result<(), TypeError> {
+    fn with_room(&mut self, shape: &Shape, value: &mut Value, here: &FieldPath<'_>) -> Result<(), TypeError> {
         if self.depth >= MAX_DEPTH {
             return Err(TypeError::TooDeep);
         }
@@ -152,14 +152,14 @@ impl<'s> Pass<'s> {
         inner: &Shape,
         shape: &Shape,
         value: &mut Value,
-        here: &Place<'_>,
+        here: &FieldPath<'_>,
     ) -> Result<(), TypeError> {
         let Value::List(items) = value else {
             self.mismatch(shape, value, here);
             return Ok(());
         };
         for (i, item) in items.iter_mut().enumerate() {
-            self.element(inner, item, &Place { parent: Some(here), step: Step::Index(i) })?;
+            self.element(inner, item, &FieldPath { parent: Some(here), element: PathElement::Index(i) })?;
         }
         Ok(())
     }
@@ -169,7 +169,7 @@ impl<'s> Pass<'s> {
         inner: &Shape,
         shape: &Shape,
         value: &mut Value,
-        here: &Place<'_>,
+        here: &FieldPath<'_>,
     ) -> Result<(), TypeError> {
         let Value::Map(map) = value else {
             self.mismatch(shape, value, here);
@@ -182,7 +182,7 @@ impl<'s> Pass<'s> {
             if twice.next_if_eq(&i).is_some() {
                 self.strict.duplicate(here, name);
             }
-            self.element(inner, item, &Place { parent: Some(here), step: Step::Key(name) })?;
+            self.element(inner, item, &FieldPath { parent: Some(here), element: PathElement::Key(name) })?;
         }
         if !sorted {
             sort_keeping_last(map, Name::cmp);
@@ -191,7 +191,7 @@ impl<'s> Pass<'s> {
     }
 
     /// A member of a map or an element of a list: null is the zero value of its type.
-    fn element(&mut self, inner: &Shape, item: &mut Value, here: &Place<'_>) -> Result<(), TypeError> {
+    fn element(&mut self, inner: &Shape, item: &mut Value, here: &FieldPath<'_>) -> Result<(), TypeError> {
         if item.is_null() {
             *item = structure::zero(self.schema, inner, 0);
             return Ok(());
@@ -213,12 +213,12 @@ impl<'s> Pass<'s> {
     /// Only what can hold something is a level of its own.
     fn any_inside(&mut self, item: &mut Value) -> Result<(), TypeError> {
         match item {
-            Value::List(_) | Value::Map(_) => self.value(&Shape::Any, item, &Place::ROOT),
+            Value::List(_) | Value::Map(_) => self.value(&Shape::Any, item, &FieldPath::ROOT),
             _ => self.any(item),
         }
     }
 
-    fn mismatch(&mut self, shape: &Shape, value: &Value, here: &Place<'_>) {
+    fn mismatch(&mut self, shape: &Shape, value: &Value, here: &FieldPath<'_>) {
         if self.first_mismatch.is_none() {
             let found = value.json_type().to_owned();
             let wanted = go_names::named_type(here).unwrap_or_else(|| error::go_type(self.schema, shape));

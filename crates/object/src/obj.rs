@@ -210,6 +210,13 @@ impl Obj {
         self.flags & EARLIER == 0
     }
 
+    /// Does its apiVersion name this version, of whatever group?
+    pub fn is_of_version(&self, version: &str) -> bool {
+        let type_meta = &self.body()[..self.type_end as usize];
+        let end = type_meta.strip_suffix(b"\",").and_then(|head| head.strip_suffix(version.as_bytes()));
+        end.is_some_and(|head| head.ends_with(b"/") || head.ends_with(b"\""))
+    }
+
     /// The whole JSON object, resourceVersion included.
     pub fn body(&self) -> &[u8] {
         &self.text[..self.body_len()]
@@ -323,6 +330,10 @@ impl Obj {
             forms.made.push((id, made.clone()));
             made
         })
+    }
+    /// An encoding that was built before.
+    pub fn find_form(&self, id: u32) -> Option<Bytes> {
+        self.forms().and_then(|forms| forms.lock().find(id))
     }
     /// The view controllers read of this object, built by `make` on first use and shared afterwards. A kind has one such
     /// view: for another type it is built anew each time.

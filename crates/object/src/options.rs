@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_read_as_they_are_written() {
+    fn option_values_are_parsed_as_they_are_written() {
         for policy in [Propagation::Background, Propagation::Foreground, Propagation::Orphan] {
             assert_eq!(Propagation::parse(policy.as_str()), Some(policy));
         }

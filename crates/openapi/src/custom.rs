@@ -1,9 +1,9 @@
-//! What is published of the schema of a custom resource: the schema its author wrote, as clients of each dialect can read it.
+//! The published schema of a custom resource: the one in its CustomResourceDefinition, adapted to each OpenAPI version.
 //!
 //! ```text
-//! openAPIV3Schema ── node ──> v3: as written, integer-or-string spelled out
-//!                             v2: without what Swagger does not have, and without what kubectl's model of it cannot hold
-//!                  ── root ─> with kind, apiVersion, metadata, and what Kubernetes' clients look for
+//! openAPIV3Schema ── node ──> v3: as written, int-or-string expanded
+//!                             v2: without what Swagger lacks, and without what kubectl's model of it cannot represent
+//!                 ── root ──> with kind, apiVersion, metadata and the extensions Kubernetes' clients look for
 //! ```
 
 use catalog::{Catalog, Name, Resource};
@@ -18,7 +18,7 @@ const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 
 /// Where the schemas of custom resources come from.
 pub trait CustomSchemas: Sync {
-    /// Names the state of the resource's definition: the schema of the same state is the same. Cheap.
+    /// Identifies the version of the resource's definition: equal ones have equal schemas. Must be cheap.
     fn fingerprint(&self, resource: &Resource) -> String;
 
     /// The schema of that version; `None` if it has none.
@@ -28,7 +28,7 @@ pub trait CustomSchemas: Sync {
 pub struct CustomSchema {
     /// `openAPIV3Schema`.
     pub schema: Value,
-    /// The definition's own field, for all versions.
+    /// `spec.preserveUnknownFields` of the definition.
     pub preserve_unknown_fields: bool,
 }
 
@@ -45,7 +45,7 @@ impl CustomSchemas for NoCustomSchemas {
     }
 }
 
-/// Writes definitions of custom resources in one dialect.
+/// Makes definitions of custom resources for one OpenAPI version.
 #[derive(Clone, Copy)]
 pub(crate) struct Publisher<'a> {
     pub catalog: &'a Catalog,
@@ -146,7 +146,7 @@ impl Publisher<'_> {
             out.push(name.clone(), published);
         }
         if is_true(schema, INT_OR_STRING) && !v2 {
-            spell_out(&mut out);
+            expand(&mut out);
         }
         if is_true(schema, EMBEDDED) && !(v2 && preserve) {
             self.add_type_and_metadata(&mut out);
@@ -164,7 +164,7 @@ impl Publisher<'_> {
         Value::from(out)
     }
 
-    /// kubectl's model has no null, no list without items, and no object that takes any field.
+    /// kubectl's model has no null, no list without items, and no object with arbitrary fields.
     fn has_no_type(self, schema: &Value, opaque: bool) -> bool {
         match schema.get("type").and_then(Value::as_str) {
             Some("array") => opaque || schema.get("items").is_none(),
@@ -173,7 +173,7 @@ impl Publisher<'_> {
         }
     }
 
-    /// Without what may be null, since that has no type.
+    /// Without nullable properties, which have no type.
     fn required(self, schema: &Value, required: &Value, opaque: bool) -> Option<Value> {
         if schema.get("additionalProperties").is_some_and(|of| is_true(of, "nullable")) {
             return None;
@@ -187,7 +187,7 @@ impl Publisher<'_> {
         (!names.is_empty()).then(|| names.into())
     }
 
-    /// Whatever the author wrote of these.
+    /// Replaces what the author wrote for these.
     fn add_type_and_metadata(self, schema: &mut Map) {
         let properties = schema.entry(Name::Static("properties")).make_map();
         properties.set("apiVersion", string());
@@ -209,8 +209,8 @@ impl Publisher<'_> {
     }
 }
 
-/// `x-kubernetes-int-or-string` as alternatives, unless the author wrote them.
-fn spell_out(schema: &mut Map) {
+/// Expands `x-kubernetes-int-or-string` into alternatives, unless the author wrote them.
+fn expand(schema: &mut Map) {
     let types =
         || Value::from(vec![member("type", Value::from("integer")), member("type", Value::from("string"))]);
     let written = |of: Option<&Value>| of.is_some_and(|of| *of == types());
@@ -236,7 +236,7 @@ fn string() -> Value {
     member("type", Value::from("string"))
 }
 
-/// Bounds are floats, which hold integers exactly up to here.
+/// Bounds are floats in Go, so large integers are rounded.
 fn number(value: &Value) -> Value {
     const EXACT: u64 = 1 << f64::MANTISSA_DIGITS;
     match value {

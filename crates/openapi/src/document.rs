@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::Documents;
 use crate::custom::Publisher;
 use crate::json::Json;
-use crate::paths::{Operation, Param, PathItem, Place};
+use crate::paths::{Operation, Param, PathItem, ParamIn};
 use crate::schemas::{self, Definition, Kind, Node, Target};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -17,11 +17,11 @@ pub(crate) enum Version {
 impl Version {
     /// The text of a `$ref` to the definition of that name.
     pub(crate) fn reference(self, name: &str) -> String {
-        let place = match self {
+        let section = match self {
             Version::V2 => "definitions",
             Version::V3 => "components/schemas",
         };
-        format!("#/{place}/{name}")
+        format!("#/{section}/{name}")
     }
 }
 
@@ -60,7 +60,7 @@ impl<'a> Writer<'a> {
         let v3 = self.version == Version::V3;
         w.object(|w| {
             match &node.kind {
-                // A `$ref` hides what stands beside it, so with company it goes into an `allOf`.
+                // A `$ref` hides its siblings, so if it has any it goes into an `allOf`.
                 Kind::Ref(target) if v3 && !node.is_bare() => {
                     w.key("allOf").array(|w| w.object(|w| self.reference(w, *target)));
                 }
@@ -110,7 +110,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// "parameters" stands among the methods in alphabetical order: before "patch".
+/// "parameters" is sorted among the methods: before "patch".
 pub(crate) fn path(
     w: &mut Json,
     item: &PathItem,
@@ -128,12 +128,12 @@ pub(crate) fn path(
     });
 }
 
-/// `ty` says of what type it is: beside the rest in v2, in a schema of its own in v3.
+/// `ty` is its type: a sibling of the other members in v2, in a schema of its own in v3.
 pub(crate) fn parameter(w: &mut Json, p: &Param, ty: impl FnOnce(&mut Json)) {
     w.object(|w| {
-        w.key("in").string(p.place.name());
+        w.key("in").string(p.location.name());
         w.key("name").string(p.name);
-        if p.place == Place::Path {
+        if p.location == ParamIn::Path {
             w.key("required").bool(true);
         }
         ty(w);

@@ -54,7 +54,7 @@ impl Json {
         codec::json::write(value, &mut self.out);
     }
 
-    /// Text that is JSON already.
+    /// Writes text that is JSON already.
     pub(crate) fn raw(&mut self, json: &str) {
         self.separate();
         self.out.extend_from_slice(json.as_bytes());
@@ -83,7 +83,7 @@ pub(crate) fn quote(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// A group, version and kind as extensions say them.
+/// A group, version and kind as in `x-kubernetes-group-version-kind`.
 pub(crate) fn group_version_kind(group: &str, version: &str, kind: &str) -> String {
     format!("{{\"group\":{},\"kind\":{},\"version\":{}}}", quoted(group), quoted(kind), quoted(version))
 }

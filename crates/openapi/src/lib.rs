@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Routes, discovery and these documents are read from the same rows, so they cannot disagree. Keys are written in
-//! alphabetical order: the same catalogue gives the same bytes. Built-in types have no descriptions; a custom resource has
-//! those its author wrote.
+//! alphabetical order: the same catalogue gives the same bytes. Built-in types have no descriptions; custom
+//! resources have those of their authors.
 
 mod custom;
 mod document;
@@ -38,12 +38,12 @@ pub struct Documents<'a> {
     custom: &'a dyn CustomSchemas,
 }
 
-/// How the hash of a document is found.
+/// Where the hash of a document comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// From the document, which stays the same while the process runs.
+    /// A hash of the document, which does not change while the process runs.
     BuiltIn,
-    /// It is this, from the definitions of the custom resources in the document.
+    /// This hash, of the definitions of the custom resources in the document.
     Custom(String),
 }
 

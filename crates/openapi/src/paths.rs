@@ -11,7 +11,7 @@ use crate::schemas::{Special, Target};
 use operation::PATCHES;
 pub(crate) use operation::{Answer, Body, Method, Operation, Produces, in_order, phrase};
 use parameters::{DELETE, LIST, NAME, NAMESPACE, PATCH, PATH, PRETTY, WATCH, WRITE, of_options};
-pub(crate) use parameters::{Param, Place};
+pub(crate) use parameters::{Param, ParamIn};
 
 pub(crate) struct PathItem {
     pub path: String,
@@ -25,7 +25,7 @@ pub(crate) struct PathItem {
 pub(crate) const ROOTS: [&str; 5] =
     [".well-known/openid-configuration", "api", "apis", "openid/v1/jwks", "version"];
 
-/// Every path of one group version, sorted. Documents know nothing of the discovery of custom resources, as upstream.
+/// Every path of one group version, sorted. As upstream, there is no discovery path if all its resources are custom.
 pub(crate) fn of_group_version(catalog: &Catalog, group: &str, version: &str) -> Vec<PathItem> {
     let root = format!("/{}", names::path(group, version));
     let gv = names::group_version(group, version);
@@ -86,9 +86,9 @@ pub(crate) fn of_discovery(catalog: &Catalog, path: &str) -> Option<Vec<PathItem
     Some(vec![one(path, plain(id, tag, target(catalog, kind)))])
 }
 
-/// Calls `visit` with every path of the server, in order. Those of one group version exist at a time.
+/// Calls `visit` with every path of the server, in order. Only the paths of one group version are in memory at a time.
 pub(crate) fn each(catalog: &Catalog, visit: &mut dyn FnMut(&PathItem)) {
-    // What the paths of a part begin with; ending in a slash, they order the parts as the paths are ordered.
+    // The prefix of the paths of each part. Because prefixes end in a slash, sorting them sorts the paths.
     let mut parts: Vec<(String, Option<(&str, &str)>)> =
         ROOTS.iter().map(|path| (format!("/{path}/"), None)).collect();
     for g in catalog.groups() {
@@ -116,7 +116,7 @@ fn sorted(mut items: Vec<PathItem>) -> Vec<PathItem> {
     items
 }
 
-/// A GET of discovery: about no kind, and without parameters.
+/// A GET of discovery: without a kind and without parameters.
 fn plain(id: String, tag: String, answer: Answer) -> Operation {
     Operation {
         id,
@@ -142,7 +142,7 @@ fn target(catalog: &Catalog, kind: &str) -> Answer {
     Answer::Is(found.map_or(Target::Special(Special::RawExtension), |id| Target::Type(id)))
 }
 
-/// The paths of one resource, while they are drawn up.
+/// The paths of one resource, under construction.
 struct Draft<'a> {
     catalog: &'a Catalog,
     r: &'a Resource,

@@ -20,7 +20,7 @@ pub(crate) enum Target {
 /// The kind of a custom resource, or the kind of its lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Custom {
-    /// Its place among the resources of the catalogue.
+    /// Its index among the resources of the catalogue.
     pub resource: usize,
     pub list: bool,
 }
@@ -36,11 +36,11 @@ impl Custom {
     }
 }
 
-/// What a name stands for.
+/// A named schema.
 #[derive(Debug)]
 pub(crate) enum Definition {
     Node(Node),
-    /// Read from the CustomResourceDefinition when it is written: all of them at once would be large.
+    /// Read from its CustomResourceDefinition when written: together they would be large.
     Custom(Custom),
 }
 
@@ -136,12 +136,12 @@ impl From<Kind> for Node {
 }
 
 impl Node {
-    /// Nothing stands beside what it is.
+    /// It has nothing but its type.
     pub(crate) fn is_bare(&self) -> bool {
         self.default.is_none() && self.extensions.is_empty()
     }
 
-    /// What it says it is; where v3 has alternatives, v2 says string.
+    /// Its type and format; where v3 has alternatives, v2 has a string.
     pub(crate) fn type_name(&self, version: Version) -> Option<&'static str> {
         match &self.kind {
             Kind::Scalar(ty, _) => Some(ty),
@@ -164,14 +164,13 @@ pub(crate) fn name(catalog: &Catalog, target: Target) -> String {
     }
 }
 
-/// Definitions by name: `todo`, and all that these refer to. Options that go with requests of every group are kinds of
-/// each of `groups`.
+/// Definitions by name: `todo`, and all that these refer to. Options of requests are kinds of each of `groups`.
 pub(crate) fn reachable(
     catalog: &Catalog,
     mut todo: Vec<Target>,
     groups: &[(String, String)],
 ) -> BTreeMap<String, Definition> {
-    // Of two with one name the built-in one stays.
+    // Built-in definitions are taken first: they win over custom ones of the same name.
     todo.sort_by_key(|target| !matches!(target, Target::Custom(_)));
     let mut done = BTreeMap::new();
     while let Some(target) = todo.pop() {
@@ -233,7 +232,7 @@ fn property(f: &Field) -> Node {
     let mut node = shape(&f.shape, f.any);
     node.default = match (&f.default, &f.shape) {
         (Some(json), _) => Some(json.to_string()),
-        // What Go fills in when the field is not sent: only what cannot be absent there has such a value.
+        // The value Go has when the field is not sent: only fields that are no pointers have one.
         (None, Shape::Struct(_)) => f.by_value.then(|| "{}".into()),
         (None, _) if f.pointer || f.omit_empty => None,
         (None, shape) => zero(shape).map(Into::into),

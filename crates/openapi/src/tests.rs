@@ -1,4 +1,4 @@
-//! Documents are sound: they parse, refer only to what they define, and say what clients look for.
+//! Documents are valid: they parse, refer only to what they define, and contain what clients look for.
 
 mod custom;
 mod parse;
@@ -301,7 +301,7 @@ fn protobuf_of_v3_says_what_json_says_of_a_field() {
 }
 
 #[test]
-fn media_types_stand_in_the_order_upstream_offers_them() {
+fn media_types_are_in_upstreams_order() {
     let c = Catalog::builtin();
     let doc = parse(&of(&c).v2());
     let types = |path: &str, method: &str, list: &str| {

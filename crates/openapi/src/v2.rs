@@ -17,7 +17,7 @@ pub(crate) struct Parts {
     pub shared: Vec<Param>,
 }
 
-/// Versions of groups that upstream does not serve but has types of: options that go with requests are kinds of them too.
+/// Group versions that upstream does not serve but has types for: options of requests are kinds of them too.
 const KNOWN: [(&str, &str); 38] = [
     ("admission.k8s.io", "v1"),
     ("admission.k8s.io", "v1beta1"),
@@ -73,7 +73,7 @@ pub(crate) fn parts(catalog: &Catalog) -> Parts {
             }
         }
         for target in item.operations.iter().flat_map(|(_, op)| op.targets()) {
-            // What an operation answers with it mostly takes too, and the next one.
+            // Consecutive operations mostly refer to the same definitions.
             if !targets.iter().rev().take(4).any(|last| *last == target) {
                 targets.push(target);
             }
@@ -84,7 +84,7 @@ pub(crate) fn parts(catalog: &Catalog) -> Parts {
     Parts { definitions, shared }
 }
 
-/// Group versions whose kinds are the options that go with requests.
+/// Group versions of the options of requests.
 fn known_groups(catalog: &Catalog) -> Vec<(String, String)> {
     let served = catalog.resources().iter().filter(|r| !r.custom);
     let served = served.map(|r| (r.group.to_string(), r.version.to_string()));
@@ -93,7 +93,7 @@ fn known_groups(catalog: &Catalog) -> Vec<(String, String)> {
     groups.into_iter().collect()
 }
 
-/// The same in documents of custom resources: those that upstream's client library knows.
+/// The same in v3 documents of custom resources: those that client-go knows.
 pub(crate) fn client_groups(catalog: &Catalog) -> Vec<(String, String)> {
     let mut groups = known_groups(catalog);
     groups.retain(|(group, _)| !NOT_IN_CLIENTS.contains(&group.as_str()));
@@ -105,9 +105,9 @@ pub(crate) fn is_shared(p: &Param) -> bool {
     !matches!(p.name, "dryRun" | "fieldValidation" | "name")
 }
 
-/// A shared parameter's name tells apart what only its place or type tells apart.
+/// A shared parameter's name tells apart what only its location or type does.
 pub(crate) fn shared_name(p: &Param) -> String {
-    format!("{}-{}-{}", p.name, p.place.name(), p.ty)
+    format!("{}-{}-{}", p.name, p.location.name(), p.ty)
 }
 
 pub(crate) fn json(of: Documents<'_>) -> Vec<u8> {

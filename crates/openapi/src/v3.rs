@@ -12,8 +12,8 @@ use crate::paths::{self, Answer, Operation, Param, PathItem, in_order, phrase};
 use crate::schemas::{self, Definition};
 use crate::v2::client_groups;
 
-/// What the documents are of, `api/v1`, `apis/apps`, `apis/apps/v1`, and the custom resources among it: the places of these
-/// in the catalogue.
+/// The entries of the index, `api/v1`, `apis/apps`, `apis/apps/v1`, each with the indices of its custom resources in the
+/// catalogue.
 pub(crate) fn entries(catalog: &Catalog) -> BTreeMap<String, Vec<usize>> {
     let mut all: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for path in paths::ROOTS {
@@ -61,7 +61,7 @@ pub(crate) struct Parts {
     pub style: Style,
 }
 
-/// What upstream's builders of documents do differently.
+/// Upstream builds documents of built-in and of custom resources differently.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
     BuiltIn,

@@ -1,6 +1,6 @@
 //! The Swagger 2.0 document as protobuf: gnostic's `openapi.v2.Document`, written by field number.
 //!
-//! The numbers are those of OpenAPIv2.proto; each function says which of its messages it writes.
+//! The numbers are those of OpenAPIv2.proto; each function names the message it writes.
 
 pub(crate) mod message;
 pub(crate) mod published;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use crate::Documents;
 use crate::document::{INFO, Version, Writer as Text};
 use crate::json::quoted;
-use crate::paths::{self, Answer, Body, Method, Operation, Param, PathItem, Place, phrase};
+use crate::paths::{self, Answer, Body, Method, Operation, Param, PathItem, ParamIn, phrase};
 use crate::schemas::{Definition, Kind, Node, Target};
 use crate::v2;
 use message::Message;
@@ -172,14 +172,14 @@ fn parameters_item(m: &mut Message, p: &Param) {
 
 /// `Parameter` that is not a body: query and path parameters are messages of their own.
 fn parameter(m: &mut Message, p: &Param) {
-    m.message(2, |non_body| match p.place {
-        Place::Query => non_body.message(3, |q| {
+    m.message(2, |non_body| match p.location {
+        ParamIn::Query => non_body.message(3, |q| {
             q.string(2, "query");
             q.string(4, p.name);
             q.string(6, p.ty);
             q.bool(20, true);
         }),
-        Place::Path => non_body.message(4, |q| {
+        ParamIn::Path => non_body.message(4, |q| {
             q.bool(1, true);
             q.string(2, "path");
             q.string(4, p.name);

@@ -5,7 +5,7 @@
 use crate::Documents;
 use crate::document::{Version, Writer as Text};
 use crate::json::quoted;
-use crate::paths::{Answer, Method, Operation, Param, PathItem, Place, in_order, phrase};
+use crate::paths::{Answer, Method, Operation, Param, PathItem, ParamIn, in_order, phrase};
 use crate::schemas::{Definition, Kind, Node, Target};
 use crate::v3;
 use crate::wire::message::Message;
@@ -172,8 +172,8 @@ impl Writer<'_> {
 fn parameter(m: &mut Message, p: &Param) {
     m.message(1, |m| {
         m.string(1, p.name);
-        m.string(2, p.place.name());
-        m.bool(4, p.place == Place::Path);
+        m.string(2, p.location.name());
+        m.bool(4, p.location == ParamIn::Path);
         m.message(10, |one| {
             one.message(1, |schema| {
                 schema.bool(20, true);
@@ -183,10 +183,10 @@ fn parameter(m: &mut Message, p: &Param) {
     });
 }
 
-/// `DefaultType`: it knows scalars only, so other defaults are not said, as upstream does not.
+/// `DefaultType`: scalars only, so other defaults are left out, as upstream does.
 fn default(m: &mut Message, json: &str) {
     if let Some(text) = json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
-        // Defaults of the catalogue are plain words: nothing in them is escaped.
+        // Defaults in the catalogue are plain text: nothing in them is escaped.
         m.message(33, |one| one.string(3, text));
     } else if json == "true" || json == "false" {
         m.message(33, |one| one.present_bool(2, json == "true"));

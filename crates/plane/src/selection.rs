@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn words_choose_controllers_as_upstreams_flag_does() {
+    fn the_controllers_flag_works_like_upstreams() {
         assert!(ControllerSelection::default().runs(SCHEDULER));
         assert!(!choice(&["*", "-scheduler"]).runs(SCHEDULER));
         assert!(!choice(&["-*"]).runs(SCHEDULER));

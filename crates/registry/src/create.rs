@@ -117,7 +117,9 @@ impl Registry {
         let storage = request.storage()?;
         let (new, warnings) = decode_new(request, body)?;
         let again = || decode_new(request, again()?).map(|(new, _)| new);
-        self.insert(request, storage, new, warnings, &again).await
+        let written = self.insert(request, storage, new, warnings, &again).await?;
+        self.convert_for(request.resource, std::slice::from_ref(&written.obj)).await?;
+        Ok(written)
     }
 
     /// Stores a new object of the request's version. A retry, be it with another name, another address or another default,
@@ -157,6 +159,7 @@ impl Registry {
                     }
                 },
             };
+            let encoded = self.encode_converted(request.resource, storage, &new, encoded).await?;
             // Some kinds name what came without a name.
             let name = name_of(&new);
             let key: Key = storage.key(request.namespace, &name).into();

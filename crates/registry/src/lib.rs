@@ -36,7 +36,7 @@ use table::Table;
 
 use contended::ContendedKeys;
 
-pub use convert::{protobuf_body, served_body, shared_body};
+pub use convert::{ConversionWebhook, protobuf_body, served_body, shared_body};
 pub use create::Again;
 pub use decode::{BodyType, unreadable_type};
 pub use delete::Deleted;
@@ -50,6 +50,7 @@ pub struct Registry {
     engine: Arc<dyn Engine>,
     env: Env,
     admission: Chain,
+    conversion: Option<Arc<dyn ConversionWebhook>>,
     contended: ContendedKeys,
     writers: writers::Writers,
 }
@@ -61,9 +62,16 @@ impl Registry {
             engine,
             env,
             admission,
+            conversion: None,
             contended: ContendedKeys::default(),
             writers: Default::default(),
         }
+    }
+
+    /// Custom resources whose versions a webhook converts are served too.
+    pub fn convert_with(mut self, webhook: Arc<dyn ConversionWebhook>) -> Registry {
+        self.conversion = Some(webhook);
+        self
     }
 
     /// What is defined now.

@@ -48,10 +48,19 @@ impl Registry {
         }
         let key = storage.key(request.namespace, request.name);
         let found = self.find(storage, &key)?;
-        found.ok_or_else(|| Status::not_found(request.about(), request.name))
+        let found = found.ok_or_else(|| Status::not_found(request.about(), request.name))?;
+        self.convert_for(request.resource, std::slice::from_ref(&found)).await?;
+        Ok(found)
     }
 
     pub async fn list(&self, request: &RequestContext<'_>, options: &ListOptions) -> Result<List, Status> {
+        let list = self.list_stored(request, options).await?;
+        self.convert_for(request.resource, &list.items).await?;
+        Ok(list)
+    }
+
+    /// A list of objects as they are stored.
+    async fn list_stored(&self, request: &RequestContext<'_>, options: &ListOptions) -> Result<List, Status> {
         let storage = request.storage()?;
         validate(options)?;
         let selection = self.selection(request, options)?;

@@ -65,6 +65,7 @@ impl Registry {
             .watch_from(storage.id, selection, page.revision)
             .map_err(expired(storage, page.revision))?;
         let cursor = cursor.strict().map_err(not_readable)?;
+        self.convert_for(request.resource, &page.items).await?;
         let end_bookmark = options.send_initial_events == Some(true) && options.allow_bookmarks;
         Ok(Watch {
             start: WatchStart::State { items: page.items, revision: page.revision, end_bookmark },

@@ -90,6 +90,17 @@ impl Registry {
         rules: ChangeRules,
         verb: &mut Verb<'_>,
     ) -> Result<Written, Status> {
+        let written = self.change_stored(request, rules, verb).await?;
+        self.convert_for(request.resource, std::slice::from_ref(&written.obj)).await?;
+        Ok(written)
+    }
+
+    async fn change_stored(
+        &self,
+        request: &RequestContext<'_>,
+        rules: ChangeRules,
+        verb: &mut Verb<'_>,
+    ) -> Result<Written, Status> {
         let storage = request.storage()?;
         let key: Key = storage.key(request.namespace, request.name).into();
         let kind = kinds::kind_of(storage);
@@ -114,6 +125,7 @@ impl Registry {
                 }
                 return Err(Status::not_found(request.about(), request.name));
             };
+            self.convert_for(request.resource, std::slice::from_ref(&old)).await?;
             let now = self.env().now_seconds() as i64;
             let admitted = match self.admit_update(request, storage, rules, &old, verb, now) {
                 Ok(admitted) => admitted,
@@ -125,6 +137,7 @@ impl Registry {
                 Err(status) => return Err(status),
             };
             let AdmittedUpdate { new, old_tree, encoded, mut warnings, mut effects } = admitted;
+            let encoded = self.encode_converted(request.resource, storage, &new, encoded).await?;
             warnings.append(&mut effects.warnings);
             let remove = kinds::should_remove_after_update(kind, &new, &old_tree);
             if !remove && old.is_stored_as(&encoded) {

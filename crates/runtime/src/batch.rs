@@ -80,14 +80,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn batches_double_while_all_goes_well() {
+    async fn batches_double_while_all_succeed() {
         assert_eq!(run(10, |_| false).await, (10, 4, 10, None));
         assert_eq!(run(0, |_| false).await, (0, 0, 0, None));
         assert_eq!(run(500, |_| false).await, (500, 245, 500, None));
     }
 
     #[tokio::test]
-    async fn nothing_is_begun_after_a_batch_with_a_failure() {
+    async fn nothing_starts_after_a_batch_with_a_failure() {
         assert_eq!(run(500, |_| true).await, (1, 1, 0, Some(0)));
         // 1, 2, 4: the fourth fails, the rest of its batch is still finished.
         assert_eq!(run(500, |i| i == 3).await, (7, 4, 6, Some(3)));

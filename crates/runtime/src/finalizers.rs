@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_deleted_object_is_cleaned_up_and_only_then_let_go() {
+    async fn a_deleted_object_is_cleaned_up_before_its_finalizer_is_removed() {
         let going = object("\"example.com/ours\",\"other\"", true);
         let (result, cleaned, sent) = run(&going, Ok(())).await;
         assert!(matches!(result, Ok(Finalized::Gone)) && cleaned);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn taking_it_off_what_is_gone_is_well() {
+    async fn removing_a_finalizer_of_a_deleted_object_is_no_error() {
         let client = Scripted::new(vec![]);
         let about = About { group: "", resource: "configmaps" };
         client.answers.lock().push_back(Err(Status::not_found(about, "a")));

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_reconcile_waits_until_its_view_has_what_the_owner_wrote() {
+    async fn a_reconcile_waits_until_its_cache_has_the_owners_writes() {
         let env = Env::simulated(1);
         let (informer, _stopper) = view(&env, 9).await;
         let writes = OwnWrites::new(&env, &[&informer]);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_view_that_stays_old_puts_the_key_back_and_holds_it_no_longer_than_five_minutes() {
+    async fn a_stale_cache_requeues_the_key_for_at_most_five_minutes() {
         let env = Env::simulated(1);
         let (informer, _stopper) = view(&env, 6).await;
         let writes = OwnWrites::new(&env, &[&informer]);

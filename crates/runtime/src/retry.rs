@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn conflicts_are_tried_again_as_often_as_the_schedule_says() {
+    async fn conflicts_are_retried_by_the_schedule() {
         let (count, ok, waited) = tries(FEW_WRITERS, 2).await;
         assert_eq!((count, ok), (3, true));
         assert!((20..=22 + 2).contains(&waited), "{waited}");
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn another_failure_is_told_at_once() {
+    async fn other_errors_are_returned_at_once() {
         let env = Env::simulated(3);
         let about = About { group: "", resource: "pods" };
         let result: Result<(), _> =

@@ -52,7 +52,7 @@ type ActiveKey = (Reverse<i32>, Duration, u64);
 
 struct Entry {
     queued: Queued,
-    place: Place,
+    position: QueuePosition,
 }
 
 /// A pod and how it fared so far.
@@ -74,7 +74,7 @@ pub struct Queued {
 }
 
 #[derive(Clone, Copy)]
-enum Place {
+enum QueuePosition {
     Active(ActiveKey),
     Waiting((Duration, ActiveKey)),
     Unschedulable(u64),
@@ -160,15 +160,15 @@ impl Queue {
     /// The first of each queue, in its order.
     pub fn first(&self, most: usize) -> Waiters {
         let waiter = |uid: &Arc<str>| {
-            let Entry { queued, place } = &self.entries[uid];
-            let until = match place {
-                Place::Waiting((until, _)) => Some(self.backoff.over_at(*until)),
+            let Entry { queued, position } = &self.entries[uid];
+            let until = match position {
+                QueuePosition::Waiting((until, _)) => Some(self.backoff.over_at(*until)),
                 _ => None,
             };
             let Queued { pod, attempts, cause, rejected_by, .. } = queued.clone();
             Waiter { pod, attempts, cause, rejected_by, until }
         };
-        let is_gated = |entry: &&Entry| matches!(entry.place, Place::Gated);
+        let is_gated = |entry: &&Entry| matches!(entry.position, QueuePosition::Gated);
         let gated = self.entries.values().filter(is_gated);
         let mut gated: Vec<(u64, &Arc<str>)> =
             gated.map(|entry| (entry.queued.number, &entry.queued.pod.uid)).collect();
@@ -186,7 +186,7 @@ impl Queue {
     }
 
     pub fn is_gated(&self, uid: &str) -> bool {
-        self.entries.get(uid).is_some_and(|entry| matches!(entry.place, Place::Gated))
+        self.entries.get(uid).is_some_and(|entry| matches!(entry.position, QueuePosition::Gated))
     }
 
     /// A pod that came, or one that was known and changed.
@@ -208,15 +208,15 @@ impl Queue {
             return;
         };
         let old = std::mem::replace(&mut entry.queued.pod, pod.clone());
-        match entry.place {
-            // Its place in the order may be another one now.
-            Place::Active(_) if old.priority == pod.priority && pod.gates.is_empty() => {}
-            Place::Waiting(_) if old.priority == pod.priority => {}
-            Place::Active(_) | Place::Waiting(_) | Place::Gated => {
+        match entry.position {
+            // Its position in the order may be another one now.
+            QueuePosition::Active(_) if old.priority == pod.priority && pod.gates.is_empty() => {}
+            QueuePosition::Waiting(_) if old.priority == pod.priority => {}
+            QueuePosition::Active(_) | QueuePosition::Waiting(_) | QueuePosition::Gated => {
                 let queued = self.take(&pod.uid).expect("found above");
                 self.enqueue(queued, cause::CHANGED);
             }
-            Place::Unschedulable(_) => {
+            QueuePosition::Unschedulable(_) => {
                 let event = Event::Itself { old: &old, new: &pod };
                 if self.worth_it(&pod.uid, &event, cluster) {
                     self.requeue(&pod.uid, event.label(), now);
@@ -362,13 +362,13 @@ impl Queue {
             self.gated += 1;
             // Upstream keeps them among the unschedulable.
             self.count("unschedulable", cause);
-            self.insert(queued, Place::Gated);
+            self.insert(queued, QueuePosition::Gated);
             return;
         }
         self.count("active", cause);
         let key = queued.key();
         self.active.insert(key, queued.pod.uid.clone());
-        self.insert(queued, Place::Active(key));
+        self.insert(queued, QueuePosition::Active(key));
     }
 
     fn wait(&mut self, mut queued: Queued, cause: &'static str) {
@@ -377,7 +377,7 @@ impl Queue {
         let until = self.backoff.until(queued.since, queued.count()).unwrap_or(queued.since);
         let key = (until, queued.key());
         self.waiting.insert(key, queued.pod.uid.clone());
-        self.insert(queued, Place::Waiting(key));
+        self.insert(queued, QueuePosition::Waiting(key));
     }
 
     fn set_aside(&mut self, mut queued: Queued) {
@@ -386,7 +386,7 @@ impl Queue {
         let number = queued.number;
         self.count_rejections(queued.rejected_by, 1);
         self.unschedulable.insert(number, queued.pod.uid.clone());
-        self.insert(queued, Place::Unschedulable(number));
+        self.insert(queued, QueuePosition::Unschedulable(number));
     }
 
     fn count(&mut self, queue: &'static str, cause: &'static str) {
@@ -404,20 +404,20 @@ impl Queue {
         }
     }
 
-    fn insert(&mut self, queued: Queued, place: Place) {
-        self.entries.insert(queued.pod.uid.clone(), Entry { queued, place });
+    fn insert(&mut self, queued: Queued, position: QueuePosition) {
+        self.entries.insert(queued.pod.uid.clone(), Entry { queued, position });
     }
 
     fn take(&mut self, uid: &str) -> Option<Queued> {
         let entry = self.entries.remove(uid)?;
-        match entry.place {
-            Place::Active(key) => drop(self.active.remove(&key)),
-            Place::Waiting(key) => drop(self.waiting.remove(&key)),
-            Place::Unschedulable(number) => {
+        match entry.position {
+            QueuePosition::Active(key) => drop(self.active.remove(&key)),
+            QueuePosition::Waiting(key) => drop(self.waiting.remove(&key)),
+            QueuePosition::Unschedulable(number) => {
                 self.unschedulable.remove(&number);
                 self.count_rejections(entry.queued.rejected_by, -1);
             }
-            Place::Gated => self.gated -= 1,
+            QueuePosition::Gated => self.gated -= 1,
         }
         Some(entry.queued)
     }

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_recorded_is_read_again_and_nothing_else_is() {
+    fn the_high_water_mark_survives_a_round_trip() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mark");
         let mark = HighWaterMark::read(path.clone()).unwrap();

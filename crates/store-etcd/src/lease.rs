@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lease_tells_the_second_it_ends() {
+    fn a_lease_id_encodes_its_expiry() {
         for end in [0, 1, 1_767_225_600, 4_000_000_199, (1 << SECONDS_BITS) - 1] {
             for shard in [0, 255, 9999] {
                 let id = id_of(end, shard);

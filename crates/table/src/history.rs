@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_of_which_much_lives_keeps_more() {
+    fn a_resource_with_more_live_objects_keeps_more_history() {
         let mut history = new_history(2);
         filled(A, 1..=50, 0, &mut history);
         filled(B, 51..=100, 0, &mut history);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn together_they_have_a_bound_too_and_the_oldest_go_first() {
+    fn all_history_together_is_bounded_and_the_oldest_goes_first() {
         let mut history = new_history(10);
         for storage in 0..10 {
             filled(

@@ -154,7 +154,7 @@ fn pages_of_one_list_are_one_snapshot() {
 }
 
 #[test]
-fn what_remains_of_a_list_is_the_same_counted_or_told() {
+fn the_remaining_count_is_the_same_counted_or_from_the_token() {
     let mut f = Fixture::new(HISTORY_BYTES);
     let storage = f.storage("configmaps");
     for i in 0..30 {
@@ -196,7 +196,7 @@ fn what_remains_of_a_list_is_the_same_counted_or_told() {
 }
 
 #[test]
-fn a_selection_is_entered_and_left() {
+fn objects_enter_and_leave_a_selection() {
     let mut f = Fixture::new(HISTORY_BYTES);
     f.put("a/s", "1", "1"); // 1
     let mut cursor = f.watch(f.select(Scope::Namespace("a".into()), "x=1", ""), 1);
@@ -217,7 +217,7 @@ fn a_selection_is_entered_and_left() {
 }
 
 #[test]
-fn one_name_and_the_future() {
+fn a_watch_of_one_name_from_a_future_revision() {
     let mut f = Fixture::new(HISTORY_BYTES);
     let mut one = f.watch(f.select(Scope::Namespace("a".into()), "", "metadata.name=n"), 0);
     let mut future = f.watch(Selection::everything(Scope::All), 2);
@@ -290,7 +290,7 @@ fn a_quiet_cursor_outlives_the_history_of_others_but_not_that_of_its_own() {
 }
 
 #[test]
-fn who_joins_others_reads_on_from_where_it_was() {
+fn a_cursor_that_joins_a_group_continues_at_its_position() {
     let mut f = Fixture::new(HISTORY_BYTES);
     let of_a = || Selection::everything(Scope::Namespace("a".into()));
     f.put("a/n", "1", "0"); // 1
@@ -317,7 +317,7 @@ fn who_joins_others_reads_on_from_where_it_was() {
 }
 
 #[test]
-fn two_who_forget_at_a_time_leave_nothing_behind_whoever_is_first() {
+fn concurrent_history_drops_leave_no_superseded_version() {
     let mut f = Fixture::new(HISTORY_BYTES);
     let storage = f.storage("configmaps");
     for i in 0..4 {
@@ -342,7 +342,7 @@ fn two_who_forget_at_a_time_leave_nothing_behind_whoever_is_first() {
 }
 
 #[test]
-fn a_deletion_weighs_as_much_as_it_keeps() {
+fn a_deletion_is_charged_for_the_object_it_keeps() {
     let mut f = Fixture::new(100_000);
     let large = "x".repeat(1_000);
     for i in 0..200 {
@@ -356,7 +356,7 @@ fn a_deletion_weighs_as_much_as_it_keeps() {
 }
 
 #[test]
-fn a_long_log_in_which_nothing_is_selected_is_looked_through_in_stretches() {
+fn a_long_log_without_a_match_is_walked_in_steps() {
     let mut f = Fixture::new(HISTORY_BYTES);
     let mut cursor = f.watch(f.select(Scope::All, "x=wanted", ""), 0);
     for _ in 0..10_000 {
@@ -476,7 +476,7 @@ fn everything() -> Selection {
 }
 
 #[test]
-fn what_others_write_in_their_own_order_is_served_in_ours() {
+fn foreign_values_in_another_order_are_served_in_ours() {
     let mut f = Fixture::new(1 << 20);
     let maps = f.storage("configmaps");
     for theirs in [
@@ -513,7 +513,7 @@ fn a_revision_that_others_left_in_the_value_is_replaced_each_time() {
 }
 
 #[test]
-fn what_is_no_object_of_its_kind_and_version_is_broken() {
+fn a_value_of_another_kind_or_version_is_unreadable() {
     let mut f = Fixture::new(1 << 20);
     let (maps, key) = (f.storage("configmaps"), f.key("configmaps", "d/a"));
     let half = &MAP[..MAP.len() - 5];
@@ -546,7 +546,7 @@ fn what_is_no_object_of_its_kind_and_version_is_broken() {
 }
 
 #[test]
-fn a_broken_key_is_told_to_whom_it_concerns_until_it_is_mended() {
+fn an_unreadable_key_fails_its_readers_until_it_is_repaired() {
     let mut f = Fixture::new(1 << 20);
     let maps = f.storage("configmaps");
     let map = |name: &str| MAP.replace("\"a\"", &format!("\"{name}\""));

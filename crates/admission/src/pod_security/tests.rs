@@ -139,7 +139,7 @@ fn restricted_checks() {
 }
 
 #[test]
-fn versions_have_the_checks_of_their_time() {
+fn versions_have_their_own_checks() {
     let engine = container(r#""securityContext":{"seLinuxOptions":{"type":"container_engine_t"}}"#);
     let probe = container(r#""livenessProbe":{"httpGet":{"host":"h"}}"#);
     let sysctl = r#""securityContext":{"sysctls":[{"name":"net.ipv4.ip_local_reserved_ports"}]}"#.to_owned();

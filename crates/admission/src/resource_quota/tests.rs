@@ -282,14 +282,14 @@ fn scopes_choose_pods_and_claims() {
 }
 
 #[test]
-fn growth_leaves_out_what_shrank() {
+fn growth_ignores_resources_that_shrank() {
     let list = |text: &str| list::read(&tree(text), &[]);
     let grown = list::growth(&list(r#"{"a":"3","b":"1","c":"2Gi"}"#), &list(r#"{"a":"1","b":"2","d":"9"}"#));
     assert_eq!(list::show(&grown), "a=2,c=2Gi");
 }
 
 #[test]
-fn what_is_limited_everywhere_needs_a_quota_that_covers_it() {
+fn limited_resources_need_a_covering_quota() {
     use super::{Limited, ResourceQuota};
     use crate::{Attempt, Effects, Operation, Plugin, RequestContext};
     use std::sync::Arc;

@@ -38,7 +38,7 @@ fn ranges_read_back_as_written() {
 }
 
 #[test]
-fn network_and_broadcast_are_nobodys() {
+fn network_and_broadcast_addresses_are_not_allocated() {
     let range = cidr("10.0.0.0/29");
     let inside: Vec<bool> = (0..9).map(|n| range.contains(&ip(&format!("10.0.0.{n}")))).collect();
     assert_eq!(inside, [false, true, true, true, true, true, true, false, false]);

@@ -77,6 +77,7 @@ pub async fn run(api: Arc<Api>) {
             RETRY
         };
     }
+    api.conversion.shutdown().await;
 }
 
 /// Brings the CRD's status to what it should be, and its deletion a step on. False if it must be tried again.

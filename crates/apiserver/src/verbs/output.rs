@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use kinds::columns;
 use object::normalise::{Strict, normalise};
 use object::{Map, Obj, Status, Value};
 use registry::{BodyType, Written, protobuf_body, shared_body};

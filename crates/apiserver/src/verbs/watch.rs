@@ -14,7 +14,7 @@ use crate::negotiate::{Encoding, Offer, View, check_stream};
 use crate::request_metrics::route;
 use crate::respond::{self, Answer};
 use crate::views::{self, MetadataView};
-use crate::watch_body::{ShareObject, WatchBody, WatchSettings, WriteObject};
+use crate::watch_body::{ConvertObject, ShareObject, WatchBody, WatchSettings, WriteObject};
 use crate::watch_framing::{Framing, error_event};
 use crate::{flow_control, websocket};
 
@@ -76,6 +76,7 @@ impl Call<'_> {
         });
         let settings = WatchSettings {
             share,
+            convert: self.convert_events(),
             catalog: catalog.clone(),
             framing,
             bookmarks: options.allow_bookmarks,
@@ -134,6 +135,19 @@ impl Call<'_> {
         });
         let body = WatchBody::new(watch, settings, write_object, write_bookmark);
         self.watching(framing, Body::Watch(Box::new(body)))
+    }
+
+    /// For objects that a webhook converts.
+    fn convert_events(&self) -> Option<ConvertObject> {
+        let resource = self.request.resource;
+        if !kinds::kind_of_resource(resource).converts_by_webhook() {
+            return None;
+        }
+        let (api, resource) = (self.api.clone(), Arc::clone(resource));
+        Some(Box::new(move |obj| {
+            let (api, resource) = (api.clone(), resource.clone());
+            Box::pin(async move { api.registry.convert_for(&resource, &[obj]).await })
+        }))
     }
 
     /// As the body of the answer, or over a WebSocket.

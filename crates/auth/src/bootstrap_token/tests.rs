@@ -40,7 +40,7 @@ fn a_matching_secret_names_the_user_and_its_groups() {
 }
 
 #[test]
-fn a_secret_that_says_less_makes_no_token_good() {
+fn an_incomplete_secret_is_no_bootstrap_token() {
     for change in [
         ("token-id", "abcdeg"),
         ("token-secret", "0123456789abcdeg"),

@@ -28,7 +28,7 @@ fn act_as(headers: &[(&str, &str)]) -> UserInfo {
 }
 
 #[test]
-fn no_headers_ask_for_nobody() {
+fn without_headers_nobody_is_impersonated() {
     assert_eq!(want(&[("accept", "x"), ("impersonate", "y")]), Ok(None));
     assert_eq!(want(&[("impersonate-user", "")]), Ok(None));
 }
@@ -84,7 +84,7 @@ fn groups_are_completed() {
 }
 
 #[test]
-fn every_part_is_asked_for() {
+fn every_impersonated_attribute_is_authorized() {
     let asked = RefCell::new(Vec::new());
     let authorize = |_: &UserInfo, a: &Attributes<'_>| {
         asked.borrow_mut().push(format!(
@@ -151,7 +151,7 @@ fn a_refusal_is_the_first_modes() {
 }
 
 #[test]
-fn giant_and_odd_headers_are_only_text() {
+fn giant_and_odd_headers_never_panic() {
     let giant = "x".repeat(1 << 20);
     let odd = "impersonate-extra-%%%".to_owned() + &giant;
     let wanted = want(&[("impersonate-user", &giant), (&odd, &giant), ("impersonate-extra-", "")]);

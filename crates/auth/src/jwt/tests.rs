@@ -45,7 +45,7 @@ fn every_kind_of_key_signs_what_its_public_part_verifies() {
 }
 
 #[test]
-fn signatures_of_others_verify() {
+fn signatures_of_other_programs_verify() {
     let keys = KeySet::new(PublicKey::all_from_pem(RSA_PUBLIC).unwrap());
     assert!(verified(include_str!("testdata/rs512.jwt"), &keys), "RS512 by openssl");
     assert!(verified(include_str!("testdata/ps256.jwt"), &keys), "PS256 by openssl");
@@ -102,7 +102,7 @@ fn the_key_decides_the_algorithm() {
 }
 
 #[test]
-fn other_keys_and_unknown_key_ids_prove_nothing() {
+fn other_keys_and_unknown_key_ids_do_not_verify() {
     let key = SigningKey::from_pem(P256).unwrap();
     let other = SigningKey::from_pkcs8(&SigningKey::generate_pkcs8().unwrap()).unwrap();
     let token = sign(&other, &payload()).unwrap();

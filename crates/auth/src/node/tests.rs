@@ -31,7 +31,7 @@ fn ask(verb: &str, group: &str, resource: &str, namespace: &str, name: &str, sel
 }
 
 #[test]
-fn only_nodes_are_asked_about() {
+fn only_nodes_get_an_opinion() {
     let wanted = Attributes { verb: "get", resource: "pods", ..Attributes::default() };
     for (name, group) in
         [("jane", groups::NODES), ("system:node:n1", "devs"), ("system:nodes", groups::NODES)]

@@ -17,7 +17,7 @@ fn open(dir: &Path, now: u64) -> Result<Pki, PkiError> {
 }
 
 #[test]
-fn first_start_makes_everything_and_the_second_keeps_it() {
+fn the_first_start_creates_everything_and_the_second_keeps_it() {
     let dir = tempfile::tempdir().expect("a folder");
     let pki_dir = dir.path().join("deep/pki");
     let first = open(&pki_dir, NOW).expect("made");
@@ -128,7 +128,7 @@ fn a_lone_key_gets_its_certificate() {
 }
 
 #[test]
-fn an_expired_authority_is_said_so() {
+fn an_expired_ca_is_reported() {
     let dir = tempfile::tempdir().expect("a folder");
     open(dir.path(), NOW).expect("made");
     let late = NOW + 10 * YEAR_SECONDS;

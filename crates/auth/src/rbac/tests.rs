@@ -199,7 +199,7 @@ fn rules_for_lists_each_binding_once() {
 }
 
 #[test]
-fn owners_cover_what_they_hold_and_no_more() {
+fn owners_cover_their_own_rules_only() {
     let table: &[(&[Rule], &[Rule], bool)] = &[
         (&[rule("get list", "''", "pods", "")], &[rule("get", "''", "pods", "")], true),
         // Two rules together cover a third.
@@ -250,7 +250,7 @@ fn a_rule_of_billions_of_parts_is_refused_in_bounded_time() {
 }
 
 #[test]
-fn escalation_is_refused_in_upstreams_words() {
+fn escalation_gets_upstreams_error() {
     let mut policy = small_policy();
     let jane = UserInfo::new("jane", &["devs", "system:authenticated"]);
     let mut wanted = role(&[rule("get list delete", "''", "pods", ""), urls("get", "/metrics")]);
@@ -279,7 +279,7 @@ fn escalation_is_refused_in_upstreams_words() {
 }
 
 #[test]
-fn binding_takes_the_right_to_bind_or_all_the_roles_rights() {
+fn binding_needs_the_bind_verb_or_all_rules_of_the_role() {
     let mut policy = small_policy();
     let jane = UserInfo::new("jane", &[]);
     let bind = |policy: &Policy, role_name: &str| {
@@ -304,7 +304,7 @@ fn binding_takes_the_right_to_bind_or_all_the_roles_rights() {
 }
 
 #[test]
-fn an_aggregation_rule_takes_the_right_to_everything() {
+fn an_aggregation_rule_needs_full_permissions() {
     let policy = small_policy();
     let mut wanted = role(&[]);
     wanted.map_at(&["aggregationRule"]).set("clusterRoleSelectors", vec![Value::map()]);
@@ -345,7 +345,7 @@ fn aggregated_roles_gather_selected_rules_once() {
 }
 
 #[test]
-fn thousands_of_bindings_do_not_slow_a_question_down() {
+fn thousands_of_bindings_do_not_slow_down_a_check() {
     let mut policy = small_policy();
     for i in 0..5000 {
         let (user, name) = (format!("user{i}"), format!("b{i}"));
@@ -367,7 +367,7 @@ fn thousands_of_bindings_do_not_slow_a_question_down() {
 #[test]
 #[ignore = "a measurement"]
 #[allow(clippy::disallowed_methods)]
-fn cost_of_a_question() {
+fn cost_of_a_check() {
     let mut policy = small_policy();
     for i in 0..5000 {
         let user = format!("user{i}");

@@ -28,7 +28,7 @@ fn get_pods() -> Value {
 }
 
 #[test]
-fn a_user_may_ask_about_itself() {
+fn a_user_may_review_its_own_access() {
     let policy = policy();
     let ask = |user: &str, spec: &[(&'static str, Value)]| {
         self_subject_access_review(review(spec), &UserInfo::new(user, &[]), &|u, w| policy.authorize(u, w))
@@ -118,7 +118,7 @@ fn unknown_selector_operators_are_reported_but_not_refused() {
 }
 
 #[test]
-fn a_selector_that_cannot_be_read_is_left_out_and_that_is_told() {
+fn an_invalid_selector_is_left_out_and_reported() {
     let ask = |name: &'static str, raw: &str| {
         let mut spec = review(&[("user", "jane".into())]);
         let attributes = spec.map_at(&["spec", "resourceAttributes"]);
@@ -198,7 +198,7 @@ fn rules_review_lists_rules_of_a_namespace() {
 }
 
 #[test]
-fn self_review_says_who_one_is() {
+fn self_review_names_the_user() {
     let mut jane = UserInfo::new("jane", &["devs"]);
     jane.extra.insert("k".into(), vec!["v".into()]);
     let answer = self_subject_review(&jane, "2026-01-01T00:00:00Z");

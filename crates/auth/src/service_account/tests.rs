@@ -89,7 +89,7 @@ fn bound(kind: &str, name: &str) -> String {
 }
 
 #[test]
-fn a_token_says_what_upstreams_would() {
+fn token_claims_are_upstreams() {
     let (issuer, world) = (issuer(), world());
     let issued = ask(&issuer, &world, &bound("Pod", "web")).unwrap();
     let text = String::from_utf8(json::to_vec(&issued.answer)).unwrap();
@@ -122,7 +122,7 @@ fn a_token_says_what_upstreams_would() {
 }
 
 #[test]
-fn times_count_with_a_minutes_leeway() {
+fn expiry_has_a_minutes_leeway() {
     let (issuer, world) = (issuer(), world());
     let token = token(&issuer, &world, r#"{"spec":{"expirationSeconds":600}}"#);
     let at = |now| check(&issuer, &world, &token, now).map(|u| u.is_some());
@@ -133,7 +133,7 @@ fn times_count_with_a_minutes_leeway() {
 }
 
 #[test]
-fn what_a_token_is_bound_to_must_stand() {
+fn the_object_a_token_is_bound_to_must_exist() {
     let (issuer, world) = (issuer(), world());
     let with = |kind, path: &str, text: &str| self::world().with(kind, path, text);
     let without = |kind: &'static str, path: &str| {
@@ -173,7 +173,7 @@ fn what_a_token_is_bound_to_must_stand() {
 }
 
 #[test]
-fn requests_are_refused_in_upstreams_words() {
+fn invalid_token_requests_get_upstreams_error() {
     let (issuer, world) = (issuer(), world());
     let refused = |request: &str| {
         let status = ask(&issuer, &world, request).unwrap_err();
@@ -244,7 +244,7 @@ fn kubelets_tokens_are_extended_and_long_ones_shortened() {
 }
 
 #[test]
-fn audiences_must_meet() {
+fn audiences_must_intersect() {
     let (issuer, world) = (issuer(), world());
     let token = token(&issuer, &world, r#"{"spec":{"audiences":["vault","db"]}}"#);
     assert_eq!(
@@ -272,7 +272,7 @@ fn a_token_without_an_accounts_name_is_refused_before_anything_is_looked_up() {
 }
 
 #[test]
-fn tokens_of_other_issuers_and_keys_are_not_ours() {
+fn tokens_of_other_issuers_and_keys_are_ignored() {
     let (issuer, world) = (issuer(), world());
     let strange = issuer_with(Settings { issuers: vec!["https://else".into()], ..Settings::default() });
     let token_of = |from: &ServiceAccounts| token(from, &world, "{}");
@@ -319,7 +319,7 @@ fn tokens_in_secrets_end_with_their_secret() {
 }
 
 #[test]
-fn the_memory_of_verified_tokens_is_bounded() {
+fn the_cache_of_verified_tokens_is_bounded() {
     let issuer = issuer();
     let user = Arc::new(UserInfo::anonymous());
     let claims = Claims::parse(&Value::map()).unwrap();

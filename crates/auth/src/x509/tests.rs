@@ -34,7 +34,7 @@ fn all_groups_survive() {
 }
 
 #[test]
-fn bad_certificates_are_refused_for_what_they_are() {
+fn invalid_certificates_are_refused_with_their_reason() {
     let ((_dir, pki), (_other_dir, other)) = (pki(), self::pki());
     let ca = pki.client_ca();
     let ask = |identity: &Identity, now| authenticate(&identity.chain(), &ca, now).map(|a| a.user.name);
@@ -128,7 +128,7 @@ fn handshake(
 }
 
 #[test]
-fn a_handshake_brings_the_certificate_to_us() {
+fn a_handshake_passes_the_client_certificate_on() {
     let ((_dir, pki), (_other_dir, other)) = (pki(), self::pki());
     let jane = pki.issue_client("jane", &groups(&["devs", "ops"]), DAY, NOW).expect("signed");
     for tls12 in [false, true] {
@@ -156,7 +156,7 @@ fn a_certificate_without_its_key_breaks_the_handshake() {
 
 /// Certificates as openssl makes them, all for one key: those Go takes are good, and the others are refused behind the handshake.
 #[test]
-fn unusual_certificates_are_judged_as_go_does_and_break_no_handshake() {
+fn unusual_certificates_are_verified_as_go_does_and_break_no_handshake() {
     let certificates = |pem: &str| certificates_from_pem(pem.as_bytes()).expect("PEM");
     let key = crate::pki::private_key_from_pem(include_bytes!("certificates/key.pem")).expect("a key");
     let ca = ClientCa::new(&certificates(include_str!("certificates/ca.pem")));
@@ -213,7 +213,7 @@ fn hints_are_the_authorities_names() {
 }
 
 #[test]
-fn a_uid_in_the_subject_is_read_and_must_be_one() {
+fn a_uid_in_the_subject_is_read_and_must_be_unique() {
     let tlv = |tag: u8, content: &[u8]| [&[tag, content.len() as u8], content].concat();
     let part =
         |oid: &[u8], tag: u8, text: &[u8]| tlv(0x31, &tlv(0x30, &[tlv(6, oid), tlv(tag, text)].concat()));

@@ -1,4 +1,4 @@
-//! The two kinds of connections in the loop: callers send one request after another, watchers read one endless answer.
+//! The two kinds of connections in the event loop: one sends request after request, the other reads a watch.
 
 use std::io;
 
@@ -15,23 +15,27 @@ use crate::wire::{ReadState, Wire};
 /// Reads from one connection before the others get their turn: 16 times 128 KiB.
 const READS_PER_TURN: usize = 16;
 
-pub struct Caller {
+pub struct RequestConnection {
     wire: Wire<mio::net::TcpStream>,
     response: Response,
-    /// When the request under way was sent.
+    /// When the request in flight was sent.
     sent_nanos: Option<u64>,
 }
 
-pub enum CallerStep {
+pub enum RequestProgress {
     Waits,
     MayHoldMore,
     Answered { status: u16, sent_nanos: u64, closes: bool },
     Broken(io::Error),
 }
 
-impl Caller {
+impl RequestConnection {
     pub fn connect(endpoint: &Endpoint, registry: &Registry, token: Token) -> Result<Self, BenchError> {
-        Ok(Caller { wire: connect(endpoint, registry, token)?, response: Response::new(), sent_nanos: None })
+        Ok(RequestConnection {
+            wire: connect(endpoint, registry, token)?,
+            response: Response::new(),
+            sent_nanos: None,
+        })
     }
 
     pub fn is_busy(&self) -> bool {
@@ -46,9 +50,9 @@ impl Caller {
     }
 
     /// Reads what the socket has, up to the end of the answer.
-    pub fn step(&mut self, tally: &mut Tally) -> CallerStep {
+    pub fn step(&mut self, tally: &mut Tally) -> RequestProgress {
         if let Err(error) = self.wire.flush() {
-            return CallerStep::Broken(error);
+            return RequestProgress::Broken(error);
         }
         for _ in 0..READS_PER_TURN {
             let response = &mut self.response;
@@ -67,7 +71,7 @@ impl Caller {
                 }
             });
             let state = match (wrong, read) {
-                (Some(error), _) | (None, Err(error)) => return CallerStep::Broken(error),
+                (Some(error), _) | (None, Err(error)) => return RequestProgress::Broken(error),
                 (None, Ok(state)) => state,
             };
             if state == ReadState::Closed {
@@ -76,15 +80,15 @@ impl Caller {
             if let Some(sent_nanos) = self.sent_nanos.filter(|_| self.response.is_done()) {
                 self.sent_nanos = None;
                 let closes = self.response.closes() || state == ReadState::Closed;
-                return CallerStep::Answered { status: self.response.status(), sent_nanos, closes };
+                return RequestProgress::Answered { status: self.response.status(), sent_nanos, closes };
             }
             match state {
-                ReadState::Closed => return CallerStep::Broken(io::ErrorKind::UnexpectedEof.into()),
-                ReadState::Nothing | ReadState::Drained => return CallerStep::Waits,
+                ReadState::Closed => return RequestProgress::Broken(io::ErrorKind::UnexpectedEof.into()),
+                ReadState::Nothing | ReadState::Drained => return RequestProgress::Waits,
                 ReadState::More => {}
             }
         }
-        CallerStep::MayHoldMore
+        RequestProgress::MayHoldMore
     }
 }
 

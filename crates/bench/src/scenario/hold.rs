@@ -1,11 +1,11 @@
-//! hold: so many pods brought to run and then held: what the server keeps resident, how long single calls take meanwhile, and
-//! what is written although nothing changes.
+//! hold: starts many pods and keeps them running: the resident memory of the server, the latency of single calls meanwhile, and
+//! the writes while nothing changes.
 //!
 //! ```text
 //! idle ── Deployments of 500 ──> all pods Ready ── settle ── a minute without a change ── single calls ── all deleted
 //!  └ resident                     └ seconds         └ resident  └ writes that are no leases  └ p50, p99     └ seconds
 //! ```
-//! Somebody must run the pods: `scripts/scale` starts a server with simulated nodes.
+//! The pods need nodes: `scripts/scale` starts a server with simulated ones.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ use crate::tally::Tally;
 const REPLICAS: u64 = 500;
 /// 150,000 pods take a minute or two.
 const TIME_LIMIT: Duration = Duration::from_secs(1800);
-/// For what a server puts away after a burst of writes before its memory counts.
+/// Time for a server to settle after a burst of writes before its memory is measured.
 const SETTLE: Duration = Duration::from_secs(15);
 /// Shorter than any lease is renewed in, so that each counts once.
 const WINDOW: Duration = Duration::from_millis(1900);

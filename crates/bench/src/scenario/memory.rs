@@ -12,7 +12,7 @@ use crate::tally::Tally;
 
 const OBJECTS: u64 = 100_000;
 const TIME_LIMIT: Duration = Duration::from_secs(300);
-/// For what a server puts away after a burst of writes before its memory counts.
+/// Time for a server to settle after a burst of writes before its memory is measured.
 const SETTLE: Duration = Duration::from_secs(5);
 
 pub struct Memory;

@@ -42,7 +42,7 @@ impl Scenario for Overload {
     fn measure(&self, site: &mut Site<'_>, settings: &Settings) -> Result<Tally, BenchError> {
         let mut users = Users::new(site, &settings.overload)?;
         let result = measure(site, settings, &mut users);
-        // Whatever happened, nothing of ours stays behind; the first error is the one to tell.
+        // Clean up whatever happened; the first error is the one to report.
         let closed = users.close(site);
         result.and_then(|tally| closed.map(|()| tally))
     }
@@ -52,7 +52,7 @@ fn measure(site: &mut Site<'_>, settings: &Settings, users: &mut Users<'_>) -> R
     let nodes = Nodes::register(site, users.take_nodes())?;
     site.progress.show("opening connections");
     let resident_before = site.rss()?;
-    // Probes first: theirs are open before anybody hurries.
+    // Probes first: their connections are open before the load starts.
     let own = format!("/api/v1/namespaces/{}", site.namespace);
     let mut probes = vec![Probe::readyz(site.endpoint())?, Probe::administrator(site.endpoint(), own)?];
     for node in &nodes.all {
@@ -84,7 +84,7 @@ fn measure(site: &mut Site<'_>, settings: &Settings, users: &mut Users<'_>) -> R
     let generator_cpu = thread_cpu().saturating_sub(own_cpu);
     let kinds = flood.into_kinds();
     drop(probes.iter_mut().map(Probe::close).collect::<Vec<_>>());
-    // A short run is a try: it does not wait for the memory that a long one took.
+    // A short run is a trial: it does not wait for memory to be returned.
     let after = AFTER.min(settings.measured);
     let mut resident_after = None;
     if resident_before.is_some() {

@@ -13,7 +13,7 @@ use crate::tally::Tally;
 
 const OBJECTS: u64 = 200_000;
 const PAGE: u64 = 500;
-/// So many pages at either end are compared.
+/// How many pages at either end are compared.
 const ENDS: usize = 20;
 
 pub struct Pages;

@@ -17,7 +17,7 @@ const NODES: u64 = 1_000;
 const DEPLOYMENTS: u64 = 10;
 const REPLICAS: u64 = 500;
 const PODS: u64 = DEPLOYMENTS * REPLICAS;
-/// Upstream takes half a minute; who takes longer than this has stopped.
+/// Upstream takes half a minute; a server that takes longer than this has stopped.
 const TIME_LIMIT: Duration = Duration::from_secs(300);
 const POLL: Duration = Duration::from_millis(20);
 
@@ -90,7 +90,7 @@ impl Scenario for Schedule {
                     (Instant::now(), TIME_LIMIT),
                     &mut |site| {
                         let path = format!("{}?limit=1", site.path("pods"));
-                        // They are going: nobody on a made-up node would let them.
+                        // Without grace: the made-up nodes have no kubelet that would finish the deletion.
                         site.delete(&format!("{}?gracePeriodSeconds=0", site.path("pods")))?;
                         Ok(memchr::memmem::find(&site.get(&path)?, b"\"uid\"").is_none())
                     },

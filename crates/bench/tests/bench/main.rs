@@ -86,7 +86,7 @@ fn overload_reports_probes_and_load_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn refusals_are_told_apart_by_whether_they_say_when_to_come_again() {
+fn refusals_are_counted_by_whether_they_have_retry_after() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start_busy();
     let figures = bench(folder.path(), &server.url(), &OVERLOAD).unwrap();
@@ -101,7 +101,7 @@ fn refusals_are_told_apart_by_whether_they_say_when_to_come_again() {
 }
 
 #[test]
-fn comparison_measures_both_and_namespace_that_stays_is_finalized() {
+fn comparison_measures_both_servers_and_finalizes_a_stuck_namespace() {
     let folder = tempfile::tempdir().unwrap();
     let (one, other) = (Server::start(), Server::start_without_controllers());
     let other_folder = tempfile::tempdir().unwrap();
@@ -139,7 +139,7 @@ fn refused_set_up_says_what_the_server_answered() {
 }
 
 #[test]
-fn absent_server_is_named() {
+fn an_unreachable_server_is_named() {
     let folder = tempfile::tempdir().unwrap();
     // Port 1 of the loopback is nobody's.
     let error = bench(folder.path(), "https://127.0.0.1:1", &["create"]).unwrap_err();

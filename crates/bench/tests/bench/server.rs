@@ -17,7 +17,7 @@ enum Behaviour {
     /// A deleted namespace stays until it is finalized.
     NamespacesStay,
     Refuses,
-    /// Lists are refused for now, creates without a word about when to come again.
+    /// Lists are refused for now; creates too, without Retry-After.
     Busy,
 }
 
@@ -99,7 +99,7 @@ impl Server {
     }
 }
 
-/// The threads end with the test's process; they own nothing that must be put away.
+/// The threads end with the test's process and own nothing to clean up.
 #[allow(clippy::disallowed_methods)]
 fn spawn(work: impl FnOnce() + Send + 'static) {
     std::thread::spawn(work);

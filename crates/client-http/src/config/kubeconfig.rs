@@ -15,7 +15,7 @@ use crate::proxy::Proxy;
 /// Larger than any kubeconfig, so that a wrong path does not fill the memory.
 const MAX_BYTES: u64 = 4 << 20;
 
-/// What is wrong, to complete "the kubeconfig does not do: ".
+/// What is wrong, to complete "the kubeconfig cannot be used: ".
 type Problem = String;
 
 pub fn load(path: &Path) -> Result<Config, ConfigError> {

@@ -34,7 +34,7 @@ fn the_current_context_is_read_with_its_data() {
 }
 
 #[test]
-fn files_are_looked_for_beside_the_kubeconfig() {
+fn relative_paths_are_relative_to_the_kubeconfig() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("ca.pem"), "authority").unwrap();
     std::fs::write(folder.path().join("token"), "secret\n").unwrap();
@@ -57,7 +57,7 @@ fn infer(folder: &Path, names: &[&str]) -> Result<Config, String> {
 }
 
 #[test]
-fn several_kubeconfigs_count_as_one_and_the_first_to_say_something_wins() {
+fn several_kubeconfigs_are_merged_and_the_first_value_wins() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path();
     for (name, text) in [
@@ -90,16 +90,19 @@ fn several_kubeconfigs_count_as_one_and_the_first_to_say_something_wins() {
 }
 
 #[test]
-fn kubeconfigs_that_do_not_do_are_named_and_missing_ones_leave_the_pod() {
+fn invalid_kubeconfigs_are_named_and_without_one_the_pod_is_used() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path();
     std::fs::write(folder.join("one"), "current-context: here\n").unwrap();
     std::fs::write(folder.join("two"), "contexts: []\n").unwrap();
     std::fs::write(folder.join("broken"), "a: [").unwrap();
     let error = infer(folder, &["one", "two"]).err().unwrap();
-    assert!(error.contains("/one:") && error.contains("/two does not do: it names the context"), "{error}");
+    assert!(
+        error.contains("/one:") && error.contains("/two cannot be used: it names the context"),
+        "{error}"
+    );
     let error = infer(folder, &["one", "broken"]).err().unwrap();
-    assert!(error.contains("/broken does not do: it is neither YAML nor JSON"), "{error}");
+    assert!(error.contains("/broken cannot be used: it is neither YAML nor JSON"), "{error}");
     let error = infer(folder, &["missing", "other"]).err().unwrap();
     assert!(error.contains("/missing, or run in a pod (") && error.contains("no pod"), "{error}");
     let list = folder.join("missing").into_os_string();
@@ -108,7 +111,7 @@ fn kubeconfigs_that_do_not_do_are_named_and_missing_ones_leave_the_pod() {
 }
 
 #[test]
-fn a_plugin_with_a_path_is_looked_for_beside_the_kubeconfig_and_one_without_is_not() {
+fn a_relative_plugin_path_is_relative_to_the_kubeconfig() {
     let read = |exec: &str| {
         let user = format!("{{exec: {exec}}}");
         let text = text("{server: 'https://h', certificate-authority-data: YQ==}", &user);
@@ -131,7 +134,7 @@ fn a_plugin_with_a_path_is_looked_for_beside_the_kubeconfig_and_one_without_is_n
 }
 
 #[test]
-fn what_cannot_be_used_is_refused_with_a_way_out() {
+fn unsupported_settings_are_refused_with_a_hint() {
     let server = "{server: 'https://h'}";
     for (text, part) in [
         (text(server, "{exec: {command: x}}"), "exec plugin: invalid apiVersion"),

@@ -58,7 +58,7 @@ impl Dial for Servers {
 async fn send(pool: &Arc<Pool>) -> Lease {
     let path = PathAndQuery::from_static("/");
     let request = Outgoing { method: Method::GET, path, headers: HeaderMap::new(), body: Bytes::new() };
-    pool.send(&request, Lasting::Call).await.unwrap().1
+    pool.send(&request, Lifetime::Call).await.unwrap().1
 }
 
 #[tokio::test(start_paused = true)]

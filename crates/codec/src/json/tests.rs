@@ -17,7 +17,7 @@ fn written(value: Value) -> String {
 }
 
 #[test]
-fn errors_are_in_the_words_of_go() {
+fn errors_are_those_of_go() {
     for (text, words) in [
         ("", "unexpected end of JSON input"),
         ("{\"a\":", "unexpected end of JSON input"),
@@ -72,7 +72,7 @@ fn numbers_are_integers_when_they_can_be() {
 }
 
 #[test]
-fn strings_are_unescaped_and_mended() {
+fn strings_are_unescaped_and_invalid_utf8_replaced() {
     assert_eq!(
         read(r#""a\"\\\/\b\f\n\r\tb\u00e9\ud83d\ude00""#),
         Value::from("a\"\\/\u{8}\u{c}\n\r\tbé\u{1f600}")
@@ -104,11 +104,11 @@ fn the_deepest_values_are_read_and_written_on_a_small_stack() {
             assert_eq!(to_vec(&value), text.as_bytes());
             let mut pretty = Vec::new();
             write_pretty(&value, &mut pretty);
-            // Not a square of the depth: what lies very deep stays on one line.
+            // Not quadratic in the depth: very deep levels stay on one line.
             assert!(pretty.len() < text.len() + 100_000, "{}", pretty.len());
             assert!(parse(&pretty, None).unwrap() == value);
             object::discard(value);
-            // What was read before an error goes as it came.
+            // The part read before an error is dropped iteratively too.
             assert_eq!(error(&format!("{text} x")), "invalid character 'x' after top-level value");
             let inner = text.strip_prefix("{\"a\":").or(text.strip_prefix('[')).unwrap();
             let cut = format!("[{}, x", &inner[..inner.len() - 1]);

@@ -1,4 +1,4 @@
-//! Against bytes that Go wrote (tests/golden/protobuf.jsonl), against our own, and against no sense at all.
+//! Against bytes that Go wrote (tests/golden/protobuf.jsonl), against our own, and against random bytes.
 
 #[path = "../../tests/canonical/generate.rs"]
 mod generate;
@@ -70,7 +70,7 @@ fn parsed(text: &str) -> Value {
 }
 
 #[test]
-fn bodies_of_go_read_as_their_json_and_are_written_the_same() {
+fn bodies_written_by_go_decode_to_their_json_and_encode_the_same() {
     let catalog = Catalog::builtin();
     let schema = catalog.schema();
     let find = |api_version: &str, kind: &str| find_type(&catalog, api_version, kind);
@@ -110,8 +110,8 @@ fn every_type_survives_the_wire() {
     }
 }
 
-/// Leaves of a value what protobuf can carry: no fields without a number, no difference between an empty list and none,
-/// and nothing but schemas where only schemas may be.
+/// Reduces a value to what protobuf can carry: no fields without a number, no difference between an empty list and none,
+/// and only schemas where only schemas are allowed.
 fn carried(schema: &Schema, shape: &Shape, any: AnyKind, value: &mut Value, rng: &mut Rng) {
     match (shape, &mut *value) {
         (Shape::Struct(id), Value::Map(map)) => {
@@ -246,7 +246,7 @@ fn numbers_are_read_packed_and_unpacked() {
 }
 
 #[test]
-fn of_a_field_sent_twice_the_last_counts() {
+fn the_last_of_duplicate_fields_counts() {
     let catalog = Catalog::builtin();
     let schema = catalog.schema();
     let ty = schema.find("meta.v1.ObjectMeta").expect("the catalogue has it");
@@ -315,7 +315,7 @@ fn the_items_of_a_list_may_be_written_one_by_one() {
 }
 
 #[test]
-fn of_a_field_that_comes_twice_the_last_counts_and_leaves_nothing_if_it_is_empty() {
+fn an_empty_last_duplicate_field_leaves_nothing() {
     let catalog = Catalog::builtin();
     let schema = catalog.schema();
     let ty = schema.find("apiextensions.v1.JSONSchemaProps").expect("the catalogue has schemas");

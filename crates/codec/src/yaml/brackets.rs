@@ -2,9 +2,9 @@
 //! separately, as often as needed.
 //!
 //! ```text
-//!  [[[ … [[[ 1, 2 ]] … ]]]      the 256th bracket and what it holds, and all others as deep in the same brackets
-//!  [[[ … [""] … ]]]             is read with an empty text in their place
-//!  [[ 1, 2 ]]                   and each of them as a document of its own, which takes that place
+//!  [[[ … [[[ 1, 2 ]] … ]]]      collections at level 256 are replaced by placeholders:
+//!  [[[ … [""] … ]]]             the rest is parsed with empty strings in their place,
+//!  [[ 1, 2 ]]                   and each of them as a document of its own, which replaces its placeholder
 //! ```
 
 use std::collections::BTreeMap;
@@ -14,19 +14,19 @@ use super::{MAX_DEPTH, YamlError};
 
 /// How often one text may be cut. Each cut rescans all of it; real documents this deep are JSON.
 pub(super) const MAX_CUTS: usize = 8;
-/// How deep the bracket is that is one too many.
+/// The first level the parser cannot count.
 const CUT_AT: usize = u8::MAX as usize + 1;
-/// Reads as a value, and as nothing else.
+/// Valid wherever a value is.
 const PLACEHOLDER: &str = "\"\"";
 
-/// What is cut out of a text.
+/// The ranges cut out of a text.
 pub(super) struct Cuts<'t> {
     text: &'t str,
-    /// In bytes of the text, one behind the other.
+    /// In bytes of the text, ascending.
     ranges: Vec<Range<usize>>,
 }
 
-/// What is left of a text, and what was cut out by the position of the character in its place.
+/// The text with placeholders, and the pieces cut out, by the position of their placeholder (in characters).
 pub(super) struct Rest<'t> {
     pub text: String,
     pub pieces: BTreeMap<usize, Piece<'t>>,
@@ -35,7 +35,7 @@ pub(super) struct Rest<'t> {
 #[derive(Clone, Copy)]
 pub(super) struct Piece<'t> {
     pub text: &'t str,
-    /// The line of the text it begins in, from 1.
+    /// The line of the text it starts in, from 1.
     pub line: usize,
 }
 
@@ -44,8 +44,8 @@ impl<'t> Cuts<'t> {
         Cuts { text, ranges: Vec::new() }
     }
 
-    /// Cuts out a bracket that is one too many, and all others as deep within the same brackets. `at` is its position in what is
-    /// left so far; `around` is how many brackets lie around the text itself. Lines are the text's.
+    /// Cuts out the collection that is too deep, and all others at the same level of the outermost one. `at` is its position in
+    /// the rest so far; `around` is the depth of the text itself. Lines are the text's.
     pub fn add(&mut self, at: usize, around: usize) -> Result<(), YamlError> {
         let start = self.offset(at);
         let mut line = 1 + self.text[..start].matches('\n').count();
@@ -68,7 +68,7 @@ impl<'t> Cuts<'t> {
                     return Err(YamlError::TooDeep { line: (line > 1).then_some(line) });
                 }
                 if depth == CUT_AT {
-                    // What it follows must let a value begin; a text in its place would hide that it does not.
+                    // A placeholder would hide it if no value may start here.
                     let before = self.text[..offset].trim_end().chars().next_back();
                     if !matches!(before, Some('[' | '{' | ',' | ':' | '?')) {
                         return Err(YamlError::TooManyBrackets { line });
@@ -85,7 +85,7 @@ impl<'t> Cuts<'t> {
         Ok(())
     }
 
-    /// What is left, its lines and columns where they were.
+    /// The text with placeholders; lines and columns stay the same.
     pub fn rest(&self) -> Rest<'t> {
         let mut rest = Rest { text: String::new(), pieces: BTreeMap::new() };
         let (mut from, mut position, mut line) = (0, 0, 1);
@@ -106,7 +106,7 @@ impl<'t> Cuts<'t> {
         rest
     }
 
-    /// The byte of the text that is a character of what is left.
+    /// The byte offset in the text of a character of the rest.
     fn offset(&self, at: usize) -> usize {
         let (mut from, mut left) = (0, at);
         for range in &self.ranges {
@@ -121,7 +121,7 @@ impl<'t> Cuts<'t> {
     }
 }
 
-/// What stands in a piece's place: a text, and as many lines as the piece has, indented as far.
+/// The placeholder of a piece, with as many lines as the piece, so that positions after it stay the same.
 fn filling(piece: &str) -> String {
     match piece.rsplit_once('\n') {
         None => PLACEHOLDER.to_owned(),
@@ -132,17 +132,17 @@ fn filling(piece: &str) -> String {
     }
 }
 
-/// Looks for brackets in brackets, past what is quoted and what is a comment.
+/// Finds brackets, skipping quoted strings and comments.
 struct Scan<'t> {
     text: &'t str,
     at: usize,
     line: usize,
-    /// A value could begin here: not in the midst of a word, which may hold any quote.
+    /// A value may start here. Inside a plain scalar quotes are ordinary characters.
     fresh: bool,
 }
 
 impl Scan<'_> {
-    /// The next bracket, and where it stands.
+    /// The next bracket, with its offset.
     fn next_bracket(&mut self) -> Result<Option<(usize, char)>, YamlError> {
         while let Some(c) = self.text[self.at..].chars().next() {
             let (at, fresh) = (self.at, self.fresh);
@@ -157,7 +157,7 @@ impl Scan<'_> {
                 ',' | ':' | '?' => self.fresh = true,
                 '"' | '\'' if fresh => self.skip_quoted(c),
                 '#' if self.text[..at].ends_with(char::is_whitespace) => self.skip_while(|c| c != '\n'),
-                // Who they mean may stand outside of what is cut out.
+                // An anchor or alias may refer to something outside the piece.
                 '&' | '*' if fresh => return Err(YamlError::TooManyBrackets { line: self.line }),
                 _ => self.fresh = false,
             }
@@ -165,7 +165,7 @@ impl Scan<'_> {
         Ok(None)
     }
 
-    /// A quote doubled within single ones ends one text and begins another right behind it, which is as good.
+    /// A doubled single quote counts as the end of one string and the start of the next, which gives the same result.
     fn skip_quoted(&mut self, quote: char) {
         let mut escaped = false;
         self.skip_while(|c| {

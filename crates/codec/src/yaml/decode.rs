@@ -61,7 +61,7 @@ enum KeyKind {
     Bool,
 }
 
-/// A map in the making.
+/// A map under construction.
 #[derive(Default)]
 struct Building {
     map: Map,
@@ -69,7 +69,7 @@ struct Building {
 }
 
 impl Building {
-    /// The last value of a name counts; says whether it replaced one.
+    /// Sets a member, and returns whether it replaced one.
     fn set(&mut self, key: Key, value: Value) -> bool {
         let name = Name::from(key.text);
         if let Some((at, kind)) = self.positions.get_mut(&name) {
@@ -126,7 +126,7 @@ impl<'n> Decoder<'n, '_> {
 
     fn enter(&mut self) -> Result<(), YamlError> {
         self.depth += 1;
-        // Only aliases lead deeper than the document itself goes.
+        // Only aliases can be deeper than the document itself.
         if self.depth > MAX_DEPTH { Err(YamlError::TooDeepForJson { bracket: '{' }) } else { Ok(()) }
     }
 
@@ -213,7 +213,7 @@ impl<'n> Decoder<'n, '_> {
         }
     }
 
-    /// Sets the members of a map, or of several (the first wins), where `<<` stands: later members replace them.
+    /// Merges a map, or several (the first wins), at the position of `<<`: later members replace them.
     fn merge(&mut self, id: NodeId, out: &mut Building) -> Result<(), YamlError> {
         let nodes = self.nodes;
         match nodes.get(id) {

@@ -13,7 +13,7 @@ use super::{MAX_DEPTH, YamlError};
 pub(super) struct Nodes<'a> {
     nodes: Vec<Node<'a>>,
     lines: Vec<u32>,
-    /// Where the JSON made of it would be too deep, whatever else is wrong being told first.
+    /// Where the resulting JSON would be too deep; other errors are reported first.
     too_deep: Option<YamlError>,
 }
 
@@ -32,19 +32,19 @@ pub(super) enum Node<'a> {
     Alias(NodeId),
 }
 
-/// Where a text stands that is a part of another one.
+/// Where a piece of a text comes from.
 #[derive(Clone, Copy)]
-struct Place {
-    /// The line it begins in, from 1.
+struct Origin {
+    /// The line it starts in, from 1.
     line: usize,
-    /// Nodes around it, and how many of them stand in brackets.
+    /// Collections around it, and how many of them are flow collections.
     open: usize,
     flow: usize,
 }
 
-/// Why a reading does not go on.
+/// Why parsing stopped.
 enum Stop {
-    /// At a bracket that is one too many, by its position.
+    /// At a bracket that is too deep, by its position.
     Bracket(usize),
     Error(YamlError),
 }
@@ -56,60 +56,60 @@ impl From<YamlError> for Stop {
 }
 
 impl<'a> Nodes<'a> {
-    /// Reads up to the end of the first document; what follows is not looked at, as upstream does.
+    /// Reads up to the end of the first document and ignores the rest, as upstream does.
     pub fn read(text: &'a str) -> Result<Nodes<'a>, YamlError> {
         let mut out = Nodes { nodes: Vec::new(), lines: Vec::new(), too_deep: None };
-        out.document(text, Place { line: 1, open: 0, flow: 0 })?;
+        out.document(text, Origin { line: 1, open: 0, flow: 0 })?;
         out.too_deep.take().map_or(Ok(out), Err)
     }
 
-    /// A whole text, or what was cut out of one. It calls itself once for each 255 brackets in brackets.
-    fn document(&mut self, text: &'a str, place: Place) -> Result<(), YamlError> {
+    /// A whole text, or a piece of one. It recurses once per 255 levels of flow collections.
+    fn document(&mut self, text: &'a str, origin: Origin) -> Result<(), YamlError> {
         let (nodes, mut cuts) = (self.nodes.len(), Cuts::none(text));
-        let mut stop = self.events(text, &BTreeMap::new(), place, &|text| text);
+        let mut stop = self.events(text, &BTreeMap::new(), origin, &|text| text);
         for _ in 0..MAX_CUTS {
             let at = match stop {
                 Ok(()) => return Ok(()),
                 Err(Stop::Error(error)) => return Err(error),
                 Err(Stop::Bracket(at)) => at,
             };
-            // Lines are the piece's as long as the whole is not known.
-            cuts.add(at, place.flow).map_err(|error| error.further_down(place.line - 1))?;
+            // Lines are relative to the piece until its origin is added.
+            cuts.add(at, origin.flow).map_err(|error| error.further_down(origin.line - 1))?;
             self.nodes.truncate(nodes);
             self.lines.truncate(nodes);
             let rest = cuts.rest();
-            stop = self.events(&rest.text, &rest.pieces, place, &|text| Cow::Owned(text.into_owned()));
+            stop = self.events(&rest.text, &rest.pieces, origin, &|text| Cow::Owned(text.into_owned()));
         }
         match stop {
             Ok(()) => Ok(()),
             Err(Stop::Error(error)) => Err(error),
-            Err(Stop::Bracket(_)) => Err(YamlError::TooManyBrackets { line: place.line }),
+            Err(Stop::Bracket(_)) => Err(YamlError::TooManyBrackets { line: origin.line }),
         }
     }
 
-    /// One run of the parser over a text, with what was cut out of it put where it was.
+    /// One run of the parser over a text, with the pieces put back.
     fn events<'t>(
         &mut self,
         text: &'t str,
         pieces: &BTreeMap<usize, Piece<'a>>,
-        place: Place,
+        origin: Origin,
         keep: &dyn Fn(Cow<'t, str>) -> Cow<'a, str>,
     ) -> Result<(), Stop> {
-        // Those that are not ended, and which of them stand in brackets.
+        // Open collections, and which of them are flow collections.
         let mut open: Vec<(NodeId, bool)> = Vec::new();
         let mut anchors: HashMap<usize, NodeId> = HashMap::new();
         let mut source = Source { rest: text.chars(), next: 0 };
-        let mut flow = place.flow;
+        let mut flow = origin.flow;
         let mut parser = Parser::new_from_str(text);
         while let Some(event) = parser.next_event() {
             let (event, span) = event.map_err(|error| match (error.marker().line(), error.info()) {
                 (_, TOO_MANY_BRACKETS) => Stop::Bracket(error.marker().index()),
                 (line, problem) => {
-                    let line = place.line + line.saturating_sub(1);
+                    let line = origin.line + line.saturating_sub(1);
                     Stop::Error(YamlError::Syntax { line, problem: problem.to_owned() })
                 }
             })?;
-            let line = place.line + span.start.line().saturating_sub(1);
+            let line = origin.line + span.start.line().saturating_sub(1);
             let id = self.nodes.len();
             let parent = open.last().map(|(parent, _)| *parent);
             let (node, anchor) = match event {
@@ -129,8 +129,8 @@ impl<'a> Nodes<'a> {
                 Event::Scalar(text, style, anchor, tag) => {
                     if let Some(piece) = pieces.get(&span.start.index()) {
                         self.adopt(parent, id);
-                        let line = place.line + piece.line - 1;
-                        self.document(piece.text, Place { line, open: place.open + open.len(), flow })?;
+                        let line = origin.line + piece.line - 1;
+                        self.document(piece.text, Origin { line, open: origin.open + open.len(), flow })?;
                         continue;
                     }
                     let tag = tag.and_then(|tag| name_of(&tag));
@@ -149,7 +149,7 @@ impl<'a> Nodes<'a> {
             if opens {
                 let in_brackets = flow > 0 || matches!(source.at(span.start.index()), Some('[' | '{'));
                 flow += usize::from(in_brackets);
-                let depth = place.open + open.len();
+                let depth = origin.open + open.len();
                 if flow.max(depth + 1 - flow) > MAX_DEPTH {
                     return Err(YamlError::TooDeep { line: (line > 1).then_some(line) }.into());
                 }

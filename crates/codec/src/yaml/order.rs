@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_sort_as_people_sort() {
+    fn names_sort_naturally() {
         let mut names = ["b", "a10", "a2", "A", "a", "a-b", "a.b", "ab", "1", "10", "9", "a1b", "a01", "aé"];
         sort(&mut names, |name| name);
         assert_eq!(

@@ -100,7 +100,7 @@ pub(super) fn whole(f: f64) -> Option<i64> {
     (f.fract() == 0.0 && (-BOUND..BOUND).contains(&f)).then_some(f as i64)
 }
 
-/// Characters that may stand in a YAML text at all.
+/// Characters allowed in YAML.
 pub(super) fn is_allowed(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{fffd}' | '\u{10000}'..)
 }

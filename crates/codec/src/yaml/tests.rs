@@ -150,7 +150,7 @@ fn only_the_first_document_is_read() {
 }
 
 #[test]
-fn duplicates_keep_the_last_value_and_are_reported_in_upstreams_words() {
+fn duplicates_keep_the_last_value_and_get_upstreams_error() {
     let document = parse_document(b"a: 1\nb:\n  x: 1\n  x: 2\na: 3\n").unwrap();
     assert_eq!(document.value, map(&[("a", Value::Int(3)), ("b", map(&[("x", Value::Int(2))]))]));
     let words = "yaml: unmarshal errors:\n  line 4: key \"x\" already set in map\n  line 5: key \"a\" already set in map";
@@ -245,7 +245,7 @@ fn depth_is_bounded_as_upstream_bounds_it() {
     // Brackets and indentation are counted apart, and JSON counts both.
     let both = format!("a: 1\nb:\n  {}{{c: [1]}}\n", "- ".repeat(MAX_DEPTH - 2));
     assert_eq!(words(both), "json parse error: invalid character '[' exceeded max depth");
-    // Brackets in YAML that is no JSON: deeper than the parser underneath can count, one level more than JSON takes, and no more.
+    // Flow collections in YAML that is no JSON: deeper than the parser can count, up to the limit of JSON, and no deeper.
     for levels in [255, 256, 257, 511, 512, 5000, MAX_DEPTH - 1] {
         assert!(parse(flow(levels).as_bytes()).is_ok(), "{levels}");
     }
@@ -256,9 +256,9 @@ fn depth_is_bounded_as_upstream_bounds_it() {
     assert_eq!(words(json(MAX_DEPTH + 1)), "yaml: exceeded max depth of 10000");
 }
 
-/// What is cut out and put back is the same as if it had not been: the same document with few brackets around, and with many.
+/// Cutting and putting back changes nothing: the same document within few brackets and within many.
 #[test]
-fn what_is_in_many_brackets_is_read_as_in_few() {
+fn deeply_nested_brackets_are_read_like_shallow_ones() {
     let inner = [
         "1, two, 'it''s [', \"a\\\"]\", 0644, yes",
         "a \"b' c, d",
@@ -295,7 +295,7 @@ fn what_is_in_many_brackets_is_read_as_in_few() {
 }
 
 #[test]
-fn what_is_wrong_in_many_brackets_is_told_where_it_is() {
+fn errors_in_deeply_nested_brackets_have_their_position() {
     let wrong = |inner: &str| {
         let text = format!("a: 1\nb: {}\n{inner}\n{}\n", "[".repeat(400), "]".repeat(400));
         parse(text.as_bytes()).expect_err("wrong").to_string()
@@ -303,7 +303,7 @@ fn what_is_wrong_in_many_brackets_is_told_where_it_is() {
     assert!(wrong("a: b: c").starts_with("yaml: line 3"), "{}", wrong("a: b: c"));
     assert!(wrong("&a 1").contains("anchors or aliases"), "{}", wrong("&a 1"));
     assert!(wrong("a {b}").starts_with("yaml: line "), "{}", wrong("a {b}"));
-    // A bound on the work, and no panic, whatever stands there.
+    // Bounded work and no panic, whatever the input.
     let many = format!("[{}]", format!("{}{},", "[".repeat(300), "]".repeat(300)).repeat(300));
     assert!(parse(many.as_bytes()).is_ok());
     let apart = format!("- {}{}\n", "[".repeat(300), "]".repeat(300)).repeat(500);
@@ -316,7 +316,7 @@ fn what_is_wrong_in_many_brackets_is_told_where_it_is() {
 }
 
 #[test]
-fn what_lies_deeper_than_anybody_reads_is_written_on_one_line() {
+fn very_deep_values_are_written_on_one_line() {
     let mut value = Value::from("x");
     for i in 0..380 {
         value = if i % 3 == 0 { list(&[value]) } else { map(&[("a", value), ("b", Value::from("true"))]) };
@@ -596,7 +596,7 @@ impl Seeded {
 }
 
 #[test]
-fn what_is_written_reads_as_it_was() {
+fn written_documents_read_back_the_same() {
     for seed in 0..20_000 {
         let value = Seeded(seed * 7919).value(4);
         let written = text(&value);

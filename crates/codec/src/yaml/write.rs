@@ -20,14 +20,14 @@ const SIMPLE_KEY_BYTES: usize = 128;
 /// Reading it back gives the same value, but for floats without a fraction: they are written, and read, as integers.
 pub fn write(value: &Value, out: &mut Vec<u8>) {
     let mut emitter = Emitter { out, column: 0, indent: None, at_space: true, at_indent: true };
-    emitter.node(value, Place::Root);
+    emitter.node(value, Context::Root);
     if emitter.column > 0 {
         emitter.line_break();
     }
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum Context {
     Root,
     Item,
     Value,
@@ -51,28 +51,27 @@ struct Emitter<'a> {
     indent: Option<usize>,
     /// The last thing written was white space, so an indicator needs none before it.
     at_space: bool,
-    /// Only indentation and indicators such as `- ` stand on this line so far.
+    /// This line has only indentation and indicators such as `- ` so far.
     at_indent: bool,
 }
 
 impl Emitter<'_> {
-    fn node(&mut self, value: &Value, place: Place) {
+    fn node(&mut self, value: &Value, context: Context) {
         match value {
-            Value::Null => self.scalar("null", Style::Plain, place),
-            Value::Bool(b) => self.scalar(if *b { "true" } else { "false" }, Style::Plain, place),
-            Value::Int(i) => self.scalar(&i.to_string(), Style::Plain, place),
-            Value::Float(f) => self.scalar(&number(*f), Style::Plain, place),
-            Value::Str(text) => self.scalar(text, style_of(text, place), place),
+            Value::Null => self.scalar("null", Style::Plain, context),
+            Value::Bool(b) => self.scalar(if *b { "true" } else { "false" }, Style::Plain, context),
+            Value::Int(i) => self.scalar(&i.to_string(), Style::Plain, context),
+            Value::Float(f) => self.scalar(&number(*f), Style::Plain, context),
+            Value::Str(text) => self.scalar(text, style_of(text, context), context),
             Value::List(list) if list.is_empty() => self.indicator("[]", true, false),
             Value::Map(_) | Value::List(_) if self.indent >= Some(INDENT * MAX_INDENTED) => self.flow(value),
-            Value::List(list) => self.list(list, place),
+            Value::List(list) => self.list(list, context),
             Value::Map(map) if map.is_empty() => self.indicator("{}", true, false),
             Value::Map(map) => self.map(map),
         }
     }
 
-    /// Items of a list that is a member stand as far left as its name.
-    /// JSON, which is YAML too, on the present line.
+    /// Flow style (JSON, which is YAML too) on the current line.
     // Differs from kube-apiserver, for the sake of size, as indented JSON does.
     fn flow(&mut self, value: &Value) {
         let mut text = Vec::new();
@@ -80,9 +79,10 @@ impl Emitter<'_> {
         self.indicator(&String::from_utf8_lossy(&text), true, false);
     }
 
-    fn list(&mut self, list: &[Value], place: Place) {
+    /// Items of a list that is a member are not indented below its name.
+    fn list(&mut self, list: &[Value], context: Context) {
         let outer = self.indent;
-        let flush = place == Place::Value && !self.at_indent;
+        let flush = context == Context::Value && !self.at_indent;
         self.indent = Some(match outer {
             None => 0,
             Some(indent) if flush => indent,
@@ -91,7 +91,7 @@ impl Emitter<'_> {
         for item in list {
             self.new_line();
             self.indicator("-", true, true);
-            self.node(item, Place::Item);
+            self.node(item, Context::Item);
         }
         self.indent = outer;
     }
@@ -104,23 +104,23 @@ impl Emitter<'_> {
         for (name, value) in members {
             self.new_line();
             if name.len() <= SIMPLE_KEY_BYTES && !name.contains(is_break) {
-                self.scalar(name, style_of(name, Place::SimpleKey), Place::SimpleKey);
+                self.scalar(name, style_of(name, Context::SimpleKey), Context::SimpleKey);
                 self.indicator(":", false, false);
             } else {
                 self.indicator("?", true, true);
-                self.scalar(name, style_of(name, Place::Value), Place::Value);
+                self.scalar(name, style_of(name, Context::Value), Context::Value);
                 self.new_line();
                 self.indicator(":", true, true);
             }
-            self.node(value, Place::Value);
+            self.node(value, Context::Value);
         }
         self.indent = outer;
     }
 
-    fn scalar(&mut self, text: &str, style: Style, place: Place) {
+    fn scalar(&mut self, text: &str, style: Style, context: Context) {
         let outer = self.indent;
         self.indent = Some(outer.map_or(INDENT, |indent| indent + INDENT));
-        let folds = place != Place::SimpleKey;
+        let folds = context != Context::SimpleKey;
         match style {
             Style::Plain => self.plain(text, folds),
             Style::Single => self.single_quoted(text, folds),
@@ -292,10 +292,10 @@ impl Emitter<'_> {
 }
 
 /// The simplest style that can represent the text.
-fn style_of(text: &str, place: Place) -> Style {
+fn style_of(text: &str, context: Context) -> Style {
     let shape = Shape::of(text);
     if text.contains('\n') {
-        return if shape.literal && place != Place::SimpleKey { Style::Literal } else { Style::Double };
+        return if shape.literal && context != Context::SimpleKey { Style::Literal } else { Style::Double };
     }
     // Differs from kube-apiserver: it writes the name `<<` without quotes, and reads it back as a merge.
     if Scalar::resolve(text) != Scalar::Text || is_base_60(text) || text == "<<" || !shape.single {

@@ -28,27 +28,27 @@ const OWNED_ONLY: &str = r#","ownerReferences":[{"apiVersion":"v1","kind":"X","n
 const GOING: &str = r#","deletionTimestamp":"2026-01-01T00:00:00Z""#;
 
 #[test]
-fn what_another_controls_is_left_alone() {
+fn objects_of_another_controller_are_left_alone() {
     for matches in [true, false] {
         assert_eq!(verdict(&owner(""), &pod(THEIRS), matches), Verdict::NotOurs);
     }
 }
 
 #[test]
-fn what_is_ours_stays_while_it_matches_and_is_let_go_when_not() {
+fn owned_objects_are_kept_while_they_match_and_then_released() {
     assert_eq!(verdict(&owner(""), &pod(OURS), true), Verdict::Ours);
     assert_eq!(verdict(&owner(""), &pod(OURS), false), Verdict::Release);
 }
 
 #[test]
-fn an_owner_that_is_going_keeps_what_it_has_and_changes_nothing() {
+fn a_deleted_owner_keeps_its_objects_and_changes_nothing() {
     assert_eq!(verdict(&owner(GOING), &pod(OURS), true), Verdict::Ours);
     assert_eq!(verdict(&owner(GOING), &pod(OURS), false), Verdict::NotOurs);
     assert_eq!(verdict(&owner(GOING), &pod(""), true), Verdict::NotOurs);
 }
 
 #[test]
-fn orphans_that_match_are_adopted_unless_they_are_going() {
+fn matching_orphans_are_adopted_unless_they_are_deleted() {
     assert_eq!(verdict(&owner(""), &pod(""), true), Verdict::Adopt);
     assert_eq!(verdict(&owner(""), &pod(OWNED_ONLY), true), Verdict::Adopt);
     assert_eq!(verdict(&owner(""), &pod(""), false), Verdict::NotOurs);
@@ -58,7 +58,7 @@ fn orphans_that_match_are_adopted_unless_they_are_going() {
 }
 
 #[test]
-fn a_selector_that_cannot_be_read_means_nothing_and_says_why() {
+fn an_invalid_selector_selects_nothing_and_says_why() {
     let read = |text: &str| selector(Some(&codec::json::parse(text.as_bytes(), None).expect("JSON")));
     let labelled = pod(r#","labels":{"app":"web"}"#);
     let good = read(r#"{"matchLabels":{"app":"web"}}"#);

@@ -110,7 +110,7 @@ fn percentages_round_up_for_surge_and_down_for_unavailable() {
 }
 
 #[test]
-fn the_first_set_is_made_with_all_replicas_and_number_one() {
+fn the_first_replica_set_has_all_replicas_and_revision_one() {
     let mut d = deployment(3, 1, 0);
     d.annotations = BTreeMap::from([
         ("cause".to_owned(), "x".to_owned()),
@@ -157,7 +157,7 @@ fn hashes_are_of_the_template_and_of_collisions_and_safe_in_names() {
 }
 
 #[test]
-fn the_oldest_set_of_the_template_is_the_new_one() {
+fn the_oldest_replica_set_of_the_template_is_the_new_one() {
     let d = deployment(2, 1, 0);
     let sets = [known(&d, 1, set("new", 20, 2, 2)), known(&d, 2, set("new", 10, 0, 0))];
     let plan = planned(&d, &sets);
@@ -203,7 +203,7 @@ fn old_pods_that_do_not_run_go_first() {
 }
 
 #[test]
-fn too_large_a_new_set_shrinks() {
+fn an_oversized_new_replica_set_shrinks() {
     let mut d = deployment(3, 1, 0);
     let sets = [known(&d, 1, set("new", 10, 5, 5))];
     d.replicas = 3;
@@ -286,7 +286,7 @@ fn a_paused_deployment_is_scaled_but_not_rolled_out() {
 }
 
 #[test]
-fn recreate_empties_old_sets_then_waits_then_makes_the_new_one() {
+fn recreate_scales_old_sets_down_waits_and_creates_the_new_one() {
     let mut d = deployment(3, 0, 0);
     d.rolling = None;
     let old = |replicas, left| {
@@ -302,7 +302,7 @@ fn recreate_empties_old_sets_then_waits_then_makes_the_new_one() {
 }
 
 #[test]
-fn the_status_sums_up_and_says_whether_enough_is_available() {
+fn the_status_sums_up_replicas_and_availability() {
     let d = deployment(4, 1, 1);
     let mut new = known(&d, 2, set("new", 10, 3, 1));
     new.status.ready = 2;
@@ -321,7 +321,7 @@ fn the_status_sums_up_and_says_whether_enough_is_available() {
 }
 
 #[test]
-fn progress_completion_and_the_deadline_are_told() {
+fn progress_completion_and_the_deadline_are_conditions() {
     let mut d = deployment(2, 1, 0);
     let new = |available| [known(&deployment(2, 1, 0), 1, set("new", 10, 2, available))];
     d.status = planned(&d, &new(0)).status;
@@ -357,7 +357,7 @@ fn progress_completion_and_the_deadline_are_told() {
 }
 
 #[test]
-fn a_set_that_was_there_before_is_found() {
+fn an_existing_replica_set_is_found() {
     let d = deployment(1, 1, 0);
     let mut empty = set("new", 10, 1, 0);
     empty.status = SetStatus::default();
@@ -367,7 +367,7 @@ fn a_set_that_was_there_before_is_found() {
 }
 
 #[test]
-fn failures_of_sets_are_the_deployments_the_new_ones_first() {
+fn replica_failures_are_reported_by_the_deployment_newest_first() {
     let mut d = deployment(2, 1, 0);
     let failing = |mut set: Set, message: &str| {
         set.status.conditions.push(crate::condition::Condition {
@@ -420,7 +420,7 @@ fn old_sets_beyond_the_limit_go_smallest_number_first_if_empty() {
 }
 
 #[test]
-fn a_deployment_that_is_going_is_only_counted() {
+fn a_deleted_deployment_only_gets_its_status() {
     let mut d = deployment(5, 1, 0);
     d.deleting = true;
     let plan = planned(&d, &[known(&d, 1, set("old", 100, 2, 1))]);
@@ -429,7 +429,7 @@ fn a_deployment_that_is_going_is_only_counted() {
 }
 
 #[test]
-fn numbers_and_their_history_are_kept() {
+fn revisions_and_their_history_are_kept() {
     let d = deployment(1, 0, 1);
     let mut annotations = BTreeMap::new();
     assert!(annotate_new(&d, &mut annotations, 1));
@@ -450,7 +450,7 @@ fn numbers_and_their_history_are_kept() {
 }
 
 #[test]
-fn a_rollback_brings_template_and_annotations_of_its_time() {
+fn a_rollback_restores_template_and_annotations() {
     let mut d = deployment(1, 1, 0);
     let to =
         |d: &mut Deployment, number: &str| d.annotations.insert(ROLLBACK_TO.to_owned(), number.to_owned());
@@ -492,7 +492,7 @@ fn a_rollback_brings_template_and_annotations_of_its_time() {
 }
 
 #[test]
-fn a_status_is_read_as_it_was_written() {
+fn a_status_survives_a_round_trip() {
     let d = deployment(2, 1, 0);
     let mut status = planned(&d, &[known(&d, 1, set("new", 10, 2, 1))]).status;
     status.collisions = Some(2);

@@ -39,7 +39,7 @@ fn a_pod_that_lacks_a_port_is_in_a_subset_of_its_own() {
 }
 
 #[test]
-fn going_pods_are_left_out_unless_all_are_published() {
+fn terminating_pods_are_left_out_unless_all_are_published() {
     let going = PodView { deletion: 3, ready: false, ..pod("10.0.0.1") };
     assert!(subsets(&service(WEB), &[member("a", &going)]).is_empty());
     let publish = WEB.replace("\"selector\"", "\"publishNotReadyAddresses\":true,\"selector\"");
@@ -66,7 +66,7 @@ fn the_first_family_of_the_service_decides_the_address() {
 }
 
 #[test]
-fn who_is_not_ready_once_is_not_ready() {
+fn an_address_not_ready_on_one_port_is_not_ready() {
     let address = |ip: &str| Address { ip: ip.to_owned(), ..Address::default() };
     let port = Port { port: 1, protocol: "TCP".to_owned(), ..Port::default() };
     let packed = repack(&[
@@ -77,7 +77,7 @@ fn who_is_not_ready_once_is_not_ready() {
 }
 
 #[test]
-fn subsets_stand_as_kube_controller_manager_puts_them() {
+fn subsets_are_in_upstreams_order() {
     let address = |ip: &str| Address { ip: ip.to_owned(), ..Address::default() };
     let subset = |number: i64| Subset {
         addresses: vec![address(&format!("10.0.0.{number}"))],
@@ -105,7 +105,7 @@ fn more_than_a_thousand_are_cut_ready_ones_last() {
 }
 
 #[test]
-fn what_was_written_is_right_and_what_was_spoiled_is_not() {
+fn written_endpoints_are_up_to_date_and_changed_ones_are_not() {
     let service = service(WEB);
     let (a, b) = (pod("10.0.0.1"), PodView { ready: false, ..pod("10.0.0.2") });
     let subsets = subsets(&service, &[member("a", &a), member("b", &b)]);

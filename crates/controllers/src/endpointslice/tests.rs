@@ -63,7 +63,7 @@ fn changes(plan: &Plan) -> (usize, usize, usize) {
 }
 
 #[test]
-fn a_plan_that_was_carried_out_leaves_nothing_to_do() {
+fn an_applied_plan_leaves_nothing_to_do() {
     for spec in [
         WEB,
         r#"{"selector":{"a":"b"},"clusterIP":"None"}"#,
@@ -111,7 +111,7 @@ fn slices_hold_a_hundred_and_are_filled_before_new_ones_are_made() {
 }
 
 #[test]
-fn the_slice_that_becomes_fullest_is_filled() {
+fn the_fullest_fitting_slice_is_filled() {
     let service = service(WEB);
     let with = |range| {
         let names: Vec<String> = names(range);
@@ -157,7 +157,7 @@ fn named_ports_that_differ_make_groups_and_ports_nobody_has_are_left_out() {
 }
 
 #[test]
-fn a_slice_to_be_deleted_becomes_the_one_to_be_made() {
+fn a_slice_to_delete_is_reused_for_one_to_create() {
     let old = service(WEB);
     let all = names(0..3);
     let slices = after(&old, &[], &plan(&old, &members(&all), &[], 100));
@@ -172,7 +172,7 @@ fn a_slice_to_be_deleted_becomes_the_one_to_be_made() {
 }
 
 #[test]
-fn conditions_say_how_the_pod_is() {
+fn conditions_reflect_the_pod() {
     let of = |spec: &str, pod: PodView| {
         let made = plan(&service(spec), &[member("a", pod)], &[], 100);
         let e = &made.create[0].endpoints[0];
@@ -189,7 +189,7 @@ fn conditions_say_how_the_pod_is() {
 }
 
 #[test]
-fn each_family_has_slices_of_its_own_and_families_that_go_take_theirs_along() {
+fn slices_are_per_family_and_deleted_with_it() {
     let both = service(&WEB.replace("[\"IPv4\"]", "[\"IPv4\",\"IPv6\"]"));
     let dual = PodView { ips: Box::new(["10.0.0.1".into(), "fd00::1".into()]), ..pod("x") };
     let members = [member("a", dual)];
@@ -219,7 +219,7 @@ fn labels_are_the_services_and_the_controllers_own() {
 }
 
 #[test]
-fn a_pod_on_an_unknown_node_is_left_out_and_told_of_unless_all_are_published() {
+fn a_pod_on_an_unknown_node_is_left_out_and_reported_unless_all_are_published() {
     let lost = Member { node: NodeOfPod::Missing, ..member("a", pod("10.0.0.1")) };
     let made = plan(&service(WEB), &[lost], &[], 100);
     assert_eq!(made.notes.skipped, ["skipping Pod a for Service default/web: Node n Not Found"]);
@@ -259,14 +259,14 @@ fn hints_come_change_and_go_with_the_traffic_distribution() {
 }
 
 #[test]
-fn nothing_is_made_for_a_service_that_goes() {
+fn nothing_is_created_for_a_deleted_service() {
     let mut going = service(WEB);
     going.deleting = true;
     assert_eq!(changes(&plan(&going, &[member("a", pod("10.0.0.1"))], &[], 100)), (0, 0, 0));
 }
 
 #[test]
-fn a_slice_survives_reading_and_writing() {
+fn a_slice_survives_a_round_trip() {
     let endpoint = Endpoint {
         addresses: vec!["10.0.0.1".to_owned()],
         ready: Some(true),

@@ -55,7 +55,7 @@ fn a_zone_s_share_may_vary_by_a_fifth_of_the_load() {
 }
 
 #[test]
-fn shares_that_cannot_be_given_say_why() {
+fn impossible_allocations_say_why() {
     let why = |ratios: Option<&Ratios>, endpoints| allocations(ratios, endpoints).unwrap_err();
     assert_eq!(
         why(None, 9),
@@ -70,7 +70,7 @@ fn shares_that_cannot_be_given_say_why() {
 }
 
 #[test]
-fn surplus_goes_where_it_is_needed_most_and_halves_stay() {
+fn surplus_goes_where_it_is_needed_most() {
     type Case<'a> = (&'a [f64; 3], &'a [(&'a str, usize)], &'a [(&'a str, usize)], &'a [(&'a str, usize)]);
     let cases: &[Case<'_>] = &[
         (&[1.2, 1.1, 1.0], &[("a", 1), ("b", 1), ("c", 1)], &[], &[]),
@@ -105,7 +105,7 @@ fn a_zone_with_too_few_endpoints_for_its_cpu_is_overloaded() {
 }
 
 #[test]
-fn nodes_wake_the_services_they_leave_short_and_a_reconcile_they_overtook_is_made_again() {
+fn node_changes_requeue_overloaded_services_and_overtaken_reconciles() {
     let (mut state, key) = (State::default(), runtime::Key::new("default", "web"));
     let half = shares(&[("a", 0.5), ("b", 0.5)]);
     let zones = BTreeMap::from([(Family::V4, counts(&[("a", 1), ("b", 1)]))]);
@@ -149,7 +149,7 @@ fn hints(slices: &[Arc<SliceView>]) -> Vec<String> {
 }
 
 #[test]
-fn endpoints_serve_their_zone_and_surplus_another() {
+fn endpoints_serve_their_zone_and_surplus_ones_another() {
     let names: Vec<String> = (0..9).map(|i| format!("p{i}")).collect();
     let half = shares(&[("a", 0.5), ("b", 0.5)]);
     let (web, mut hinted) = (auto(WEB), Hinted::default());
@@ -188,7 +188,7 @@ fn endpoints_serve_their_zone_and_surplus_another() {
 }
 
 #[test]
-fn only_ready_endpoints_are_shared_out_and_one_without_a_zone_spoils_it_for_all() {
+fn hints_need_ready_endpoints_that_all_have_a_zone() {
     let names: Vec<String> = (0..9).map(|i| format!("p{i}")).collect();
     let half = shares(&[("a", 0.5), ("b", 0.5)]);
     let (web, mut hinted) = (auto(WEB), Hinted::default());
@@ -207,7 +207,7 @@ fn only_ready_endpoints_are_shared_out_and_one_without_a_zone_spoils_it_for_all(
 }
 
 #[test]
-fn the_annotation_counts_more_than_the_traffic_distribution_and_zones_that_vanish_are_replaced() {
+fn the_annotation_overrides_traffic_distribution_and_vanished_zones_are_replaced() {
     let names: Vec<String> = (0..9).map(|i| format!("p{i}")).collect();
     let spec = WEB.replace("\"selector\"", "\"trafficDistribution\":\"PreferSameNode\",\"selector\"");
     let (web, mut hinted) = (auto(&spec), Hinted::default());

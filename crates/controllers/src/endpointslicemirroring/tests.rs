@@ -73,7 +73,7 @@ fn each_family_of_a_subset_has_one_slice_with_the_labels_and_annotations_of_the_
 }
 
 #[test]
-fn a_plan_that_was_carried_out_leaves_nothing_to_do_and_versions_of_targets_do_not_matter() {
+fn an_applied_plan_leaves_nothing_to_do_whatever_the_versions_of_targets() {
     let web = view(WEB);
     let there = after(&web, &[], &plan(&web, &[], 1000));
     assert_eq!(changes(&plan(&web, &there, 1000)), (0, 0, 0));
@@ -105,7 +105,7 @@ fn whatever_differs_is_written_into_the_same_slice() {
 }
 
 #[test]
-fn slices_to_be_deleted_become_those_to_be_made_within_their_family() {
+fn slices_to_delete_are_reused_within_their_family() {
     let web = view(WEB);
     let there = after(&web, &[], &plan(&web, &[], 1000));
     let other_port = view(&WEB.replace(r#""port":80"#, r#""port":81"#));
@@ -145,7 +145,7 @@ fn too_many_addresses_are_cut_ready_ones_last_and_invalid_ones_are_counted() {
 }
 
 #[test]
-fn endpoints_that_ask_not_to_be_mirrored_are_not() {
+fn endpoints_with_skip_mirror_are_not_mirrored() {
     let with = |metadata: &str| is_mirrored(&tree(&format!(r#"{{"metadata":{metadata}}}"#)));
     assert!(with("{}"));
     assert!(with(r#"{"labels":{"endpointslice.kubernetes.io/skip-mirror":"false"}}"#));
@@ -154,7 +154,7 @@ fn endpoints_that_ask_not_to_be_mirrored_are_not() {
 }
 
 #[test]
-fn nothing_is_made_for_endpoints_that_go() {
+fn nothing_is_created_for_deleted_endpoints() {
     let going =
         view(&WEB.replace(r#""uid":"e1""#, r#""uid":"e1","deletionTimestamp":"2026-01-01T00:00:00Z""#));
     assert_eq!(changes(&plan(&going, &[], 1000)), (0, 0, 0));

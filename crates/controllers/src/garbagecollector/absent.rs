@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_unused_are_forgotten() {
+    fn the_least_recently_used_are_forgotten() {
         let mut absent = AbsentOwners::default();
         for n in 0..KEPT {
             absent.add(owner(n));

@@ -20,7 +20,7 @@ use object::{Obj, Value};
 use runtime::owners::{Owner, owners_of};
 
 use super::absent::AbsentOwners;
-use super::identity::{Identity, Place, Uid};
+use super::identity::{Coordinates, Identity, Uid};
 use super::kinds::{KindId, WatchedKind};
 
 use loners::Loners;
@@ -68,7 +68,7 @@ struct Dependents {
 
 /// What a change asks for.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct WorkItems {
     pub delete: Vec<Uid>,
     /// As above, but after a wait that grows: nothing new is known yet.
     pub delete_later: Vec<Uid>,
@@ -97,13 +97,13 @@ impl Graph {
     /// A kind is not served any more: nobody can be asked for its objects. They hold up no owner, and what they own stays, because
     /// whether they exist cannot be known.
     /// Differs from upstream, whose graph keeps them: an owner deleted in foreground would wait for them for ever.
-    pub fn forget_kind(&mut self, kind: KindId, wanted: &mut Wanted) {
+    pub fn forget_kind(&mut self, kind: KindId, wanted: &mut WorkItems) {
         let of_kind = |node: &Node| matches!(&node.body, Body::Seen { kind: seen, .. } if *seen == kind);
         let known: Vec<Uid> =
             self.nodes.iter().filter(|(_, node)| of_kind(node)).map(|(uid, _)| uid.clone()).collect();
         for uid in known {
             let Some(node) = self.nodes.get(&uid) else { continue };
-            let (owners, identity) = (node.owners(), self.place(node).with_uid(&uid.to_string()));
+            let (owners, identity) = (node.owners(), self.coordinates(node).with_uid(&uid.to_string()));
             match node.dependents.is_some() {
                 true => {
                     let Some(node) = self.nodes.get_mut(&uid) else { continue };
@@ -123,7 +123,7 @@ impl Graph {
     }
 
     /// An informer has an object, new or changed.
-    pub fn seen(&mut self, kind: KindId, obj: &Arc<Obj>, wanted: &mut Wanted) {
+    pub fn seen(&mut self, kind: KindId, obj: &Arc<Obj>, wanted: &mut WorkItems) {
         let uid = Uid::read(obj.uid());
         let seen = Body::Seen { kind, obj: obj.clone() };
         let Some(node) = self.nodes.get_mut(&uid) else {
@@ -159,7 +159,7 @@ impl Graph {
     }
 
     /// An informer saw an object go.
-    pub fn gone(&mut self, kind: KindId, obj: &Arc<Obj>, wanted: &mut Wanted) {
+    pub fn gone(&mut self, kind: KindId, obj: &Arc<Obj>, wanted: &mut WorkItems) {
         if self.loners.take(kind, obj.uid()).is_some() {
             return;
         }
@@ -172,20 +172,20 @@ impl Graph {
         {
             self.observed(&uid, &supposed, wanted);
         }
-        let identity = self.place_seen(kind, obj).with_uid(obj.uid());
+        let identity = self.coordinates_seen(kind, obj).with_uid(obj.uid());
         self.remove(&uid, identity, wanted);
     }
 
     /// The server says that nobody with this identity exists.
-    pub fn absent(&mut self, identity: &Identity, wanted: &mut Wanted) {
+    pub fn absent(&mut self, identity: &Identity, wanted: &mut WorkItems) {
         let uid = Uid::read(&identity.uid);
         let Some(node) = self.nodes.get(&uid) else { return };
         let virtually = matches!(node.body, Body::Virtual(_));
-        let same = self.place(node) == identity.place();
+        let same = self.coordinates(node) == identity.coordinates();
         if !virtually && same {
             return self.remove(&uid, identity.clone(), wanted);
         }
-        let (matching, others) = self.partition(node, &uid, identity.place());
+        let (matching, others) = self.partition(node, &uid, identity.coordinates());
         if virtually && others.is_empty() {
             return self.remove(&uid, identity.clone(), wanted);
         }
@@ -210,7 +210,7 @@ impl Graph {
         namespace: &str,
         before: Vec<Owner>,
         after: Vec<Owner>,
-        wanted: &mut Wanted,
+        wanted: &mut WorkItems,
     ) {
         let mut old: BTreeMap<&str, &Owner> =
             before.iter().map(|owner| (owner.uid.as_str(), owner)).collect();
@@ -258,7 +258,7 @@ impl Graph {
         namespace: &str,
         added: &[Owner],
         all: &[Owner],
-        wanted: &mut Wanted,
+        wanted: &mut WorkItems,
     ) {
         let mut suspicious = false;
         for owner in added {
@@ -274,17 +274,17 @@ impl Graph {
                 wanted.delete.push(owner_uid);
                 continue;
             };
-            let (place, observed) = (self.place(node), matches!(node.body, Body::Seen { .. }));
+            let (coordinates, observed) = (self.coordinates(node), matches!(node.body, Body::Seen { .. }));
             if !suspicious {
-                let elsewhere = place.namespace != namespace;
-                if !place.namespace.is_empty() && elsewhere {
+                let elsewhere = coordinates.namespace != namespace;
+                if !coordinates.namespace.is_empty() && elsewhere {
                     suspicious = true;
                     if observed && let Some(dep) = self.nodes.get(uid) {
                         wanted.strays.extend(self.stray(dep, uid, &owner_uid));
                     }
                 } else {
                     // A virtual owner without a namespace may be of a kind that has them, named by something that has none.
-                    suspicious = !place.is_named_by(owner) || (elsewhere && !observed);
+                    suspicious = !coordinates.is_named_by(owner) || (elsewhere && !observed);
                 }
             }
             // Differs from upstream: there, one who comes late blocks its owner until another dependent goes.
@@ -314,7 +314,7 @@ impl Graph {
     }
 
     /// A deletion that now waits for the collector.
-    fn transition(&mut self, uid: &Uid, old: Option<&Obj>, new: &Obj, wanted: &mut Wanted) {
+    fn transition(&mut self, uid: &Uid, old: Option<&Obj>, new: &Obj, wanted: &mut WorkItems) {
         if !new.deleting() {
             return;
         }
@@ -334,7 +334,7 @@ impl Graph {
         }
     }
 
-    fn remove(&mut self, uid: &Uid, identity: Identity, wanted: &mut Wanted) {
+    fn remove(&mut self, uid: &Uid, identity: Identity, wanted: &mut WorkItems) {
         let Some(node) = self.nodes.remove(uid) else { return };
         if node.dependents().next().is_some() {
             self.absent.add(identity);
@@ -343,7 +343,7 @@ impl Graph {
         self.leave_owners(uid, &node.owners(), wanted);
     }
 
-    fn leave_owners(&mut self, uid: &Uid, owners: &[Owner], wanted: &mut Wanted) {
+    fn leave_owners(&mut self, uid: &Uid, owners: &[Owner], wanted: &mut WorkItems) {
         for owner in owners {
             let owner = Uid::read(&owner.uid);
             self.unlink(&owner, uid);
@@ -383,16 +383,16 @@ impl Graph {
         }
     }
 
-    fn place<'a>(&'a self, node: &'a Node) -> Place<'a> {
+    fn coordinates<'a>(&'a self, node: &'a Node) -> Coordinates<'a> {
         match &node.body {
-            Body::Seen { kind, obj } => self.place_seen(*kind, obj),
-            Body::Virtual(identity) => identity.place(),
+            Body::Seen { kind, obj } => self.coordinates_seen(*kind, obj),
+            Body::Virtual(identity) => identity.coordinates(),
         }
     }
 
-    fn place_seen<'a>(&'a self, kind: KindId, obj: &'a Obj) -> Place<'a> {
+    fn coordinates_seen<'a>(&'a self, kind: KindId, obj: &'a Obj) -> Coordinates<'a> {
         let kind = &self.kinds[usize::from(kind)];
-        Place {
+        Coordinates {
             kind: &kind.kind,
             api_version: &kind.api_version,
             namespace: obj.namespace(),

@@ -90,8 +90,8 @@ impl Identity {
         }
     }
 
-    pub fn place(&self) -> Place<'_> {
-        Place {
+    pub fn coordinates(&self) -> Coordinates<'_> {
+        Coordinates {
             kind: &self.kind,
             api_version: &self.api_version,
             namespace: &self.namespace,
@@ -110,14 +110,14 @@ impl fmt::Display for Identity {
 
 /// An identity without its uid, borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place<'a> {
+pub struct Coordinates<'a> {
     pub kind: &'a str,
     pub api_version: &'a str,
     pub namespace: &'a str,
     pub name: &'a str,
 }
 
-impl Place<'_> {
+impl Coordinates<'_> {
     /// Does a reference name this kind and name? Its uid and namespace are not looked at.
     pub fn is_named_by(&self, owner: &Owner) -> bool {
         owner.kind == self.kind && owner.api_version == self.api_version && owner.name == self.name

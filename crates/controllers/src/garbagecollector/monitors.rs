@@ -9,7 +9,7 @@ use runtime::{Informer, Informers, Registration, Stop};
 use tokio::time::Instant;
 
 use super::Collector;
-use super::graph::Wanted;
+use super::graph::WorkItems;
 use super::kinds::{self, KindId, WatchedKind};
 
 /// How often it is looked which resources are served; upstream's period.
@@ -56,7 +56,7 @@ impl Collector {
             );
             informer.remove_handler(&registration);
             self.monitors.informers.stop(&kind.resource);
-            let mut wanted = Wanted::default();
+            let mut wanted = WorkItems::default();
             self.graph.lock().forget_kind(id, &mut wanted);
             self.enqueue(wanted, runtime::queue::NORMAL, || None);
         }

@@ -8,7 +8,7 @@ use catalog::Catalog;
 use client::Propagation;
 use object::{Obj, Revision, Value};
 
-use super::graph::{Graph, Wanted};
+use super::graph::{Graph, WorkItems};
 use super::identity::{Identity, Uid};
 use super::kinds::{KindId, WatchedKind, watched};
 use super::plan::{Decision, OwnerState, decide, let_go, merged_references, unblock, without_finalizer};
@@ -85,14 +85,14 @@ impl World {
         Arc::new(obj.unwrap_or_else(|_| panic!("{body}")))
     }
 
-    pub fn see(&mut self, kind: &str, obj: &Arc<Obj>) -> Wanted {
-        let mut wanted = Wanted::default();
+    pub fn see(&mut self, kind: &str, obj: &Arc<Obj>) -> WorkItems {
+        let mut wanted = WorkItems::default();
         let kind = self.kind(kind);
         self.graph.seen(kind, obj, &mut wanted);
         wanted
     }
 
-    fn seen(&mut self, kind: &str, path: &str, uid: &str, owners: &[Ref<'_>]) -> Wanted {
+    fn seen(&mut self, kind: &str, path: &str, uid: &str, owners: &[Ref<'_>]) -> WorkItems {
         let obj = self.object(kind, path, uid, owners, None);
         self.see(kind, &obj)
     }
@@ -104,21 +104,21 @@ impl World {
         uid: &str,
         owners: &[Ref<'_>],
         finalizers: &[&str],
-    ) -> Wanted {
+    ) -> WorkItems {
         let obj = self.object(kind, path, uid, owners, Some(finalizers));
         self.see(kind, &obj)
     }
 
-    pub fn gone(&mut self, kind: &str, path: &str, uid: &str) -> Wanted {
+    pub fn gone(&mut self, kind: &str, path: &str, uid: &str) -> WorkItems {
         let obj = self.object(kind, path, uid, &[], None);
-        let mut wanted = Wanted::default();
+        let mut wanted = WorkItems::default();
         let kind = self.kind(kind);
         self.graph.gone(kind, &obj, &mut wanted);
         wanted
     }
 
-    fn absent(&mut self, identity: &Identity) -> Wanted {
-        let mut wanted = Wanted::default();
+    fn absent(&mut self, identity: &Identity) -> WorkItems {
+        let mut wanted = WorkItems::default();
         self.graph.absent(identity, &mut wanted);
         wanted
     }
@@ -140,12 +140,12 @@ fn identity(kind: &str, path: &str, uid: &str) -> Identity {
     }
 }
 
-fn delete(uids: &[&str]) -> Wanted {
-    Wanted { delete: uids.iter().map(|uid| Uid::read(uid)).collect(), ..Wanted::default() }
+fn delete(uids: &[&str]) -> WorkItems {
+    WorkItems { delete: uids.iter().map(|uid| Uid::read(uid)).collect(), ..WorkItems::default() }
 }
 
-fn nothing() -> Wanted {
-    Wanted::default()
+fn nothing() -> WorkItems {
+    WorkItems::default()
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn every_kind_but_events_is_watched_once() {
 }
 
 #[test]
-fn an_owner_named_before_it_is_seen_is_asked_for() {
+fn an_unknown_owner_is_looked_up() {
     let mut world = World::new();
     assert_eq!(world.seen(MAP, "ns/child", "c", &[(MAP, "owner", "o", false)]), delete(&["o"]));
     assert!(world.is_virtual("o"));
@@ -191,7 +191,7 @@ fn an_owner_named_before_it_is_seen_is_asked_for() {
 }
 
 #[test]
-fn an_owner_the_server_does_not_know_frees_its_dependents() {
+fn an_absent_owner_frees_its_dependents() {
     let mut world = World::new();
     world.seen(MAP, "ns/child", "c", &[(MAP, "owner", "o", false)]);
     assert_eq!(world.absent(&identity(MAP, "ns/owner", "o")), delete(&["c"]));
@@ -204,7 +204,7 @@ fn an_owner_the_server_does_not_know_frees_its_dependents() {
 }
 
 #[test]
-fn a_status_that_moves_asks_for_nothing() {
+fn a_status_change_queues_nothing() {
     let mut world = World::new();
     world.seen(MAP, "ns/owner", "o", &[]);
     let owners = [(MAP, "owner", "o", true)];
@@ -216,7 +216,7 @@ fn a_status_that_moves_asks_for_nothing() {
 }
 
 #[test]
-fn an_owner_made_again_has_none_of_the_dependents_of_the_first() {
+fn a_recreated_owner_has_no_old_dependents() {
     let mut world = World::new();
     world.seen(MAP, "ns/owner", "o", &[]);
     world.seen(MAP, "ns/child", "c", &[(MAP, "owner", "o", false)]);
@@ -227,7 +227,7 @@ fn an_owner_made_again_has_none_of_the_dependents_of_the_first() {
 }
 
 #[test]
-fn foreground_asks_for_dependents_and_the_last_blocker_wakes_the_owner() {
+fn foreground_deletion_queues_dependents_and_the_last_blocker_the_owner() {
     let mut world = World::new();
     world.seen(MAP, "ns/owner", "o", &[]);
     for (path, uid, blocking) in [("ns/a", "a", true), ("ns/b", "b", true), ("ns/c", "c", false)] {
@@ -261,24 +261,24 @@ fn foreground_asks_for_dependents_and_the_last_blocker_wakes_the_owner() {
 }
 
 #[test]
-fn a_deletion_that_was_not_seen_to_begin_begins_when_seen() {
+fn a_missed_deletion_mark_is_handled_when_seen() {
     let mut world = World::new();
     world.seen(MAP, "ns/child", "c", &[(MAP, "owner", "o", true)]);
     assert_eq!(world.going(MAP, "ns/owner", "o", &[], &["foregroundDeletion"]), delete(&["c", "o"]));
     assert!(world.graph.look(&Uid::read("o")).unwrap().deleting_dependents);
     let orphan = world.going(MAP, "ns/p", "p", &[], &["x/y", "orphan"]);
-    assert_eq!(orphan, Wanted { orphan: vec![Uid::read("p")], ..Wanted::default() });
+    assert_eq!(orphan, WorkItems { orphan: vec![Uid::read("p")], ..WorkItems::default() });
     assert_eq!(world.going(MAP, "ns/p", "p", &[], &["orphan"]), nothing());
     // Not being deleted, a finalizer means nothing.
     assert_eq!(world.seen(MAP, "ns/q", "q", &[]), nothing());
     let later = world.going(MAP, "ns/q", "q", &[], &["x/y"]);
     assert_eq!(later, nothing());
     let chosen = world.going(MAP, "ns/q", "q", &[], &["x/y", "orphan"]);
-    assert_eq!(chosen, Wanted { orphan: vec![Uid::read("q")], ..Wanted::default() });
+    assert_eq!(chosen, WorkItems { orphan: vec![Uid::read("q")], ..WorkItems::default() });
 }
 
 #[test]
-fn owners_that_are_no_longer_blocked_are_looked_at() {
+fn unblocked_owners_are_queued() {
     let mut world = World::new();
     world.seen(MAP, "ns/o", "o", &[]);
     world.seen(MAP, "ns/p", "p", &[]);
@@ -303,8 +303,8 @@ fn owners_that_are_no_longer_blocked_are_looked_at() {
 }
 
 #[test]
-fn an_owner_in_another_namespace_is_reported_whoever_is_seen_first() {
-    let stray = |wanted: &Wanted| {
+fn an_owner_in_another_namespace_is_reported_in_any_order() {
+    let stray = |wanted: &WorkItems| {
         let told = wanted.strays.iter().map(|stray| (stray.dependent.to_string(), stray.owner.to_string()));
         told.collect::<Vec<_>>()
     };
@@ -328,7 +328,7 @@ fn an_owner_in_another_namespace_is_reported_whoever_is_seen_first() {
 }
 
 #[test]
-fn a_reference_with_wrong_coordinates_is_looked_at_whoever_is_seen_first() {
+fn a_reference_with_wrong_coordinates_is_queued_in_any_order() {
     let mut world = World::new();
     world.seen(MAP, "ns/owner", "o", &[]);
     assert_eq!(world.seen(MAP, "ns/child", "c", &[(SECRET, "owner", "o", false)]), delete(&["c"]));
@@ -349,13 +349,13 @@ fn a_reference_with_wrong_coordinates_is_looked_at_whoever_is_seen_first() {
 }
 
 #[test]
-fn dependents_that_disagree_on_an_absent_owner_all_get_their_turn() {
+fn dependents_that_disagree_on_an_absent_owner_are_all_queued() {
     let mut world = World::new();
     world.seen(MAP, "ns/x", "x", &[(MAP, "owner", "o", false)]);
     world.seen(MAP, "ns/y", "y", &[(SECRET, "owner", "o", false)]);
     world.seen(MAP, "other/z", "z", &[(MAP, "owner", "o", false)]);
     let name = |world: &World| world.graph.look(&Uid::read("o")).map(|node| node.identity);
-    let later = |uids: &[&str]| Wanted { delete_later: vec![Uid::read("o")], ..delete(uids) };
+    let later = |uids: &[&str]| WorkItems { delete_later: vec![Uid::read("o")], ..delete(uids) };
     assert_eq!(name(&world), Some(identity(MAP, "ns/owner", "o")));
     assert_eq!(world.absent(&identity(MAP, "ns/owner", "o")), later(&["x"]));
     assert_eq!(name(&world), Some(identity(MAP, "other/owner", "o")), "the next in order");
@@ -391,7 +391,7 @@ fn an_owner_without_a_namespace_owns_in_all_of_them() {
 }
 
 #[test]
-fn circles_and_self_made_owners_do_no_harm() {
+fn cycles_and_self_owners_do_no_harm() {
     let mut world = World::new();
     world.seen(MAP, "ns/a", "a", &[(MAP, "a", "a", true)]);
     assert_eq!(world.graph.look(&Uid::read("a")).map(|n| (n.dependents, n.blocking)), Some((1, 1)));
@@ -453,7 +453,7 @@ fn owners_decide_what_becomes_of_an_object() {
 }
 
 #[test]
-fn patches_name_the_very_object() {
+fn patches_carry_uid_and_version() {
     let text = |value: &Value| String::from_utf8(codec::json::to_vec(value)).unwrap();
     let read = |text: &str| codec::json::parse(text.as_bytes(), None).unwrap();
     assert_eq!(
@@ -483,7 +483,7 @@ fn patches_name_the_very_object() {
 }
 
 #[test]
-fn a_kind_that_is_not_served_any_more_holds_up_nobody_and_loses_nobody() {
+fn an_unserved_kind_blocks_nobody_and_loses_nobody() {
     let mut world = World::new();
     world.seen(MAP, "ns/root", "r", &[]);
     world.seen(SECRET, "ns/middle", "m", &[(MAP, "root", "r", true)]);
@@ -493,7 +493,7 @@ fn a_kind_that_is_not_served_any_more_holds_up_nobody_and_loses_nobody() {
     world.going(MAP, "ns/root", "r", &[], &["foregroundDeletion"]);
     assert_eq!(world.graph.look(&Uid::read("r")).unwrap().blocking, 2);
 
-    let (secrets, mut wanted) = (world.kind(SECRET), Wanted::default());
+    let (secrets, mut wanted) = (world.kind(SECRET), WorkItems::default());
     world.graph.forget_kind(secrets, &mut wanted);
     assert_eq!(wanted, delete(&["r"]), "the owner that waited for them goes on");
     assert_eq!(world.graph.look(&Uid::read("r")).unwrap().blocking, 0);

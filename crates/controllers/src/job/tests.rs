@@ -165,7 +165,7 @@ fn indexes_merge_overlap_and_miss() {
 }
 
 #[test]
-fn failures_back_off_twice_as_long_each_time() {
+fn failures_back_off_exponentially() {
     for (failures, seconds) in [(0, 0), (1, 10), (2, 20), (3, 40), (6, 320), (7, 600), (50, 600)] {
         let record = Record { failures, last_failure: 100 };
         assert_eq!(record.remaining_ms(100_000), seconds * 1000, "{failures}");
@@ -206,7 +206,7 @@ fn a_pod_finished_when_its_last_container_did() {
 }
 
 #[test]
-fn pods_are_created_up_to_parallelism_and_what_is_left() {
+fn pods_are_created_up_to_parallelism_and_remaining_completions() {
     let count = |spec: &str, status: &str, pods: &[P]| match begin(spec, status, pods).step() {
         PodAction::Create(new) => new.len() as i64,
         PodAction::Remove(pods) => -(pods.len() as i64),
@@ -225,14 +225,14 @@ fn pods_are_created_up_to_parallelism_and_what_is_left() {
 }
 
 #[test]
-fn nothing_is_done_on_a_view_that_is_too_old_or_for_a_job_that_goes() {
+fn nothing_is_done_on_a_stale_cache_or_for_a_deleted_job() {
     let spec = r#""parallelism":2,"completions":5"#;
     assert_eq!(begin_with(spec, "", &[], Record::default(), false, false).step(), PodAction::Nothing);
     assert_eq!(begin_with(spec, "", &[], Record::default(), true, true).step(), PodAction::Nothing);
 }
 
 #[test]
-fn going_pods_are_replaced_at_once_or_when_they_failed() {
+fn terminating_pods_are_replaced_at_once_or_when_failed() {
     let going = || P { name: "a", deleting: true, ..POD };
     let mut at_once = begin(r#""parallelism":1,"completions":1"#, "", &[going()]);
     // A second of backoff is not over yet for one that failed; a minute ago it is.
@@ -255,7 +255,7 @@ fn a_fresh_failure_is_waited_out() {
 }
 
 #[test]
-fn finished_pods_are_written_down_then_counted() {
+fn finished_pods_are_recorded_then_counted() {
     let pods = [
         P { name: "a", phase: "Succeeded", ..POD },
         P { name: "b", phase: "Failed", ..POD },
@@ -270,7 +270,7 @@ fn finished_pods_are_written_down_then_counted() {
 }
 
 #[test]
-fn a_pod_written_down_before_is_counted_once() {
+fn a_recorded_pod_is_counted_once() {
     let status = r#""succeeded":1,"uncountedTerminatedPods":{"succeeded":["uid-a","uid-gone"]}"#;
     // One still has its finalizer, of the other nothing is left.
     let pods = [P { name: "a", phase: "Succeeded", ..POD }];
@@ -317,7 +317,7 @@ fn a_job_completes_in_two_conditions() {
 }
 
 #[test]
-fn a_job_waits_for_pods_that_go_before_it_is_over() {
+fn a_job_waits_for_terminating_pods_before_it_finishes() {
     let pods = [P { name: "a", phase: "Succeeded", ..POD }, P { name: "b", deleting: true, ..POD }];
     let mut work = begin(r#""parallelism":1,"completions":1"#, "", &pods);
     let (_, second, events) = settle(&mut work);
@@ -357,7 +357,7 @@ fn restarts_in_place_count_against_the_limit() {
 }
 
 #[test]
-fn the_deadline_counts_from_the_start_and_stands_still_when_suspended() {
+fn the_deadline_counts_from_the_start_and_stops_while_suspended() {
     let spec = r#""activeDeadlineSeconds":100,"parallelism":1,"completions":1"#;
     let started = r#""startTime":"2001-09-09T01:45:40Z""#;
     let work = begin(spec, started, &[POD]);
@@ -388,14 +388,14 @@ fn a_suspended_job_loses_its_pods_and_says_so_once() {
 }
 
 #[test]
-fn an_indexed_job_makes_the_indexes_that_are_missing() {
+fn an_indexed_job_creates_missing_indexes() {
     let spec = r#""completionMode":"Indexed","parallelism":3,"completions":6"#;
     let pods = [P { name: "a", index: Some(2), ..POD }];
     assert_eq!(indexes_of(begin(spec, r#""completedIndexes":"0,4""#, &pods).step()), [Some(1), Some(3)]);
 }
 
 #[test]
-fn pods_with_the_same_index_or_none_are_too_many() {
+fn pods_with_a_duplicate_or_no_index_are_deleted() {
     let spec = r#""completionMode":"Indexed","parallelism":3,"completions":3"#;
     let pods = [
         P { name: "a", index: Some(0), node: "n", ..POD },
@@ -542,7 +542,7 @@ fn the_success_policy_ends_the_job_early() {
 }
 
 #[test]
-fn a_job_that_is_left_alone_is_not_written() {
+fn an_unchanged_job_is_not_written() {
     let pods = [POD];
     let status = r#""active":1,"ready":0,"terminating":0,"startTime":"2001-09-09T01:00:00Z","uncountedTerminatedPods":{}"#;
     let mut work = begin(r#""parallelism":1,"completions":1"#, status, &pods);
@@ -551,7 +551,7 @@ fn a_job_that_is_left_alone_is_not_written() {
 }
 
 #[test]
-fn a_job_that_goes_lets_all_its_pods_go() {
+fn a_deleted_job_releases_all_its_pods() {
     let spec = r#""parallelism":1,"completions":1"#;
     let mut work = begin_with(spec, "", &[POD], Record::default(), true, true);
     let step = work.step();
@@ -561,7 +561,7 @@ fn a_job_that_goes_lets_all_its_pods_go() {
 }
 
 #[test]
-fn long_names_give_way_to_the_index() {
+fn long_names_are_cut_for_the_index() {
     assert_eq!(prefix("web", 3), "web-3-");
     let long = "x".repeat(63);
     assert_eq!(prefix(&long, 12), format!("{}-12-", "x".repeat(54)));
@@ -586,7 +586,7 @@ fn pods_come_from_the_template_with_finalizer_and_owner() {
 }
 
 #[test]
-fn a_view_that_still_shows_the_finalizer_does_not_count_a_pod_twice() {
+fn a_stale_finalizer_does_not_count_a_pod_twice() {
     let (catalog, spec) = (Catalog::builtin(), r#""parallelism":1,"completions":3"#);
     let job = |status: &str| Job::read(&value(&format!(r#"{{"spec":{{{spec}}},"status":{{{status}}}}}"#)));
     let view = |tracked: bool| {

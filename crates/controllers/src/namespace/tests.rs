@@ -111,7 +111,7 @@ fn the_longest_grace_of_a_pod_that_still_runs_counts() {
 }
 
 #[test]
-fn only_our_finalizer_is_taken() {
+fn only_our_finalizer_is_removed() {
     let mut namespace = json(
         r#"{"metadata":{"name":"n"},"spec":{"finalizers":["z","kubernetes","a"]},"status":{"phase":"Active"}}"#,
     );
@@ -121,7 +121,7 @@ fn only_our_finalizer_is_taken() {
 }
 
 #[test]
-fn a_namespace_says_that_it_goes_before_its_content_does() {
+fn a_namespace_is_terminating_before_its_content_is_deleted() {
     let going = r#""metadata":{"deletionTimestamp":"1970-01-01T00:01:40Z"}"#;
     let ours = r#""spec":{"finalizers":["kubernetes"]}"#;
     for (namespace, wanted) in [
@@ -140,7 +140,7 @@ fn a_namespace_says_that_it_goes_before_its_content_does() {
 }
 
 #[test]
-fn what_follows_from_what_was_found() {
+fn the_next_action_follows_from_the_content() {
     let failed = Found { failures: vec!["a".into(), "b".into()], ..Found::default() };
     assert_eq!(after(&failed, 20), After::Fail("a, b".into()));
     assert_eq!(after(&Found::default(), 30), After::Wait(Duration::from_secs(16)), "half of it, and one");
@@ -148,7 +148,7 @@ fn what_follows_from_what_was_found() {
 }
 
 #[test]
-fn what_is_left_waits_for_pods_then_for_finalizers_and_else_is_an_error() {
+fn remaining_content_waits_for_pods_then_finalizers_else_is_an_error() {
     let plain = json("{}");
     let held = json(r#"{"metadata":{"finalizers":["a/b","c/d"]}}"#);
     assert_eq!(what_is_left(&PODS, "n", &[], 30), (Left::default(), None));
@@ -167,7 +167,7 @@ fn what_is_left_waits_for_pods_then_for_finalizers_and_else_is_an_error() {
 }
 
 #[test]
-fn nothing_else_is_told_while_pods_are_left() {
+fn only_pods_are_reported_while_pods_remain() {
     let contents = [&CONFIG_MAPS, &PODS, &EVENTS]
         .map(|resource| Content { resource: resource.clone(), verbs: Verbs::DELETE | Verbs::LIST });
     let named = |stage: &[&Content]| stage.iter().map(|c| c.resource.clone()).collect::<Vec<_>>();

@@ -66,7 +66,7 @@ fn a_node_is_unreachable_after_fifty_seconds_without_heartbeat_or_lease() {
 }
 
 #[test]
-fn a_node_that_never_spoke_has_a_minute_from_its_creation() {
+fn a_node_without_heartbeat_has_a_minute_from_its_creation() {
     let mute = node(None, "");
     let (health, verdict) = judge(None, &mute, None, &moment(10));
     assert_eq!((verdict.observed.as_str(), verdict.current, verdict.write), ("Unknown", None, None));
@@ -81,7 +81,7 @@ fn a_node_that_never_spoke_has_a_minute_from_its_creation() {
 }
 
 #[test]
-fn taints_say_what_conditions_say() {
+fn taints_follow_conditions() {
     let mut node = node(Some("Unknown"), "");
     node.conditions.push(Condition {
         kind: "DiskPressure".into(),
@@ -112,7 +112,7 @@ fn taints_say_what_conditions_say() {
 }
 
 #[test]
-fn zones_are_judged_by_how_many_of_their_nodes_are_well() {
+fn the_zone_state_depends_on_its_ready_nodes() {
     let of = |well: usize, ill: usize| {
         let ready: Vec<bool> = (0..well + ill).map(|i| i < well).collect();
         state_of(&ready)
@@ -131,7 +131,7 @@ fn conditions(zones: &[(&str, usize, usize)]) -> BTreeMap<String, Vec<bool>> {
 }
 
 #[test]
-fn nodes_are_given_up_one_in_ten_seconds_and_zone() {
+fn nodes_are_evicted_one_per_ten_seconds_and_zone() {
     let mut zones = Zones::default();
     zones.judge(&conditions(&[("x", 9, 3), ("y", 3, 1)]), 0);
     for (zone, node) in [("x", "a"), ("x", "b"), ("x", "c"), ("y", "d")] {
@@ -152,7 +152,7 @@ fn nodes_are_given_up_one_in_ten_seconds_and_zone() {
 }
 
 #[test]
-fn a_small_zone_half_down_is_left_alone_and_a_large_one_goes_slowly() {
+fn a_small_partially_disrupted_zone_is_not_evicted_and_a_large_one_slowly() {
     let mut zones = Zones::default();
     assert_eq!(
         zones.judge(&conditions(&[("small", 2, 8), ("large", 20, 80), ("well", 1, 0)]), 0),
@@ -173,7 +173,7 @@ fn a_small_zone_half_down_is_left_alone_and_a_large_one_goes_slowly() {
 }
 
 #[test]
-fn when_all_zones_are_down_nothing_is_given_up_until_one_is_back() {
+fn when_all_zones_are_down_nothing_is_evicted_until_one_is_back() {
     let mut zones = Zones::default();
     assert_eq!(zones.judge(&conditions(&[("x", 2, 0), ("y", 2, 0)]), 0), Mode::Usual);
     // One zone down, the other well: the zone is lost at the usual pace.
@@ -191,7 +191,7 @@ fn when_all_zones_are_down_nothing_is_given_up_until_one_is_back() {
 }
 
 #[test]
-fn what_is_done_about_a_node_after_a_look() {
+fn the_actions_for_a_node_follow_from_its_state() {
     let verdict = |observed: &str, current: Option<&str>| Verdict {
         observed: observed.to_owned(),
         current: current.map(str::to_owned),
@@ -239,7 +239,7 @@ fn what_is_done_about_a_node_after_a_look() {
 }
 
 #[test]
-fn labels_of_old_repeat_the_new() {
+fn deprecated_labels_repeat_the_stable_ones() {
     let labels = |pairs: &'static [(&str, &str)]| {
         let find = move |name: &str| pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1);
         plan::mend(&node(Some("True"), ""), &find).labels
@@ -257,14 +257,14 @@ fn labels_of_old_repeat_the_new() {
 }
 
 #[test]
-fn who_came_and_who_went() {
+fn added_and_removed_nodes_are_found() {
     let known: BTreeMap<String, ()> = ["a", "b"].map(|name| (name.to_owned(), ())).into();
     let moves = plan::moves(&known, &["b", "c"]);
     assert_eq!((moves.came, moves.went), (vec!["c"], vec!["a".to_owned()]));
 }
 
 #[test]
-fn a_condition_keeps_fields_this_controller_knows_nothing_of() {
+fn a_condition_keeps_unknown_fields() {
     let json = |text: &str| codec::json::parse(text.as_bytes(), None).unwrap();
     let old = json(r#"{"status":{"conditions":[{"type":"Ready","status":"True","extra":"x"}],"phase":"p"}}"#);
     let unknown = Condition { kind: "Ready".into(), status: "Unknown".into(), ..Condition::default() };

@@ -15,7 +15,7 @@ const CONDITION: &str = "DisruptionAllowed";
 pub struct Budget {
     pub selector: LabelSelector,
     pub selector_text: String,
-    pub wanted: Wanted,
+    pub wanted: Requirement,
     generation: i64,
     observed_generation: i64,
     /// Evicted and not seen going yet, with the time of the eviction.
@@ -29,7 +29,7 @@ pub struct Budget {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum Requirement {
     Available(Amount),
     Unavailable(Amount),
     Nothing,
@@ -99,9 +99,9 @@ impl Budget {
             selector_text,
             selector,
             wanted: match (amount("maxUnavailable"), amount("minAvailable")) {
-                (Some(amount), _) => Wanted::Unavailable(amount),
-                (None, Some(amount)) => Wanted::Available(amount),
-                (None, None) => Wanted::Nothing,
+                (Some(amount), _) => Requirement::Unavailable(amount),
+                (None, Some(amount)) => Requirement::Available(amount),
+                (None, None) => Requirement::Nothing,
             },
             generation: int(&["metadata", "generation"]),
             observed_generation: int(&["status", "observedGeneration"]),
@@ -121,9 +121,9 @@ impl Budget {
     /// `expected`: what the controllers of the pods want, or how many there are where only a number is asked for.
     pub fn plan(&self, pods: &[Seen<'_>], expected: i64, now: i64) -> Plan {
         let (desired, expected) = match &self.wanted {
-            Wanted::Unavailable(amount) => ((expected - amount.of(expected)).max(0), expected),
-            Wanted::Available(amount) => (amount.of(expected), expected),
-            Wanted::Nothing => (0, 0),
+            Requirement::Unavailable(amount) => ((expected - amount.of(expected)).max(0), expected),
+            Requirement::Available(amount) => (amount.of(expected), expected),
+            Requirement::Nothing => (0, 0),
         };
         let (mut disrupted, mut not_deleted, mut recheck) = (BTreeMap::new(), Vec::new(), None);
         let mut current = 0;

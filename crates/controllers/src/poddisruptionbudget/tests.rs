@@ -20,7 +20,7 @@ fn ready(name: &str) -> Seen<'_> {
 }
 
 #[test]
-fn amounts_are_numbers_or_parts_rounded_up() {
+fn amounts_are_numbers_or_percentages_rounded_up() {
     let desired = |spec: &str, expected: i64| plan(spec, "", &[], expected).desired;
     assert_eq!(desired(r#""minAvailable":2"#, 5), 2);
     assert_eq!(desired(r#""minAvailable":"30%""#, 5), 2);
@@ -32,7 +32,7 @@ fn amounts_are_numbers_or_parts_rounded_up() {
 }
 
 #[test]
-fn only_ready_pods_that_stay_are_healthy() {
+fn only_ready_pods_that_are_not_deleted_are_healthy() {
     let pods = [
         ready("a"),
         ready("b"),
@@ -91,7 +91,7 @@ fn after_a_failure_nothing_is_allowed() {
 }
 
 #[test]
-fn a_selector_reads_as_go_prints_it() {
+fn a_selector_is_printed_as_go_prints_it() {
     let text = r#"{"spec":{"selector":{"matchLabels":{"a":"b"},"matchExpressions":[{"key":"k","operator":"In","values":["x","y"]}]}}}"#;
     let printed = "&LabelSelector{MatchLabels:map[string]string{a: b,},MatchExpressions:[]LabelSelectorRequirement{\
                    LabelSelectorRequirement{Key:k,Operator:In,Values:[x y],},},}";

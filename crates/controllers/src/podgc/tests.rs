@@ -20,7 +20,7 @@ fn pods<'a>(views: &'a [PodView], names: &'a [&'a str]) -> Vec<Pod<'a>> {
 }
 
 #[test]
-fn finished_pods_above_the_threshold_go_evicted_first_then_oldest() {
+fn finished_pods_above_the_threshold_are_deleted_evicted_first_then_oldest() {
     let evicted = PodView { reason: "Evicted".into(), ..view(Phase::Failed, 9) };
     let views = [
         view(Phase::Succeeded, 3),
@@ -36,7 +36,7 @@ fn finished_pods_above_the_threshold_go_evicted_first_then_oldest() {
 }
 
 #[test]
-fn pods_that_go_on_a_lost_node_are_collected() {
+fn terminating_pods_on_an_out_of_service_node_are_deleted() {
     let on = |node: &str, deletion| PodView { node: node.into(), deletion, ..PodView::default() };
     let views = [on("lost", 5), on("lost", 0), on("tainted", 5), on("absent", 5), on("", 5)];
     let all = pods(&views, &["a", "b", "c", "d", "e"]);
@@ -51,7 +51,7 @@ fn pods_that_go_on_a_lost_node_are_collected() {
 }
 
 #[test]
-fn a_pod_of_a_node_that_is_gone_is_said_to_be_disrupted() {
+fn an_orphaned_pod_gets_a_disruption_condition() {
     let pod = r#"{"metadata":{"uid":"u","generation":2},"status":{"phase":"Running"}}"#;
     let pod = codec::json::parse(pod.as_bytes(), None).unwrap();
     let patch = failed_patch(&pod, Why::Orphaned, 0);
@@ -64,7 +64,7 @@ fn a_pod_of_a_node_that_is_gone_is_said_to_be_disrupted() {
 }
 
 #[test]
-fn a_node_is_missed_for_forty_seconds_before_it_counts_as_gone() {
+fn a_node_is_missing_for_forty_seconds_before_it_is_gone() {
     let on = |node: &str| PodView { node: node.into(), ..PodView::default() };
     let views = [on("there"), on("lost"), on("")];
     let all = pods(&views, &["a", "b", "c"]);

@@ -84,7 +84,7 @@ fn ages_of_one_magnitude_are_equal() {
 }
 
 #[test]
-fn nodes_with_many_pods_of_one_owner_give_one_first() {
+fn nodes_with_many_pods_of_one_owner_lose_one_first() {
     let of_set: Vec<Pod> = [("a", "n1"), ("b", "n2"), ("c", "n3")]
         .iter()
         .map(|(name, node)| pod(name, "{}", running(node, 1000)))
@@ -99,7 +99,7 @@ fn nodes_with_many_pods_of_one_owner_give_one_first() {
 }
 
 #[test]
-fn the_order_does_not_depend_on_how_pods_came() {
+fn the_order_does_not_depend_on_the_input_order() {
     let all: Vec<Pod> = (0..50)
         .map(|i| pod(&format!("p{i}"), "{}", running(["n1", "n2", ""][i % 3], 10 + (i as i64 * 37) % 500)))
         .collect();
@@ -132,7 +132,7 @@ fn pods_are_counted_by_labels_readiness_and_time() {
 }
 
 #[test]
-fn the_next_look_is_when_the_next_pod_becomes_available() {
+fn the_next_reconcile_is_when_a_pod_becomes_available() {
     let pods = [
         pod("a", "{}", running("n", 10)),
         pod("b", "{}", running("n", 25)),
@@ -149,7 +149,7 @@ fn the_next_look_is_when_the_next_pod_becomes_available() {
 }
 
 #[test]
-fn a_failure_keeps_its_first_words_until_it_is_over() {
+fn a_failure_condition_keeps_its_first_message() {
     let counted = Counted { active: 1, ..Counted::default() };
     let failed = SetStatus::default().after(counted, 2, Some("no room"), 3, NOW);
     let [condition] = failed.conditions.as_slice() else { panic!("{failed:?}") };
@@ -163,7 +163,7 @@ fn a_failure_keeps_its_first_words_until_it_is_over() {
 }
 
 #[test]
-fn a_status_is_read_as_it_was_written() {
+fn a_status_survives_a_round_trip() {
     let status = SetStatus {
         replicas: 3,
         fully_labeled: 2,
@@ -196,7 +196,7 @@ fn selectors_of_both_kinds_are_read_and_an_empty_one_selects_nothing() {
 }
 
 #[test]
-fn a_pod_is_its_template_and_who_made_it() {
+fn a_pod_has_its_template_and_its_owner() {
     let set = stored("apps", "replicasets", r#"{"name":"web-x","namespace":"d","uid":"u"}"#, "");
     let body = tree(
         r#"{"spec":{"template":{"metadata":{"labels":{"a":"b"},"annotations":{"c":"d"},"finalizers":["f/g"],"name":"ignored"},

@@ -15,7 +15,7 @@ fn described(map: &Value) -> &str {
 }
 
 #[test]
-fn a_namespace_without_one_gets_one() {
+fn a_namespace_without_the_root_ca_gets_it() {
     let Plan::Create(made) = plan(None, PEM) else { panic!("it is made") };
     assert_eq!(made.str_at(&["metadata", "name"]), Some("kube-root-ca.crt"));
     assert_eq!(made.str_at(&["data", "ca.crt"]), Some(PEM));
@@ -24,7 +24,7 @@ fn a_namespace_without_one_gets_one() {
 }
 
 #[test]
-fn other_data_goes_and_other_annotations_stay() {
+fn other_data_is_removed_and_other_annotations_stay() {
     for data in [r#"{"ca.crt":"old"}"#, r#"{"ca.crt":"PEM","more":"x"}"#, "{}"] {
         let there = map(&format!(
             r#"{{"metadata":{{"resourceVersion":"7","annotations":{{"mine":"y"}}}},"data":{data}}}"#
@@ -38,7 +38,7 @@ fn other_data_goes_and_other_annotations_stay() {
 }
 
 #[test]
-fn a_description_of_ones_own_stays() {
+fn a_custom_description_stays() {
     let there =
         r#"{"metadata":{"annotations":{"kubernetes.io/description":"ours"}},"data":{"ca.crt":"PEM"}}"#;
     assert_eq!(plan(Some(map(there)), PEM), Plan::Nothing);

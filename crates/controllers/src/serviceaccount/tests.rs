@@ -9,7 +9,7 @@ fn json(text: &str) -> Value {
 }
 
 #[test]
-fn only_a_namespace_in_use_without_an_account_gets_one() {
+fn only_an_active_namespace_without_an_account_gets_one() {
     let made = Some(json(r#"{"metadata":{"name":"default"}}"#));
     for (namespace, there, wanted) in [
         (Some(r#"{"status":{"phase":"Active"}}"#), false, made),

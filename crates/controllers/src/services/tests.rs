@@ -55,7 +55,7 @@ fn named_ports_are_found_by_name_and_protocol() {
 }
 
 #[test]
-fn addresses_are_spelled_the_usual_way() {
+fn addresses_are_in_canonical_form() {
     let of = |ip: &str, family| addresses(&pod(ip), family);
     assert_eq!(of("010.000.0.1", Family::V4), ["10.0.0.1"]);
     assert_eq!(of("2001:DB8:0::1", Family::V6), ["2001:db8::1"]);

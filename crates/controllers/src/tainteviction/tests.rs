@@ -50,7 +50,7 @@ fn a_pod_stays_as_long_as_the_shortest_toleration_it_uses() {
 }
 
 #[test]
-fn what_is_decided_about_a_pod() {
+fn taints_and_tolerations_decide_about_a_pod() {
     let now = Env::machine().monotonic();
     let after = |seconds| now + Duration::from_secs(seconds);
     let sentence = |phase| Sentence { uid: "a".to_owned(), phase };
@@ -103,7 +103,7 @@ fn what_is_decided_about_a_pod() {
 }
 
 #[test]
-fn a_node_that_is_gone_pardons_nobody() {
+fn a_deleted_node_cancels_no_eviction() {
     let none = Vec::new;
     assert_eq!(allowed(None, none, false, true), Stay::Forever);
     assert_eq!(allowed(None, none, true, true), Stay::Forever, "its taints went");
@@ -113,7 +113,7 @@ fn a_node_that_is_gone_pardons_nobody() {
 }
 
 #[test]
-fn a_pod_says_once_why_it_goes() {
+fn an_evicted_pod_gets_one_condition() {
     let pod = |conditions: &str| {
         let text = format!(
             r#"{{"metadata":{{"uid":"u","generation":2}},"status":{{"conditions":[{conditions}]}}}}"#

@@ -9,14 +9,14 @@ fn tree(text: &str) -> Value {
 }
 
 #[test]
-fn a_secret_without_the_name_of_an_account_is_nobodys() {
+fn a_secret_without_an_account_name_is_ignored() {
     assert_eq!(TokenOf::read(&tree(r#"{"metadata":{}}"#)), None);
     let named = tree(r#"{"metadata":{"annotations":{"kubernetes.io/service-account.name":"robot"}}}"#);
     assert_eq!(TokenOf::read(&named), Some(TokenOf { account: "robot".to_owned(), uid: String::new() }));
 }
 
 #[test]
-fn only_another_authority_is_replaced() {
+fn only_a_different_ca_is_replaced() {
     let lacks = |data: &str, ca| Lacks::of(&tree(&format!(r#"{{"data":{data}}}"#)), ca);
     let all = Lacks { ca: true, namespace: true, token: true };
     assert_eq!(lacks("{}", Some("pem")), all);
@@ -31,7 +31,7 @@ fn only_another_authority_is_replaced() {
 }
 
 #[test]
-fn an_account_loses_no_reference_but_the_one() {
+fn an_account_loses_only_the_reference_to_the_secret() {
     let account = tree(r#"{"secrets":[{"name":"a"},{"name":"b"}]}"#);
     assert_eq!(without_reference(account.clone(), "a"), Some(tree(r#"{"secrets":[{"name":"b"}]}"#)));
     assert_eq!(without_reference(account, "c"), None);
@@ -39,7 +39,7 @@ fn an_account_loses_no_reference_but_the_one() {
 }
 
 #[test]
-fn a_secret_goes_with_its_account_and_is_else_filled_once() {
+fn a_secret_is_deleted_with_its_account_and_filled_once() {
     let full = tree(r#"{"data":{"ca.crt":"cGVt","namespace":"bg==","token":"dA=="}}"#);
     assert_eq!(plan(&full, false, Some("pem")), Plan::Delete);
     assert_eq!(plan(&full, true, Some("pem")), Plan::Nothing);

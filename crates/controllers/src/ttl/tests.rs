@@ -22,7 +22,7 @@ fn seconds(stage: usize) -> i64 {
 }
 
 #[test]
-fn each_size_has_its_time() {
+fn each_cluster_size_has_its_ttl() {
     for (nodes, expected) in [
         (0, 0),
         (1, 0),
@@ -41,7 +41,7 @@ fn each_size_has_its_time() {
 }
 
 #[test]
-fn a_cluster_that_shrinks_a_little_stays_where_it_was() {
+fn a_small_shrink_keeps_the_ttl() {
     for (before, still, less) in [(101, 90, 89), (501, 450, 449), (1001, 900, 899), (2001, 1800, 1799)] {
         let at = stage(0, before);
         assert_eq!(stage(at, still), at, "{still} nodes after {before}");
@@ -53,7 +53,7 @@ fn a_cluster_that_shrinks_a_little_stays_where_it_was() {
 }
 
 #[test]
-fn a_node_is_written_only_when_it_says_something_else() {
+fn a_node_is_written_only_when_the_ttl_changes() {
     let large = stage(0, 101);
     for right in ["15", "+15", "015"] {
         assert_eq!(plan(&node(Some(right)), large), Plan::Nothing, "{right}");

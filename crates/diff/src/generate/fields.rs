@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use catalog::{Field, Resource, Schema, Shape, TypeId};
 use object::Value;
 
-use super::place::{Place, set};
+use super::path::{PathElement, set};
 use crate::case::{Fnv, Scenario, Step};
 use crate::kinds::{Sample, collection};
 
@@ -41,7 +41,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn fields_of(&mut self, ty: TypeId, place: &mut Vec<Place>) {
+    fn fields_of(&mut self, ty: TypeId, place: &mut Vec<PathElement>) {
         if place.len() > DEEPEST || !self.walked.0.insert(ty) {
             return;
         }
@@ -51,12 +51,12 @@ impl Walk<'_> {
             {
                 continue;
             }
-            place.push(Place::Member(field.name.clone()));
+            place.push(PathElement::Member(field.name.clone()));
             // Decoding is one piece of code for all types: every third field shows it.
-            if Fnv::of(&Place::text(place)).number().is_multiple_of(3) {
+            if Fnv::of(&PathElement::text(place)).number().is_multiple_of(3) {
                 self.wrong(field, place);
             }
-            if place[0] != Place::Member("status".into()) {
+            if place[0] != PathElement::Member("status".into()) {
                 self.odd(field, place);
             }
             let depth = place.len();
@@ -64,11 +64,11 @@ impl Walk<'_> {
             let inside = loop {
                 match shape {
                     Shape::List(of) => {
-                        place.push(Place::Item(0));
+                        place.push(PathElement::Item(0));
                         shape = of;
                     }
                     Shape::Map(of) => {
-                        place.push(Place::Member("k".into()));
+                        place.push(PathElement::Member("k".into()));
                         shape = of;
                     }
                     Shape::Struct(ty) => break Some(*ty),
@@ -82,7 +82,7 @@ impl Walk<'_> {
         }
     }
 
-    fn wrong(&mut self, field: &Field, place: &[Place]) {
+    fn wrong(&mut self, field: &Field, place: &[PathElement]) {
         let values: &[&str] = match &field.shape {
             Shape::String => &["1", "true", "{}", "[]"],
             Shape::Bool => &["\"yes\"", "1", "{}"],
@@ -109,7 +109,7 @@ impl Walk<'_> {
         self.step("wrong", place, values);
     }
 
-    fn odd(&mut self, field: &Field, place: &[Place]) {
+    fn odd(&mut self, field: &Field, place: &[PathElement]) {
         let values: &[&str] = match &field.shape {
             Shape::String if !field.values.is_empty() => &["\"Nonsense\"", "\"\""],
             Shape::String => &["\"Bad Value!\"", "\"\"", "\"ok\"", "\"a.b/c\"", "\"-x\""],
@@ -143,8 +143,8 @@ impl Walk<'_> {
     }
 
     /// One of the values, the same one every time.
-    fn step(&mut self, what: &str, place: &[Place], values: &[&str]) {
-        let path = Place::text(place);
+    fn step(&mut self, what: &str, place: &[PathElement], values: &[&str]) {
+        let path = PathElement::text(place);
         let pick = Fnv::of(&format!("{what} {path} {}", self.path)).number() as usize % values.len();
         let mut body = self.base.clone();
         let Some(value) = crate::case::parse(values[pick]) else { return };

@@ -3,7 +3,7 @@
 use catalog::Resource;
 use object::Value;
 
-use super::place::{Place, places, remove, set};
+use super::path::{PathElement, paths, remove, set};
 use crate::case::{Fnv, Scenario, Step};
 use crate::kinds::{Sample, collection};
 
@@ -15,9 +15,9 @@ pub fn scenario(sample: &Sample, resource: &Resource) -> Scenario {
     let all = collection(resource);
     let one = format!("{all}/{}", sample.name(resource, &word));
     let mut steps = Vec::new();
-    for (place, value) in content(&body) {
-        let at = Place::text(&place);
-        for (what, broken) in broken(&body, &place, &value) {
+    for (path, value) in content(&body) {
+        let at = PathElement::text(&path);
+        for (what, broken) in broken(&body, &path, &value) {
             steps.push(Step::with(
                 format!("create, {at} {what}"),
                 "POST",
@@ -29,9 +29,9 @@ pub fn scenario(sample: &Sample, resource: &Resource) -> Scenario {
     steps.push(Step::with("create", "POST", &all, &body));
     steps.push(Step::new("get", "GET", &one));
     steps.push(Step::new("get as Table", "GET", &one).accept(crate::case::TABLE));
-    for (place, value) in content(&body) {
-        let at = Place::text(&place);
-        for (what, mut changed) in changed(&body, &place, &value) {
+    for (path, value) in content(&body) {
+        let at = PathElement::text(&path);
+        for (what, mut changed) in changed(&body, &path, &value) {
             changed.map_at(&["metadata"]).set("resourceVersion", "$RV");
             steps.push(Step::with(
                 format!("update, {at} {what}"),
@@ -47,11 +47,11 @@ pub fn scenario(sample: &Sample, resource: &Resource) -> Scenario {
         body.make_map().set("status", status.clone());
         let status_path = format!("{one}/status?dryRun=All");
         steps.push(Step::with("status", "PUT", &status_path, &body));
-        for (place, value) in
-            places(&body).into_iter().filter(|(p, _)| p[0] == Place::Member("status".into()))
+        for (path, value) in
+            paths(&body).into_iter().filter(|(p, _)| p[0] == PathElement::Member("status".into()))
         {
-            let at = Place::text(&place);
-            for (what, broken) in broken(&body, &place, &value) {
+            let at = PathElement::text(&path);
+            for (what, broken) in broken(&body, &path, &value) {
                 steps.push(Step::with(format!("status, {at} {what}"), "PUT", &status_path, &broken));
             }
         }
@@ -62,20 +62,20 @@ pub fn scenario(sample: &Sample, resource: &Resource) -> Scenario {
 }
 
 /// What a case may change: not what says which object it is.
-fn content(body: &Value) -> Vec<(Vec<Place>, Value)> {
-    let own = |place: &[Place]| {
-        place[0] == Place::Member("apiVersion".into())
-            || place[0] == Place::Member("kind".into())
-            || Place::text(place) == "metadata"
-            || Place::text(place) == "metadata.name"
+fn content(body: &Value) -> Vec<(Vec<PathElement>, Value)> {
+    let own = |path: &[PathElement]| {
+        path[0] == PathElement::Member("apiVersion".into())
+            || path[0] == PathElement::Member("kind".into())
+            || PathElement::text(path) == "metadata"
+            || PathElement::text(path) == "metadata.name"
     };
-    places(body).into_iter().filter(|(place, _)| !own(place)).collect()
+    paths(body).into_iter().filter(|(path, _)| !own(path)).collect()
 }
 
-fn broken(body: &Value, place: &[Place], value: &Value) -> Vec<(String, Value)> {
+fn broken(body: &Value, path: &[PathElement], value: &Value) -> Vec<(String, Value)> {
     let mut out = vec![("removed".to_owned(), {
         let mut body = body.clone();
-        remove(&mut body, place);
+        remove(&mut body, path);
         body
     })];
     let texts: Vec<&str> = match value {
@@ -89,11 +89,11 @@ fn broken(body: &Value, place: &[Place], value: &Value) -> Vec<(String, Value)> 
         _ => vec![],
     };
     // One of them, the same one every time: all would be several thousand requests more.
-    let pick = Fnv::of(&Place::text(place)).number() as usize;
+    let pick = Fnv::of(&PathElement::text(path)).number() as usize;
     if let Some(text) = texts.get(pick % texts.len().max(1)) {
         let mut body = body.clone();
         if let Some(value) = crate::case::parse(text).filter(|v| v != value) {
-            set(&mut body, place, value);
+            set(&mut body, path, value);
             out.push((format!("={text}"), body));
         }
     }
@@ -102,24 +102,24 @@ fn broken(body: &Value, place: &[Place], value: &Value) -> Vec<(String, Value)> 
     {
         let mut body = body.clone();
         let doubled: Vec<Value> = std::iter::once(first.clone()).chain(items.iter().cloned()).collect();
-        set(&mut body, place, doubled.into());
+        set(&mut body, path, doubled.into());
         out.push(("doubled".to_owned(), body));
     }
     out
 }
 
-fn changed(body: &Value, place: &[Place], value: &Value) -> Vec<(String, Value)> {
+fn changed(body: &Value, path: &[PathElement], value: &Value) -> Vec<(String, Value)> {
     let other: Value = match value {
         Value::Str(text) => format!("{text}x").into(),
         Value::Int(number) => (number + 1).into(),
         Value::Bool(flag) => (!flag).into(),
         _ => {
             let mut body = body.clone();
-            remove(&mut body, place);
+            remove(&mut body, path);
             return vec![("removed".to_owned(), body)];
         }
     };
     let mut body = body.clone();
-    set(&mut body, place, other);
+    set(&mut body, path, other);
     vec![("changed".to_owned(), body)]
 }

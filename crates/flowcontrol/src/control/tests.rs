@@ -92,7 +92,7 @@ async fn seats_are_divided_by_shares_as_upstream_divides_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_too_long_is_turned_away_and_who_leaves_is_forgotten() {
+async fn requests_time_out_in_the_queue_and_cancelled_ones_are_removed() {
     let control = FlowControl::new(&Env::simulated(1), Limits { seats: 1, ..SEATS });
     control.configure(
         vec![schema("s", "l", 5)],
@@ -157,7 +157,7 @@ async fn an_idle_level_lends_and_gets_its_seats_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_level_that_is_deleted_serves_those_it_has_and_goes() {
+async fn a_deleted_level_serves_its_queued_requests_first() {
     let env = Env::simulated(1);
     let control = FlowControl::new(&env, SEATS);
     control.configure(vec![schema("s", "l", 5)], vec![level("l", 1, 0, QUEUE)]);

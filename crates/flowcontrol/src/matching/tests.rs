@@ -49,7 +49,7 @@ fn a_rule_matches_by_subject_verb_resource_and_namespace() {
 }
 
 #[test]
-fn a_url_leads_to_itself_and_to_all_below() {
+fn a_non_resource_url_may_end_in_a_wildcard() {
     for (url, path, expected) in [
         ("*", "/x", true),
         ("/healthz", "/healthz", true),

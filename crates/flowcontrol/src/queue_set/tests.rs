@@ -66,7 +66,7 @@ fn exempt_requests_are_always_executed() {
 }
 
 #[test]
-fn without_queues_one_too_many_is_rejected() {
+fn without_queues_requests_over_the_limit_are_rejected() {
     let mut set = set(Response::Reject, 2);
     let first = executing(set.start(arrival(1, 1), 0));
     executing(set.start(arrival(1, 1), 0));
@@ -94,7 +94,7 @@ fn a_queue_that_is_full_rejects_and_other_flows_are_served() {
 }
 
 #[test]
-fn flows_get_the_same_part_whatever_they_ask_for() {
+fn flows_get_equal_shares_whatever_they_request() {
     // One flow has a hundred requests waiting at any time, the other two.
     let mut set = set(queues(2, 1, 1000), 4);
     let (mut now, mut running, mut served) = (0, VecDeque::new(), [0_u64; 2]);
@@ -141,7 +141,7 @@ fn wide_requests_count_by_their_seats() {
 }
 
 #[test]
-fn one_whose_turn_comes_as_it_leaves_gives_its_seats_back() {
+fn a_request_cancelled_when_dispatched_returns_its_seats() {
     let mut set = set(queues(1, 1, 10), 1);
     let first = executing(set.start(arrival(0, 1), 0));
     let estimate = WorkEstimate { final_seats: 3, additional_nanos: 5 * MS, ..WorkEstimate::ONE };
@@ -164,7 +164,7 @@ fn a_level_without_seats_serves_nobody() {
 }
 
 #[test]
-fn bytes_under_way_count_as_well() {
+fn bytes_in_flight_count_as_well() {
     let mut set = set(queues(1, 1, 10), 100);
     set.configure(queues(1, 1, 10), 100, 10, 0);
     let large = |bytes| {
@@ -179,7 +179,7 @@ fn bytes_under_way_count_as_well() {
 }
 
 #[test]
-fn seats_of_a_write_come_back_when_its_watches_have_been_told() {
+fn seats_of_a_write_come_back_after_its_watches_are_notified() {
     let mut set = set(queues(1, 1, 10), 1);
     let estimate = WorkEstimate { final_seats: 1, additional_nanos: 5 * MS, ..WorkEstimate::ONE };
     let write = executing(set.start(Arrival { estimate, ..arrival(0, 1) }, 0));
@@ -193,7 +193,7 @@ fn seats_of_a_write_come_back_when_its_watches_have_been_told() {
 }
 
 #[test]
-fn an_answer_nobody_fetches_gives_its_seats_back() {
+fn an_unread_response_returns_its_seats() {
     let mut set = set(queues(1, 1, 10), 2);
     let list = executing(set.start(arrival(0, 2), 0));
     let next = waiting(set.start(arrival(0, 1), MS));
@@ -209,7 +209,7 @@ fn an_answer_nobody_fetches_gives_its_seats_back() {
 }
 
 #[test]
-fn queues_that_are_taken_away_drain_first() {
+fn removed_queues_drain_first() {
     let mut set = set(queues(8, 8, 10), 1);
     let first = executing(set.start(arrival(0, 1), 0));
     let queued: Vec<_> = (0..16).map(|n| waiting(set.start(arrival(n, 1), 0))).collect();

@@ -1,4 +1,4 @@
-//! JSON, YAML and protobuf: what is read is written and read again as the same; normalising twice is once.
+//! JSON, YAML and protobuf: a decoded body survives encoding and decoding; normalising is idempotent.
 
 use catalog::{Catalog, TypeId};
 use codec::{json, protobuf, yaml};
@@ -8,7 +8,7 @@ use object::normalise::{Strict, normalise, normalise_decoded};
 
 use crate::samples::{self, ALL, WORDS, sorted, type_of};
 
-/// What strict clients hear, and the canonical form, of a tree of that type; both must hold still. In words, what came of it.
+/// Normalises a tree of that type, and checks that this is idempotent. Returns the outcome.
 fn canonical_form(catalog: &Catalog, ty: TypeId, value: &Value) -> Result<Value, String> {
     let schema = catalog.schema();
     let mut once = value.clone();

@@ -1,4 +1,4 @@
-//! Files of the store, and values that another server put into it.
+//! Files of the store, and values that another server wrote.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn changes(revision: u64, keys: &[(&str, Option<&str>)]) -> Vec<Change> {
     keys.iter().map(one).collect()
 }
 
-/// What each revision of the store below left.
+/// The state after each revision of the store below.
 fn history() -> Vec<Vec<Change>> {
     let large = "x".repeat(1500);
     vec![
@@ -36,7 +36,7 @@ fn history() -> Vec<Vec<Change>> {
     ]
 }
 
-/// The frames of a file with their checksums made right again, as if whoever changed them could: the payloads are then read.
+/// Corrects the checksums of a file's frames, so that mutated payloads are read.
 fn with_checksums(mut file: Vec<u8>) -> Vec<u8> {
     const HEADER: usize = 16;
     let mut at = 0;
@@ -218,7 +218,7 @@ fn stored_value() {
                     "ok"
                 }
                 None => {
-                    assert!(table.unreadable_at(key).is_some(), "what cannot be read is told");
+                    assert!(table.unreadable_at(key).is_some(), "an unreadable value is reported");
                     "unreadable"
                 }
             }

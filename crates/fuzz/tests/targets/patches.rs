@@ -1,4 +1,4 @@
-//! The patches, on canonical objects: no panic, bounded work, and a tree that can still be made canonical.
+//! Patches of canonical objects: no panic, bounded work, and a result that can be normalised.
 
 use catalog::{Catalog, TypeId};
 use codec::json;
@@ -10,7 +10,7 @@ use object::patch::{duplicate_fields, keep_last_fields, merge, strategic};
 
 use crate::samples::{self, WORDS, sorted};
 
-/// Objects, one of which the first byte of the input chooses; the rest is the patch.
+/// Objects to patch: the first byte of the input selects one, the rest is the patch.
 fn documents(catalog: &Catalog) -> Vec<(TypeId, Value)> {
     samples::ALL.iter().map(|text| samples::canonical(catalog, text)).collect()
 }
@@ -21,7 +21,7 @@ fn split<'i>(documents: &[(TypeId, Value)], input: &'i [u8]) -> Option<(TypeId, 
     Some((*ty, value.clone(), patch))
 }
 
-/// The words of a refusal, or what the result becomes.
+/// The outcome: the error message, or that of normalising the result.
 fn settle(catalog: &Catalog, ty: TypeId, mut value: Value) -> String {
     match normalise(catalog.schema(), ty, &mut value, &mut Strict::on()) {
         Ok(()) => "ok".into(),
@@ -71,7 +71,7 @@ fn json_patch() {
             4000,
         ),
     ];
-    // A copy may be of everything there is; how much all of them may add is bounded apart from the patch's length.
+    // A copy may copy the whole document: the total of all copies has a bound of its own.
     Fuzz::new("json_patch").seeds(seeds).tokens(tokens).allocates(64 << 20, 4000).grows(&growth).run(
         |input| {
             let Some((ty, document, patch)) = split(&documents, input) else { return "empty".into() };
@@ -89,7 +89,7 @@ fn json_patch() {
             match patch.apply(&mut patched) {
                 Ok(()) => {
                     if patch.strict_errors().is_empty() {
-                        assert!(free.is_ok(), "what is checked and fits, fits unchecked");
+                        assert!(free.is_ok(), "a patch valid under strict validation is valid without it");
                         assert_eq!(unchecked, patched);
                     }
                     settle(&catalog, ty, patched)
@@ -130,7 +130,7 @@ fn merge_patch() {
                 return status.message;
             }
             let mut twice = once.clone();
-            merge::apply(&mut twice, patch).expect("what fitted fits");
+            merge::apply(&mut twice, patch).expect("a valid patch applies twice");
             // Members that stay empty come in the order in which they were last set.
             assert_eq!(sorted(&twice), sorted(&once), "RFC 7386: applying it twice is applying it once");
             let settled = settle(&catalog, ty, once);

@@ -1,4 +1,4 @@
-//! Objects to begin with: small, and with a bit of everything.
+//! Sample objects: small, and with a bit of everything.
 
 use catalog::{Catalog, TypeId};
 use codec::json;
@@ -14,7 +14,7 @@ pub const LEASE: &str = r#"{"apiVersion":"coordination.k8s.io/v1","kind":"Lease"
 
 pub const ALL: [&str; 6] = [POD, DEPLOYMENT, SERVICE, SECRET, DEFINITION, LEASE];
 
-/// Words of the API's objects.
+/// Tokens from API objects.
 pub const WORDS: &[&str] = &[
     "null",
     "true",

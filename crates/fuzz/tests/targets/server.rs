@@ -1,4 +1,4 @@
-//! The whole server, in a world of its own: whatever comes is answered, by a status of the API, and never with a 500.
+//! A whole simulated server: every request gets an answer of the API, and never a 500.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::samples;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// A cluster in virtual time, and the runtime that it lives on.
+/// A cluster in virtual time, and its runtime.
 struct World {
     runtime: Runtime,
     cluster: TestCluster,
@@ -43,7 +43,7 @@ impl World {
         World { runtime, cluster }
     }
 
-    /// One request; `None` where it is none that HTTP could bring.
+    /// Sends one request; `None` if it is no valid HTTP request.
     fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Vec<u8>) -> Option<Reply> {
         let valid = Method::from_bytes(method.as_bytes()).is_ok()
             && path.parse::<Uri>().is_ok_and(|uri| uri.authority().is_none() && path.starts_with('/'))
@@ -60,7 +60,7 @@ impl World {
         for (name, value) in headers {
             ask = ask.header(name, value);
         }
-        // A watch goes on for long, and its head says enough; a refusal has an end.
+        // A watch goes on for long, so only its head is read; an error is read to its end.
         let reply = self.runtime.block_on(async {
             if path.contains("watch") {
                 let stream = ask.stream().await;
@@ -77,7 +77,7 @@ impl World {
     }
 }
 
-/// Every answer is one that the API knows; a refusal says why in a Status.
+/// Every answer is one of the API; an error is a Status.
 fn check(reply: &Reply, shown: &str) -> String {
     let said = reply.text();
     // Upstream's code for a watch from a revision that is no number.
@@ -90,7 +90,7 @@ fn check(reply: &Reply, shown: &str) -> String {
     format!("{} {message}", words_of(reply.status))
 }
 
-/// Outcomes are told apart by letters.
+/// Outcomes are distinguished by their letters only.
 fn words_of(status: u16) -> String {
     status.to_string().bytes().map(|digit| (digit - b'0' + b'a') as char).collect()
 }
@@ -168,7 +168,7 @@ fn request() {
             let mut lines = text.split('\n');
             let (method, path) = lines.next().unwrap_or("").split_once(' ').unwrap_or(("", ""));
             let headers: Vec<(&str, &str)> = lines.filter_map(|line| line.split_once(": ")).collect();
-            // What would change the world is only tried.
+            // Writes are dry runs, so that the state stays the same.
             if !matches!(method, "GET" | "HEAD" | "OPTIONS") && !path.contains("dryRun=All") {
                 return "not tried".into();
             }
@@ -179,7 +179,7 @@ fn request() {
         });
 }
 
-/// Kinds with one text of the input in them, where `@` stands.
+/// Objects in which `@` is replaced by the input.
 const FIELDS: &[(&str, &str)] = &[
     (
         "/apis/batch/v1/namespaces/default/cronjobs",
@@ -259,7 +259,7 @@ const FIELDS: &[(&str, &str)] = &[
         "/apis/authorization.k8s.io/v1/subjectaccessreviews",
         r#"{"spec":{"user":"@","resourceAttributes":{"labelSelector":{"rawSelector":"@"},"fieldSelector":{"rawSelector":"@"}}}}"#,
     ),
-    // What follows takes base64.
+    // The following take base64.
     (
         "/apis/certificates.k8s.io/v1/certificatesigningrequests",
         r#"{"metadata":{"name":"a"},"spec":{"signerName":"a.b/c","usages":["client auth"],"request":"<64>"}}"#,
@@ -425,7 +425,7 @@ fn body() {
         });
 }
 
-/// What a client's bytes bring, and how the connection ends, in virtual time.
+/// Sends a client's bytes over a connection, until it ends, in virtual time.
 fn converse(world: &World, bytes: &[u8], http2: bool, half_closed: bool) -> Vec<u8> {
     world.runtime.block_on(async {
         let (near, far) = tokio::io::duplex(1 << 20);

@@ -1,4 +1,4 @@
-//! Warnings about admission policies, their bindings and webhook configurations: names that belong to files.
+//! Warnings about admission policies, their bindings and webhook configurations: names reserved for static manifests.
 
 use crate::warnings::{Accepted, Warnings};
 

@@ -1,4 +1,4 @@
-//! API services: the service behind one answers where HTTPS does.
+//! API services: the port of the service is that of HTTPS.
 
 use object::Map;
 

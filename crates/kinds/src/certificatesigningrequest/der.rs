@@ -82,7 +82,7 @@ pub(super) fn request_problem(pem: &str) -> Option<String> {
     }
 }
 
-/// Why bytes do not even begin with a sequence, in the words and the order of Go's reader.
+/// Why bytes do not start with a sequence, with the messages and in the order of Go's parser.
 fn outer_problem(der: &[u8]) -> Option<String> {
     let syntax = |why: &str| Some(format!("asn1: syntax error: {why}"));
     let structure = |why: &str| Some(format!("asn1: structure error: {why}"));
@@ -315,7 +315,7 @@ mod tests {
 
     /// Recorded from Go's `x509.ParseCertificateRequest`.
     #[test]
-    fn bytes_that_begin_no_request_are_refused_in_gos_words() {
+    fn invalid_signing_requests_get_gos_error() {
         let flags = "{optional:false explicit:false application:false private:false defaultValue:<nil> tag:<nil> stringType:0 \
                      timeType:0 set:false omitEmpty:false} certificateRequest @2";
         let tags = |found: &str| format!("asn1: structure error: tags don't match (16 vs {found}) {flags}");

@@ -1,4 +1,4 @@
-//! The rules of certificate signing requests: a request that is one, decisions that stay, and who may set what.
+//! The rules of certificate signing requests: a valid request, approvals that stay, and who may set which condition.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -98,7 +98,7 @@ fn check_conditions(status: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
 }
 
-/// A certificate that is not touched, or was none before, is left alone.
+/// A certificate that is unchanged, or was invalid before, is not checked.
 fn check_certificate(write: &Write<'_>, errors: &mut Errors) {
     let now = text(write.status(), "certificate");
     let tolerated = write.old_status().is_some_and(|old| {

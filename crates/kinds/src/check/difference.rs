@@ -20,8 +20,8 @@ const TEXT_MAX: usize = 512 * 1024;
 const AROUND: usize = 3;
 /// From so many lines on, a line that occurs often starts no run.
 const POPULAR_FROM: usize = 200;
-/// Pairs of equal lines that are looked at. The search is quadratic at worst: texts that need more are said to differ,
-/// but not where. A pod with everything set needs some ten thousand.
+/// Pairs of equal lines that are compared. The search is quadratic at worst: for texts that need more, the difference is not
+/// shown. A pod with everything set needs some ten thousand.
 const STEPS_MAX: usize = 2_000_000;
 
 /// What changed between two structs with these fields; empty when nothing did, when they take too long to compare, and where one
@@ -172,7 +172,7 @@ fn show(group: &Group, before: &[&str], after: &[&str], out: &mut String) {
     put(' ', &before[next..group.shown.old.end]);
 }
 
-/// `7,3`: from line 7 three lines. Nothing is said to stand behind the line before it.
+/// `7,3`: from line 7 three lines. An empty range starts at the line before it.
 fn position(lines: &Range<usize>) -> String {
     match lines.len() {
         0 => format!("{},0", lines.start),
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_take_too_long_are_not_compared() {
+    fn texts_that_are_too_long_are_not_compared() {
         // Neighbours swapped: no run is longer than a line, and each is looked for in all that is left.
         let text = |swap: u32| {
             format!("[{}]", (0..4_000).map(|i: u32| (i ^ swap).to_string()).collect::<Vec<_>>().join(","))
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_far_apart_stand_in_groups_of_their_own() {
+    fn distant_changes_are_separate_hunks() {
         let text =
             |a: i32, z: &str| format!(r#"{{"A":{a},"B":1,"C":2,"D":3,"E":4,"F":5,"G":6,"H":7,"Z":{z}}}"#);
         let shown = difference(&text(0, "null"), &text(1, "[2]"));

@@ -1,4 +1,4 @@
-//! A tree the way upstream's messages show a struct of its own: Go's names, and a zero for what is absent.
+//! A tree as upstream's messages print an internal struct: Go's names, and zero values for absent members.
 //!
 //! Upstream validates its internal types, which have no JSON names. Only where a message shows a whole struct
 //! does that reach a client; such a kind lists the struct's fields here.
@@ -20,7 +20,7 @@ pub(crate) enum Go {
     Pointer(&'static [Field]),
     /// A list of structs: `null` when it is absent.
     List(&'static [Field]),
-    /// A struct that has JSON names and no name of its own: its members stand among those around it.
+    /// An embedded struct: its members are printed among those of the outer struct.
     Inline,
 }
 

@@ -83,7 +83,7 @@ impl Errors {
         self.label_selector_with(at, selector, false);
     }
 
-    /// `bad_values`: the stored object already has values that are none, so they may stay.
+    /// `bad_values`: the stored object already has invalid values, so they may stay.
     pub(crate) fn label_selector_with(&mut self, at: &Path<'_>, selector: Option<&Value>, bad_values: bool) {
         let Some(selector) = selector.filter(|s| !s.is_null()) else { return };
         self.labels(&at.child("matchLabels"), selector.get("matchLabels"));
@@ -223,7 +223,7 @@ pub(crate) fn is_empty_selector(selector: &Value) -> bool {
 
 pub(crate) enum Ip {
     Good(IpAddr),
-    /// Go's old reader took `010.0.0.1`; that is refused in words of its own.
+    /// Go's old parser accepted `010.0.0.1`; that has an error of its own.
     LeadingZeros,
     Bad,
 }
@@ -243,7 +243,7 @@ pub(crate) fn parse_ip(value: &str) -> Ip {
     Ip::Bad
 }
 
-/// An address as Go's old reader took it: zeros may lead.
+/// An address as Go's old parser accepted it: with leading zeros.
 pub(crate) fn sloppy_ip(value: &str) -> Option<IpAddr> {
     match parse_ip(value) {
         Ip::Good(ip) => Some(ip),
@@ -256,7 +256,7 @@ pub(crate) fn sloppy_ip(value: &str) -> Option<IpAddr> {
     }
 }
 
-/// Dotted numbers of which at least one began with a zero too many.
+/// Dotted numbers of which at least one has leading zeros.
 fn without_leading_zeros(value: &str) -> Option<String> {
     let parts: Vec<&str> = value.split('.').collect();
     let number = |p: &&str| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit());
@@ -296,7 +296,7 @@ pub(crate) fn parse_cidr(value: &str) -> Cidr {
     }
 }
 
-/// A block as Go's old reader took it: zeros may lead, and an IPv4 address may come in IPv6 clothes.
+/// A CIDR as Go's old parser accepted it: with leading zeros, and IPv4-mapped IPv6 addresses.
 pub(crate) fn sloppy_cidr(value: &str) -> Option<(IpAddr, u8)> {
     match parse_cidr(value) {
         Cidr::Bad => None,

@@ -33,7 +33,7 @@ impl Errors {
         }
     }
 
-    /// The service of a webhook. Upstream's callers mix up name and namespace, so each is missed under the other's path.
+    /// The service of a webhook. Upstream's callers swap name and namespace, so a missing one is reported at the other's path.
     pub(crate) fn webhook_service(&mut self, at: &Path<'_>, service: &Value) {
         if text(service, "namespace").is_empty() {
             self.required(&at.child("name"), "");
@@ -60,7 +60,7 @@ impl Errors {
         if !path.starts_with('/') {
             self.invalid(at, path, "must start with a '/'");
         }
-        // Go takes the first byte for the slash; of another character something unfit is left.
+        // Go cuts off the first byte as the slash; of another character an invalid rest is left.
         let rest = path.get(1..).unwrap_or(path);
         for (i, step) in rest.strip_suffix('/').unwrap_or(rest).split('/').enumerate() {
             if step.is_empty() {

@@ -35,7 +35,7 @@ pub fn age(then: i64, now: i64) -> String {
     human_duration(if seconds < 0 { seconds + 1 } else { seconds })
 }
 
-/// The words kubectl's users know. A second in the future is a clock a little behind; more is `<invalid>`.
+/// As kubectl prints durations. A second in the future is clock skew; more is `<invalid>`.
 pub fn human_duration(seconds: i64) -> String {
     if seconds < -1 {
         return "<invalid>".to_owned();

@@ -1,4 +1,4 @@
-//! An object on its way into a row: reading a tree the way Go reads a struct, where what is absent is zero.
+//! An object to be shown as a row: a tree read as Go reads a struct, where absent members are zero.
 
 use object::{Value, time};
 
@@ -70,7 +70,7 @@ pub(crate) fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
 pub(crate) fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {
     value.str_at(path).unwrap_or("")
 }
-/// For strings with a word for nothing: an empty text is nothing too, unlike with [`Row::optional`].
+/// For strings with a placeholder: an empty string counts as absent too, unlike with [`Row::optional`].
 pub(crate) fn text_or<'a>(value: &'a Value, path: &[&str], absent: &'a str) -> &'a str {
     value.str_at(path).filter(|t| !t.is_empty()).unwrap_or(absent)
 }

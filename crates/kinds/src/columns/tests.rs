@@ -58,7 +58,7 @@ fn columns_of_every_kind_are_upstreams() {
 }
 
 #[test]
-fn every_column_says_what_it_shows_in_one_sentence() {
+fn every_column_has_a_one_sentence_description() {
     let catalog = Catalog::builtin();
     for resource in catalog.resources() {
         for Column { name, description, .. } in printer(resource).columns().iter() {

@@ -12,10 +12,10 @@ pub enum Schedule {
         days: u64,
         months: u64,
         weekdays: u64,
-        /// A day must match `days` and `weekdays`; otherwise one of the two is enough. So it is when either was `*`.
+        /// A day must match `days` and `weekdays` if either was `*`; otherwise one of the two is enough.
         both_days: bool,
     },
-    /// Again and again after as many seconds, counted from the last time.
+    /// Every so many seconds, counted from the last time.
     EverySeconds(u64),
 }
 
@@ -41,7 +41,7 @@ const WEEKDAYS: Bounds =
 type Field = (u64, bool);
 
 impl Schedule {
-    /// The error is in the words of the library that upstream reads schedules with.
+    /// The error is that of the library upstream parses schedules with.
     pub fn parse(text: &str) -> Result<Schedule, String> {
         if text.is_empty() {
             return Err("empty spec string".to_owned());

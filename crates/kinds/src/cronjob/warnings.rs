@@ -13,7 +13,7 @@ pub(crate) fn warn(write: &Accepted<'_>, warnings: &mut Warnings) {
     if let Some(spec) = spec.filter(|_| write.is_new_generation()) {
         job::warnings::spec(spec, &SPEC.child("jobTemplate").child("spec"), warnings);
     }
-    // A create with one is refused; what stands there already may stay. Upstream says "spec" twice.
+    // A create with one is refused; a stored one may stay. Upstream repeats "spec".
     if !write.is_create() && text(write.spec(), "schedule").contains("TZ") {
         warnings.push(
             "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see \

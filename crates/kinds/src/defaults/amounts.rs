@@ -1,4 +1,4 @@
-//! Lists of resources: nothing is counted finer than in thousandths.
+//! Lists of resources: quantities are rounded up to milli-units.
 
 use object::quantity::Quantity;
 use object::{Map, Value};
@@ -27,14 +27,14 @@ pub(crate) fn round_requirements(map: &mut Map, name: &str) {
 
 /// The rounded text, when the quantity is finer than thousandths.
 fn rounded(text: &str) -> Option<String> {
-    // What is written without a fraction, a fine suffix or a negative exponent is coarse: nearly everything.
+    // Without a fraction, a fine suffix or a negative exponent it is coarse enough: nearly all quantities are.
     let bytes = text.as_bytes();
     if !bytes.iter().any(|byte| matches!(byte, b'.' | b'n' | b'u' | b'e' | b'E')) {
         return None;
     }
     let exact = Quantity::parse(text).ok()?;
     let thousandths = exact.as_milli();
-    // Differs from kube-apiserver: beyond 63 bits of thousandths a number stays as it is. Nobody counts there.
+    // Differs from kube-apiserver: beyond 63 bits of milli-units a number stays as it is. No real quantity is that large.
     if matches!(thousandths, i64::MIN | i64::MAX) {
         return None;
     }
@@ -47,7 +47,7 @@ mod tests {
     use super::rounded;
 
     #[test]
-    fn what_is_finer_than_thousandths_is_rounded_up() {
+    fn amounts_finer_than_a_milli_are_rounded_up() {
         for (text, wanted) in [
             ("1500u", Some("2m")),
             ("1n", Some("1m")),

@@ -1,12 +1,12 @@
-//! The small steps defaulting is made of: go down where something is, fill in what is missing.
+//! Building blocks of defaulting: descend into existing members, fill in missing ones.
 //!
-//! Nothing here allocates when nothing is missing, and nothing replaces a value of an unexpected type: such a
-//! tree did not pass `normalise`, and it is not for defaulting to hide that.
+//! Nothing here allocates when nothing is missing, and no value of an unexpected type is replaced: such a tree did not pass
+//! `normalise`, and defaulting must not hide that.
 
 use catalog::Name;
 use object::{Index, Map, Value};
 
-/// A value that is known when the program is built.
+/// A constant value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Literal {
     Text(&'static str),
@@ -31,7 +31,7 @@ impl From<Literal> for Value {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Default {
     name: &'static str,
-    /// A zero counts as missing too: Go cannot tell the two apart where the field is no pointer.
+    /// A zero counts as missing too: Go cannot distinguish the two if the field is no pointer.
     zero_is_missing: bool,
     literal: Literal,
 }
@@ -64,8 +64,8 @@ pub(crate) fn at<'m>(map: &'m mut Map, name: &str) -> Option<&'m mut Map> {
     map.get_mut(name)?.as_map_mut()
 }
 
-/// The struct held by value under this name, which is there even when nobody wrote it. To be called only where
-/// something will be filled in: an empty one may be what `normalise` would drop.
+/// The struct held by value under this name, created if it is absent. Call it only if something will be filled in: `normalise`
+/// might have dropped an empty one.
 pub(crate) fn inside<'m>(map: &'m mut Map, name: &'static str) -> Option<&'m mut Map> {
     let slot = map.entry(Name::Static(name));
     if slot.is_null() {
@@ -100,7 +100,7 @@ pub(crate) fn is_empty(map: &Map, name: &str) -> bool {
     }
 }
 
-/// Copies the entries of one map that another has not, as `requests` take over `limits`.
+/// Copies the entries of one map that another lacks, as `requests` default to `limits`.
 pub(crate) fn copy_missing(parent: &mut Map, from: &str, into: &'static str) {
     copy_missing_if(parent, from, into, |_| true);
 }

@@ -72,7 +72,7 @@ fn remove(value: &mut Value, path: &str) {
 }
 
 #[test]
-fn what_upstream_stored_is_what_defaulting_gives() {
+fn defaulting_gives_what_upstream_stored() {
     let catalog = Catalog::builtin();
     let (mut cases, mut wrong) = (0, Vec::new());
     for line in GOLDEN.lines().filter(|line| !line.starts_with('#')) {
@@ -213,7 +213,7 @@ fn no_tree_however_broken_makes_defaulting_panic() {
 }
 
 #[test]
-fn a_token_request_is_good_for_an_hour() {
+fn a_token_request_defaults_to_an_hour() {
     let mut request = json(r#"{"spec":{"audiences":["a"]}}"#);
     super::apply(unstored_kind("authentication.k8s.io", "TokenRequest"), "v1", &mut request);
     assert_eq!(text(&request), r#"{"spec":{"audiences":["a"],"expirationSeconds":3600}}"#);
@@ -243,7 +243,7 @@ fn check_resources(sent: &str, wanted_pod: &str) {
 }
 
 #[test]
-fn requests_of_a_whole_pod_are_the_sum_of_its_containers_or_its_limits() {
+fn pod_level_requests_are_the_sum_of_its_containers_or_its_limits() {
     check_resources(
         r#"{"spec":{"resources":{"limits":{"cpu":"2","memory":"1Gi"}},"containers":[
             {"name":"a","resources":{"requests":{"cpu":"100m"}}},{"name":"b","resources":{"limits":{"cpu":"0.5"}}}]}}"#,
@@ -273,7 +273,7 @@ fn requests_of_a_whole_pod_are_the_sum_of_its_containers_or_its_limits() {
 }
 
 #[test]
-fn zero_is_kept_where_it_can_be_told_from_absent() {
+fn zero_is_kept_where_the_field_is_a_pointer() {
     check(
         "apps/v1/StatefulSet",
         r#"{"spec":{"replicas":0,"revisionHistoryLimit":0,"updateStrategy":{"type":"RollingUpdate"},"template":{"spec":{"terminationGracePeriodSeconds":0}}}}"#,
@@ -320,7 +320,7 @@ fn labels_of_the_template_become_those_of_the_object() {
 }
 
 #[test]
-fn fields_with_two_names_say_the_same() {
+fn fields_with_two_names_agree() {
     let catalog = Catalog::builtin();
     for (kind, sent, path, wanted) in [
         ("v1/Pod", r#"{"spec":{"serviceAccount":"a"}}"#, "spec.serviceAccountName", r#""a""#),

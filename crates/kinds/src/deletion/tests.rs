@@ -65,7 +65,7 @@ fn finalizers_and_propagation_decide_for_kinds_without_grace() {
 }
 
 #[test]
-fn marking_moves_the_generation_once() {
+fn marking_increments_the_generation_once() {
     let catalog = Catalog::builtin();
     let object = r#"{"metadata":{"name":"x","generation":3,"finalizers":["a/b"]}}"#;
     let first = kept(decision(&catalog, "deployments", object, "{}"));
@@ -78,7 +78,7 @@ fn marking_moves_the_generation_once() {
 }
 
 #[test]
-fn pods_get_their_grace() {
+fn pods_get_their_grace_period() {
     let catalog = Catalog::builtin();
     let pod = |spec: &str, phase: &str| {
         format!(
@@ -196,7 +196,7 @@ fn namespaces_terminate_before_they_go() {
 }
 
 #[test]
-fn an_update_removes_what_was_only_kept_by_its_finalizers() {
+fn an_update_without_finalizers_removes_a_deleted_object() {
     let catalog = Catalog::builtin();
     let kind = kind_of(storage(&catalog, "configmaps"));
     let object = |finalizers: &str, deleted: bool, grace: i64| {

@@ -58,7 +58,7 @@ fn check_strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Somewhere there must be room to move.
+/// Surge and unavailable must not both be zero.
 fn check_rolling(rolling: &Value, at: &Path<'_>, errors: &mut Errors) {
     let (most, surge) = (rolling.get("maxUnavailable"), rolling.get("maxSurge"));
     let most_at = at.child("maxUnavailable");

@@ -5,7 +5,7 @@ use object::Value;
 use crate::columns::row::{int, list, some_of, text};
 use crate::columns::{Column, StaticPrinter};
 
-/// So many addresses or ports are shown; then it says how many more there are.
+/// How many addresses or ports are shown, followed by the number of the others.
 const SHOWN: usize = 3;
 
 pub(super) static PRINTER: StaticPrinter = StaticPrinter::new(

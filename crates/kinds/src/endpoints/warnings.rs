@@ -6,7 +6,7 @@ use crate::warnings::{Accepted, Warnings};
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 
 pub(crate) fn warn(write: &Accepted<'_>, warnings: &mut Warnings) {
-    // The controller writes canonical addresses: nobody needs to look.
+    // The controller writes canonical addresses: no check is needed.
     if write.new.str_at(&["metadata", "labels", MANAGED_BY]) == Some("endpoint-controller") {
         return;
     }

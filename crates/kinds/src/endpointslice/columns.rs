@@ -5,7 +5,7 @@ use object::Value;
 use crate::columns::row::{Row, at, list, scalar, some_of, strings};
 use crate::columns::{Cell, Column, StaticPrinter};
 
-/// So many addresses or ports are shown; then it says how many more there are.
+/// How many addresses or ports are shown, followed by the number of the others.
 const SHOWN: usize = 3;
 
 pub(super) static PRINTER: StaticPrinter = StaticPrinter::new(

@@ -11,7 +11,7 @@ pub(crate) fn warn(write: &Accepted<'_>, warnings: &mut Warnings) {
     if write.is_create() && text(write.new, "addressType") == "FQDN" {
         warnings.push("spec.addressType: FQDN endpoints are deprecated");
     }
-    // The controllers write canonical addresses: nobody needs to look.
+    // The controllers write canonical addresses: no check is needed.
     let manager = write.new.str_at(&["metadata", "labels", MANAGED_BY]);
     if manager.is_some_and(|name| CONTROLLERS.contains(&name)) {
         return;

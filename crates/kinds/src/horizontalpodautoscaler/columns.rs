@@ -5,7 +5,7 @@ use object::Value;
 use crate::columns::row::{Row, at, scalar, some_of, text};
 use crate::columns::{Cell, Column, StaticPrinter};
 
-/// So many metrics are shown; then it says how many more there are.
+/// How many metrics are shown, followed by the number of the others.
 const SHOWN: usize = 2;
 
 pub(super) static PRINTER: StaticPrinter = StaticPrinter::new(
@@ -53,7 +53,7 @@ fn metric(spec: &Value, status: Option<&Value>) -> String {
         "ContainerResource" => "containerResource",
         _ => return "<unknown type>".to_owned(),
     };
-    // Statuses go by position: another kind of metric there is no answer to this one.
+    // Statuses are matched by position: one of another metric type does not belong to this metric.
     let status = status.and_then(|s| at(s, &[source]));
     let target = |name| at(spec, &[source, "target", name]);
     let current = |name| status.and_then(|s| at(s, &["current", name]));

@@ -1,11 +1,11 @@
-//! Metrics, as v1's annotations and as v2's fields say them.
+//! Metrics, in v1's annotations and in v2's fields.
 
 use object::quantity::Quantity;
 use object::{Map, Value};
 
 use super::single;
 
-/// One source of metrics and where its parts stand in each version, in v1's order.
+/// One source of metrics and its fields in each version, in v1's order.
 pub(super) struct Source {
     member: &'static str,
     parts: &'static [Part],
@@ -16,7 +16,7 @@ pub(super) struct Source {
 struct Part {
     v1: &'static str,
     v2: &'static [&'static str],
-    /// v1 cannot leave it out: what stands there then.
+    /// v1 cannot omit it: the value it has then.
     zero: Option<&'static str>,
 }
 
@@ -161,7 +161,7 @@ pub(super) fn to_v2(metric: &Value, sources: &[Source]) -> Value {
         }
         if let Some(kind) = (source.target)(from) {
             to.map_at(&["target"]).set("type", kind);
-            // v1 writes "0" beside an average because it cannot leave the value out.
+            // v1 writes "0" beside an average because it cannot omit the value.
             let empty = to
                 .str_at(&["target", "value"])
                 .and_then(|q| Quantity::parse(q).ok())

@@ -39,7 +39,7 @@ fn v2_survives_v1() {
 }
 
 #[test]
-fn v1_survives_v2_and_means_eighty_percent_when_it_says_nothing() {
+fn v1_survives_v2_and_defaults_to_eighty_percent() {
     let catalog = Catalog::builtin();
     let v1 = catalog.find("autoscaling", "v1", "horizontalpodautoscalers").unwrap();
     let v2 = catalog.find("autoscaling", "v2", "horizontalpodautoscalers").unwrap();

@@ -1,4 +1,4 @@
-//! The rules of autoscalers: bounds, a target, metrics that say what they mean, and how fast to go.
+//! The rules of autoscalers: bounds, a target, complete metrics, and scaling behavior.
 
 use object::{Value, validate_text};
 
@@ -17,7 +17,7 @@ pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
         return check_counts(write.status(), &["currentReplicas", "desiredReplicas"], errors);
     }
     let (spec, old) = (write.spec(), write.old_spec());
-    // Zero is off by default, but an autoscaler that has it keeps it.
+    // The feature for zero is off by default, but a stored zero may stay.
     let lowest = i64::from(old.is_none_or(|old| int(old, "minReplicas") != Some(0)));
     let (min, max) = (int(spec, "minReplicas"), int(spec, "maxReplicas").unwrap_or(0));
     if let Some(min) = min.filter(|min| *min < lowest) {

@@ -6,7 +6,7 @@ use crate::columns::row::text;
 use crate::columns::{Column, StaticPrinter};
 use crate::service::columns::ingress_addresses;
 
-/// So many hosts are shown; then it says how many more there are.
+/// How many hosts are shown, followed by the number of the others.
 const SHOWN: usize = 3;
 
 pub(super) static PRINTER: StaticPrinter = StaticPrinter::new(

@@ -32,7 +32,7 @@ pub(super) static PRINTER: StaticPrinter = StaticPrinter::new(
 fn status(row: &Row<'_>) -> &'static str {
     let conditions = row.list(&["status", "conditions"]);
     let has = |kind: &&&str| condition(conditions, kind).is_some_and(is_true);
-    // An end outweighs the deletion, the deletion what is still going on.
+    // Finished takes precedence over deleted, deleted over running.
     let ended = ["Complete", "Failed"].iter().find(has);
     let going_on = || ["Suspended", "FailureTarget", "SuccessCriteriaMet"].iter().find(has);
     match ended {

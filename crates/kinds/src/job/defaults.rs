@@ -1,7 +1,7 @@
 //! Jobs: one run of one pod, six failures allowed.
 //!
-//! A job without labels gets those of its template, but only once the strategy has put its own there: upstream
-//! shares one map between the two, so what is added to the one is in the other.
+//! A job without labels gets those of its template, but only after the strategy has added its own: upstream shares one map
+//! between the two.
 
 use object::Map;
 

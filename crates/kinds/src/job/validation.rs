@@ -1,4 +1,4 @@
-//! The rules of jobs: how many completions, what failure means, and the template that ends.
+//! The rules of jobs: completions, policies, and a template of pods that end.
 
 mod indexes;
 mod policies;
@@ -249,7 +249,7 @@ fn template_shown(template: &Value) -> String {
     internal(Some(&copy), POD_TEMPLATE_SPEC)
 }
 
-/// A job that is suspended and has no pods may still be told where its pods shall run and what they need.
+/// The scheduling directives and resources of a suspended job without pods may still change.
 fn check_template_update(write: &Write<'_>, old: &Value, errors: &mut Errors) {
     let none = Value::Null;
     let spec = write.spec();
@@ -279,7 +279,7 @@ fn check_template_update(write: &Write<'_>, old: &Value, errors: &mut Errors) {
         copy
     };
     let (mut now, mut was) = (settled(template), settled(old_template));
-    // Where only one of them has an affinity, one that said no more than which nodes is none.
+    // If only one of them has an affinity, one with nothing but a node affinity counts as none.
     if member(&now, "affinity").is_none() != member(&was, "affinity").is_none() {
         for spec in [&mut now, &mut was] {
             let map = spec.make_map();

@@ -29,7 +29,7 @@ pub(super) fn check_owner_references(new: &Value, errors: &mut Vec<FieldError>) 
     }
 }
 
-/// Drops owners that are named twice in the same words. Returns the warning the client gets.
+/// Drops duplicate owner references. Returns the warning the client gets.
 pub fn dedup_owner_references(object: &mut Value, after_admission: bool) -> Option<String> {
     let metadata = object.as_map_mut()?.get_mut("metadata")?.as_map_mut()?;
     let Some(Value::List(owners)) = metadata.get_mut("ownerReferences") else { return None };

@@ -70,7 +70,7 @@ fn names_follow_the_rule_of_their_kind() {
 }
 
 #[test]
-fn names_and_namespaces_are_required_where_they_belong() {
+fn names_and_namespaces_are_required_by_scope() {
     let catalog = Catalog::builtin();
     let none = json("{}");
     assert_eq!(
@@ -191,7 +191,7 @@ fn finalizers_are_qualified_and_do_not_contradict() {
 }
 
 #[test]
-fn an_update_cannot_change_who_the_object_is() {
+fn an_update_cannot_change_the_identity_of_an_object() {
     let catalog = Catalog::builtin();
     let storage = storage(&catalog, "deployments");
     let updated = |new: &str, old: &str| {

@@ -17,7 +17,7 @@ pub(crate) fn apply(namespace: &mut Map) {
     }
 }
 
-/// The label cannot say anything else than the name.
+/// The label is always the name.
 fn label(metadata: &mut Map) {
     let name = text(metadata, "name");
     let labelled = metadata.get("labels").and_then(|labels| labels.get(NAME_LABEL)).and_then(|l| l.as_str());

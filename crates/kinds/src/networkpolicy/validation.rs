@@ -116,7 +116,7 @@ fn check_block(block: &Value, before: &[&str], at: &Path<'_>, errors: &mut Error
         return errors.required(&at.child("cidr"), "");
     }
     errors.cidr(&at.child("cidr"), cidr, before);
-    // A form that is refused still says which block is meant: what does not fit into it is told as well.
+    // A CIDR in an invalid form still identifies its range: exceptions outside of it are reported too.
     let Some((network, bits)) = sloppy_cidr(cidr) else { return };
     for (i, except) in texts(block, "except").enumerate() {
         let list = at.child("except");

@@ -1,4 +1,4 @@
-//! Nodes: what is not said to be kept back is allocatable; the first range of pod addresses has two names.
+//! Nodes: allocatable defaults to the capacity; `podCIDR` and the first of `podCIDRs` are kept equal.
 
 use object::{Map, Value};
 
@@ -19,7 +19,7 @@ pub(crate) fn apply(node: &mut Map) {
     amounts::round(status, "allocatable");
 }
 
-/// `podCIDR` is the first of `podCIDRs`; where they differ, `podCIDR` is right.
+/// `podCIDR` is the first of `podCIDRs`; if they differ, `podCIDR` wins.
 fn ranges(spec: &mut Map) {
     let first = spec.get("podCIDRs").and_then(Value::as_list).and_then(|list| list.first());
     let first = first.and_then(Value::as_str).unwrap_or_default();

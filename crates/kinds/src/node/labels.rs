@@ -1,4 +1,4 @@
-//! Node labels that have a newer name, wherever something asks for nodes by label.
+//! Deprecated node labels, wherever nodes are selected by label.
 
 use object::{Value, validate_text};
 

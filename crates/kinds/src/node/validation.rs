@@ -1,4 +1,4 @@
-//! The rules of nodes: taints, addresses of pods, and amounts that are amounts.
+//! The rules of nodes: taints, pod CIDRs, and quantities.
 
 use object::{Value, validate_text};
 
@@ -72,7 +72,7 @@ fn check_update(node: &Value, old: &Value, had_config: bool, errors: &mut Errors
         let detail = "node updates may not change providerID except from \"\" to valid";
         errors.forbidden(&SPEC.child("providerID"), detail);
     }
-    // Nobody reads it any more; a node that has one keeps it, another does not get one.
+    // Unused now: a node that has one keeps it, but it cannot be added.
     if let Some(source) = member(spec, "configSource").filter(|_| member(old, "configSource").is_some()) {
         check_config(source, false, &SPEC.child("configSource"), errors);
     }
@@ -90,7 +90,7 @@ fn check_update(node: &Value, old: &Value, had_config: bool, errors: &mut Errors
     }
 }
 
-/// A config map that says which one it is; exactly which one (`exact`) only in the status.
+/// A complete reference to a config map; uid and version (`exact`) only in the status.
 fn check_config(source: &Value, exact: bool, at: &Path<'_>, errors: &mut Errors) {
     let Some(map) = member(source, "configMap") else {
         let detail = "exactly one reference subfield must be non-nil";

@@ -188,7 +188,7 @@ fn check_sources(spec: &Value, name: &str, inline: bool, spec_at: &Path<'_>, err
     let all = SOURCES.iter().copied().chain([("csi", "csi", "csi")]);
     for (kind, second, path) in all {
         let Some(own) = member(spec, kind) else { continue };
-        // Upstream counts a second flexVolume without a word.
+        // Upstream does not report a second flexVolume.
         if count > 0 && kind != "flexVolume" {
             errors.forbidden(&spec_at.child(second), "may not specify more than 1 volume type");
             continue;
@@ -321,7 +321,7 @@ fn only_newer_labels(write: &Write<'_>, now: Option<&Value>, before: &Value) -> 
             };
             for (requirement, new) in requirements.iter_mut().zip(&wanted) {
                 let key = text(requirement, "key").to_owned();
-                // Upstream looks other labels up too, finds no name, and takes that for a final one.
+                // Upstream's look-up of other labels finds no GA name, which it treats as a match.
                 let newer =
                     BETA_TO_STABLE.iter().find(|(beta, _)| *beta == key).map_or("", |(_, stable)| *stable);
                 if let Some(stable) = Some(newer).filter(|s| *s == text(new, "key")) {

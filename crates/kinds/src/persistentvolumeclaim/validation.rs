@@ -1,4 +1,4 @@
-//! The rules of claims: what they ask for, and the little that may change once made.
+//! The rules of claims: what they request, and the few fields that may change.
 
 use object::{Map, Value, validate_text};
 
@@ -14,7 +14,7 @@ pub(crate) const ACCESS_MODES: [&str; 4] =
 pub(crate) const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
 const SPEC: Path<'static> = Path::Root("spec");
 const STATUS: Path<'static> = Path::Root("status");
-/// Where the class stood before it was a field.
+/// The annotation from before the class was a field.
 const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 const FIXED: &str = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
 const RESIZE_STATES: [&str; 5] = [

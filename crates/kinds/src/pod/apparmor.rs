@@ -30,10 +30,10 @@ pub(crate) fn profile(annotation: &str) -> Option<Value> {
     Some(Value::Map(profile))
 }
 
-/// What is said of a pod whose annotations were not copied to fields yet.
+/// The warnings about a pod whose annotations were not copied to fields yet.
 pub(crate) fn warnings(pod: &Value) -> Vec<String> {
-    // Where the pod's own profile says the same nothing is copied, and nothing said.
-    let said = wanted(pod).into_iter().filter(|(.., wanted)| !matches!(wanted, Wanted::OfPod));
+    // If the pod's own profile is the same, nothing is copied and there is no warning.
+    let said = wanted(pod).into_iter().filter(|(.., wanted)| !matches!(wanted, RequestedProfile::OfPod));
     said.map(|(_, _, container, _)| {
         format!("metadata.annotations[{}]: {DEPRECATED}", annotation_of(container))
     })
@@ -45,7 +45,7 @@ pub(super) fn copy_to_fields(pod: &mut Value) {
     let copies: Vec<(&'static str, usize, Value)> = wanted(pod)
         .into_iter()
         .filter_map(|(list, i, _, wanted)| match wanted {
-            Wanted::Profile(profile) => Some((list, i, profile)),
+            RequestedProfile::Profile(profile) => Some((list, i, profile)),
             _ => None,
         })
         .collect();
@@ -60,17 +60,17 @@ pub(super) fn copy_to_fields(pod: &mut Value) {
     }
 }
 
-/// What an annotation asks for a container without a field of its own.
-enum Wanted {
+/// The profile an annotation sets for a container without the field.
+enum RequestedProfile {
     /// A profile to copy.
     Profile(Value),
-    /// What the pod says already.
+    /// The profile of the pod.
     OfPod,
     /// No profile that could be set.
     Nothing,
 }
 
-fn wanted(pod: &Value) -> Vec<(&'static str, usize, &str, Wanted)> {
+fn wanted(pod: &Value) -> Vec<(&'static str, usize, &str, RequestedProfile)> {
     let none = Value::Null;
     let Some(annotations) = pod.at(&["metadata", "annotations"]).and_then(Value::as_map) else {
         return Vec::new();
@@ -95,9 +95,9 @@ fn wanted(pod: &Value) -> Vec<(&'static str, usize, &str, Wanted)> {
             continue;
         }
         let wanted = match profile(annotation).filter(is_valid) {
-            None => Wanted::Nothing,
-            Some(profile) if same(Some(&profile), of_pod) => Wanted::OfPod,
-            Some(profile) => Wanted::Profile(profile),
+            None => RequestedProfile::Nothing,
+            Some(profile) if same(Some(&profile), of_pod) => RequestedProfile::OfPod,
+            Some(profile) => RequestedProfile::Profile(profile),
         };
         found.push((list, i, name, wanted));
     }

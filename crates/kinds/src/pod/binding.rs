@@ -1,4 +1,4 @@
-//! Binding a pod to a node: once, and only while it may still be placed.
+//! Binding a pod to a node: once, and only while it may be scheduled.
 
 use object::{FieldError, Value, quote};
 
@@ -33,7 +33,7 @@ pub fn apply(pod: &mut Value, binding: &Value, now: i64) -> Result<(), String> {
     }
     let node = binding.str_at(&["target", "name"]).unwrap_or("");
     pod.map_at(&["spec"]).set("nodeName", node);
-    // A hint where it might go means nothing any more.
+    // The nominated node is obsolete.
     pod.map_at(&["status"]).remove("nominatedNodeName");
     for member in ["annotations", "labels"] {
         let Some(brought) = binding.at(&["metadata", member]).and_then(Value::as_map) else { continue };

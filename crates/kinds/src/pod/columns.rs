@@ -1,4 +1,4 @@
-//! Columns of pods: the one word that tells how a pod is doing.
+//! Columns of pods, with the status kubectl shows.
 
 use object::Value;
 
@@ -123,8 +123,8 @@ impl State {
         state
     }
 
-    /// Init containers run one after the other: the first that has not done its part gives the word. Answers
-    /// whether all have done theirs, and with the restarts of those that stay (sidecars).
+    /// Init containers run one after the other: the first unfinished one gives the status. Returns whether all have finished, and
+    /// the restarts of sidecars.
     fn read_init(&mut self, init: &[Value], statuses: &[Value]) -> (bool, Restarts) {
         let mut sidecars = Restarts::default();
         for (i, container) in statuses.iter().enumerate() {
@@ -149,7 +149,7 @@ impl State {
         (true, sidecars)
     }
 
-    /// From the last to the first, so that the first container's trouble is the word.
+    /// From the last to the first, so that the first container's reason wins.
     fn read_containers(&mut self, statuses: &[Value], conditions: &[Value]) {
         let mut running = false;
         let mut failure = None;

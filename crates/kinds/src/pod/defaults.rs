@@ -47,7 +47,7 @@ pub(crate) fn apply(pod: &mut Map) {
     }
 }
 
-/// A negative grace period is the shortest there is.
+/// A negative grace period is one second.
 fn at_least_a_moment(spec: &mut Map) {
     if let Some(grace) = spec.get_mut("terminationGracePeriodSeconds")
         && grace.as_int().is_some_and(|seconds| seconds < 0)
@@ -56,7 +56,7 @@ fn at_least_a_moment(spec: &mut Map) {
     }
 }
 
-/// `podIP` is the first of `podIPs`; where they differ, `podIP` is right.
+/// `podIP` is the first of `podIPs`; if they differ, `podIP` wins.
 fn addresses(status: &mut Map) {
     let first = status.get("podIPs").and_then(Value::as_list).and_then(|list| list.first());
     let first = first.and_then(|ip| ip.get("ip")).and_then(Value::as_str).unwrap_or_default();

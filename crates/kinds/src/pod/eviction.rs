@@ -1,4 +1,4 @@
-//! Evicting a pod: what its disruption budget says to it.
+//! Evicting a pod: whether its disruption budget allows it.
 
 use object::{About, Cause, Status, Value};
 
@@ -9,7 +9,7 @@ const MAX_DISRUPTED_PODS: usize = 2000;
 const REFUSED: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 const BUDGETS: About<'_> = About { group: "policy", resource: "poddisruptionbudget" };
 
-/// The budget has nothing to say: the pod has finished, never ran, or goes away already.
+/// The budget does not apply: the pod has finished, never ran, or is already being deleted.
 pub fn needs_no_budget(pod: &Value) -> bool {
     is_over(pod) || pod.str_at(&["status", "phase"]) == Some("Pending")
 }
@@ -74,7 +74,7 @@ pub fn still_processed(budget: &str) -> Status {
     refusal(10, format!("The disruption budget {budget} is still being processed by the server."))
 }
 
-/// Says in the pod's status why it goes.
+/// Sets the pod's disruption condition.
 pub fn mark(pod: &mut Value, now: i64) {
     let condition = Condition {
         kind: "DisruptionTarget",

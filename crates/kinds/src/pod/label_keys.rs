@@ -5,7 +5,7 @@
 //! mismatchLabelKeys: [b]          {b: y}   ->  labelSelector … b notin (y)
 //! ```
 //!
-//! Done once, on create: the pod's labels may change later, what it was placed by may not.
+//! Done once, on create: the pod's labels may change later, its scheduling requirements may not.
 
 use object::{Map, Value};
 
@@ -34,7 +34,7 @@ fn merge_term(term: &mut Value, labels: &Map) {
     merge_keys(term, "mismatchLabelKeys", "NotIn", labels);
 }
 
-/// No selector selects nothing, and stays so.
+/// An absent selector selects nothing, and stays absent.
 fn merge_keys(term: &mut Value, member: &str, operator: &'static str, labels: &Map) {
     let keys = term.get(member).and_then(Value::as_list).unwrap_or_default();
     let requirement = |key: &Value| {

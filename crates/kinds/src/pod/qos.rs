@@ -5,7 +5,7 @@ use object::quantity::Quantity;
 
 const COMPUTE: [&str; 2] = ["cpu", "memory"];
 
-/// No numbers: BestEffort. Every container limited in both, and as much asked for as allowed: Guaranteed. Else Burstable.
+/// No requests and limits: BestEffort. Limits of both for every container, equal to the requests: Guaranteed. Else Burstable.
 pub(super) fn class(pod: &Value) -> &'static str {
     let mut sums = Sums { requests: [None; 2], limits: [None; 2], all_limited: true };
     match pod.at(&["spec", "resources"]).filter(|r| !r.is_null()) {
@@ -31,7 +31,7 @@ pub(super) fn class(pod: &Value) -> &'static str {
     if sums.all_limited && sums.requests == sums.limits { "Guaranteed" } else { "Burstable" }
 }
 
-/// Milli-units of cpu and memory, each only where something above zero was said.
+/// Milli-units of cpu and memory, each only if above zero.
 struct Sums {
     requests: [Option<i128>; 2],
     limits: [Option<i128>; 2],

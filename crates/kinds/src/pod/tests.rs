@@ -63,7 +63,7 @@ fn annotations_of_apparmor_become_fields_of_a_new_pod() {
 }
 
 #[test]
-fn a_new_pod_is_pending_of_its_class_and_generation_one() {
+fn a_new_pod_is_pending_with_qos_class_and_generation_one() {
     let pod = created("{}");
     assert_eq!(at(&pod, &["status"]), r#"{"phase":"Pending","qosClass":"BestEffort"}"#);
     assert_eq!(at(&pod, &["metadata", "generation"]), "1");
@@ -76,7 +76,7 @@ fn a_new_pod_is_pending_of_its_class_and_generation_one() {
 }
 
 #[test]
-fn a_resize_may_change_what_the_whole_pod_may_use() {
+fn a_resize_may_change_pod_level_resources() {
     let catalog = Catalog::builtin();
     let storage = storage(&catalog, "pods");
     let old = created(r#"{"spec":{"resources":{"requests":{"cpu":"1"}}}}"#);
@@ -93,7 +93,7 @@ fn a_resize_may_change_what_the_whole_pod_may_use() {
 }
 
 #[test]
-fn a_negative_grace_is_the_shortest_one() {
+fn a_negative_grace_period_is_one_second() {
     let catalog = Catalog::builtin();
     let kind = kind_of(storage(&catalog, "pods"));
     let pod = created(r#"{"spec":{"terminationGracePeriodSeconds":-5,"nodeName":"n"}}"#);

@@ -65,7 +65,7 @@ pub(super) fn validate(
     old: Option<&Value>,
     ctx: &Context<'_>,
 ) -> Vec<FieldError> {
-    // A binding changes what it changes and was checked as a binding.
+    // A binding was validated as a binding.
     if ctx.subresource == Some("binding") {
         return Vec::new();
     }

@@ -1,4 +1,4 @@
-//! What control loops read of a pod: a few hundred bytes, made once per revision and shared.
+//! What controllers read of a pod: a few hundred bytes, made once per revision and shared.
 
 use object::{Value, time};
 
@@ -12,7 +12,7 @@ pub enum Phase {
     Failed,
 }
 
-/// A pod's place in its life. Labels, owners, uid and deletion are in the object's header already.
+/// The state of a pod. Labels, owners, uid and deletion are in the object's header already.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodView {
     pub phase: Phase,
@@ -47,11 +47,11 @@ pub struct PodView {
     pub ports: Box<[PortView]>,
     pub reason: Box<str>,
     pub finalizers: Box<[Box<str>]>,
-    /// `batch.kubernetes.io/job-completion-index`: which part of an indexed Job it does.
+    /// `batch.kubernetes.io/job-completion-index`: its index in an indexed Job.
     pub completion_index: Option<u32>,
     /// Sum over init containers.
     pub init_restarts: i64,
-    /// Unix seconds since which the pod is said to be disrupted, by others than its node; 0: it is not.
+    /// Unix seconds since which it is a disruption target, set by others than its node; 0: it is not.
     pub disrupted_since: i64,
 }
 
@@ -130,7 +130,7 @@ impl PodView {
         matches!(self.phase, Phase::Succeeded | Phase::Failed)
     }
 
-    /// Counts as one of the pods wanted: neither over nor going.
+    /// Active: neither finished nor being deleted.
     pub fn is_active(&self) -> bool {
         !self.is_terminal() && self.deletion == 0
     }
@@ -157,7 +157,7 @@ fn sidecar_restarts(pod: &Value) -> i64 {
     restarts.max().unwrap_or(0)
 }
 
-/// Larger numbers than any Job can have are all the same: out of range.
+/// Numbers larger than any Job can have are all out of range.
 fn completion_index(pod: &Value) -> Option<u32> {
     let annotations = pod.at(&["metadata", "annotations"])?;
     let index: i64 = annotations.str_at(&["batch.kubernetes.io/job-completion-index"])?.parse().ok()?;

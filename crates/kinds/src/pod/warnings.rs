@@ -98,7 +98,7 @@ pub(crate) fn template(template: &Value, at: Option<&Path<'_>>, warnings: &mut W
     addresses(spec, &at_spec, warnings);
 }
 
-/// Old names of node labels in what chooses nodes.
+/// Deprecated node labels in node selection.
 fn nodes(spec: &Value, at: &Path<'_>, warnings: &mut Warnings) {
     for (label, _) in entries(spec, "nodeSelector") {
         if let Some(message) = labels::deprecated(label) {
@@ -154,7 +154,7 @@ fn volumes(spec: &Value, at: &Path<'_>, warnings: &mut Warnings) {
     }
 }
 
-/// Members that name a driver which is no more.
+/// Volumes of removed drivers.
 pub(crate) fn gone(of: &Value, drivers: &[(&str, &str)], at: &Path<'_>, warnings: &mut Warnings) {
     for (driver, message) in drivers {
         if member(of, driver).is_some() {
@@ -163,7 +163,7 @@ pub(crate) fn gone(of: &Value, drivers: &[(&str, &str)], at: &Path<'_>, warnings
     }
 }
 
-/// Entries that a patch would take for one and the same.
+/// Entries with the same merge key.
 fn names(spec: &Value, at: &Path<'_>, warnings: &mut Warnings) {
     for (list, key) in [("hostAliases", "ip"), ("imagePullSecrets", "name")] {
         let mut seen = Seen::default();

@@ -1,4 +1,4 @@
-//! Priority classes: the higher may take the place of the lower.
+//! Priority classes: preemption of lower priorities is allowed.
 
 use object::Map;
 

@@ -1,4 +1,4 @@
-//! The rules of priority classes: system names and numbers are the system's, and the number stays.
+//! The rules of priority classes: system names and values are reserved, and the value is immutable.
 
 use object::Value;
 
@@ -38,7 +38,7 @@ pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
     }
 }
 
-/// Why it is none of the system's own classes.
+/// Why it is no system class.
 fn unknown(name: &str, value: i64, default: bool) -> Option<String> {
     let Some((_, known)) = SYSTEM.iter().find(|(known, _)| *known == name) else {
         return Some(format!("{name} is not a known system priority class"));

@@ -1,4 +1,4 @@
-//! Columns of resource claims: how far they have come.
+//! Columns of resource claims, with their state.
 
 use crate::columns::row::Row;
 use crate::columns::{Column, StaticPrinter};

@@ -1,4 +1,4 @@
-//! The status of a claim: what was given, to whom it is promised, and how the devices are.
+//! The status of a claim: allocation, reservations, and the state of the devices.
 
 use object::Value;
 

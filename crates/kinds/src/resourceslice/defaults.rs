@@ -1,6 +1,6 @@
 //! Resource slices: a device maps to its node's resources one to one.
 //!
-//! When a taint was added is the strategy's to say: defaulting knows no time.
+//! The time of a taint is set by the strategy: defaults have no clock.
 
 use object::{Map, Value};
 

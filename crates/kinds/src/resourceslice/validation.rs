@@ -1,4 +1,4 @@
-//! The rules of resource slices: whose devices they are, where, and what each offers.
+//! The rules of resource slices: driver, pool, nodes, and the devices with their attributes and capacities.
 
 use object::Value;
 use object::quantity::Quantity;
@@ -337,7 +337,7 @@ fn check_range(range: &Value, default: &Quantity, most: &Quantity, at: &Path<'_>
     report("step", first > *most, &step, detail);
     for value in [Some(default), max.as_ref()].into_iter().flatten() {
         let over = value.as_i64().saturating_sub(min.as_i64());
-        // Upstream divides by a step of zero and dies; here it is no step at all.
+        // Upstream panics on a division by a zero step; here it counts as no step.
         let uneven = over.checked_rem(step.as_i64()).is_none_or(|rest| rest != 0);
         report(
             "step",

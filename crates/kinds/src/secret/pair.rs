@@ -1,4 +1,4 @@
-//! Whether a certificate and a private key in PEM belong together, said in the words of Go's `tls.X509KeyPair`.
+//! Whether a certificate and a private key in PEM belong together, with the errors of Go's `tls.X509KeyPair`.
 //!
 //! Differs from kube-apiserver: a certificate that cannot be read is always "malformed" (Go names the field), and keys of elliptic
 //! curves are compared only where the key carries its public half: there is no arithmetic of curves here.

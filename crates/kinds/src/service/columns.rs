@@ -1,4 +1,4 @@
-//! Columns of services: where a service is reached from inside and outside.
+//! Columns of services: internal and external addresses.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,6 @@
-//! What a service loses when its type changes: fields the server filled in for the old type.
+//! Fields that are cleared when the type of a service changes: those the server allocated for the old type.
 //!
-//! Only what the client left as it was goes; what it set anew for a type that has no use for it is for validation
-//! to refuse.
+//! Only fields the client left unchanged are cleared; those it set for a type that does not use them are left to validation.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +19,7 @@ pub(super) fn drop_what_the_type_left(new: &mut Value, old: &Value) {
         drop_internal_policy(spec);
         text(spec, "type") == BALANCER
     };
-    // Taking the load balancer down takes a while, but nobody needs to see that.
+    // Taking the load balancer down takes a while, but is not shown.
     if !balancer && let Some(status) = new.as_map_mut().and_then(|m| m.get_mut("status")) {
         status.make_map().set("loadBalancer", Map::default());
     }
@@ -79,8 +78,7 @@ fn drop_from_spec(spec: &mut Value, old: &Value) {
     }
 }
 
-/// A name elsewhere has no traffic of the cluster's own, whoever set a policy for it; a policy there is none of is for
-/// validation to refuse.
+/// An ExternalName service has no internal traffic policy, whoever set it; an invalid policy is left to validation.
 fn drop_internal_policy(spec: &mut Value) {
     if !needs_address(spec) && matches!(text(spec, "internalTrafficPolicy"), "Cluster" | "Local") {
         spec.make_map().remove("internalTrafficPolicy");

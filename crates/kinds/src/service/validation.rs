@@ -1,4 +1,4 @@
-//! The rules of services. Addresses and ports were allocated before: what is still missing is missing.
+//! The rules of services, checked after addresses and ports were allocated.
 
 mod addresses;
 
@@ -181,7 +181,7 @@ fn check_unique_ports(ports: &[Value], kind: &str, errors: &mut Errors) {
     for (i, port) in ports.iter().enumerate() {
         let number = |p: &Value| int(p, "port").unwrap_or(0);
         if seen.again((number(port), text(port, "protocol"))) {
-            // The key upstream compares by, in the words of its internal type.
+            // The key upstream compares by, as its internal type prints it.
             let shown = format!(
                 r#"{{"Name":"","Protocol":{},"AppProtocol":null,"Port":{},"TargetPort":0,"NodePort":0}}"#,
                 object::quote(text(port, "protocol")),
@@ -303,7 +303,7 @@ pub(crate) fn endpoint_ip(value: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What a load balancer reports of itself; ingresses report the same way.
+/// The status of a load balancer, of services and ingresses.
 fn check_balancer_status(status: &Value, old: Option<&Value>, kind: &str, errors: &mut Errors) {
     let Some(balancer) = member(status, "loadBalancer") else { return };
     let at = STATUS.child("loadBalancer");

@@ -20,7 +20,7 @@ pub(crate) fn apply(set: &mut Map) {
     let Some(spec) = inside(set, "spec") else { return };
     fill(spec, SPEC);
     if let Some(strategy) = inside(spec, "updateStrategy") {
-        // Who names the type and nothing else gets nothing else.
+        // With only a type given nothing else is defaulted.
         if is_empty(strategy, "type") {
             fill(strategy, ROLLING);
         }
@@ -40,7 +40,7 @@ pub(crate) fn apply(set: &mut Map) {
     });
 }
 
-/// Claim templates are whole objects and say what they are, whatever was written there.
+/// Claim templates are whole objects: kind and version are always set.
 fn typed(claim: &mut Map) {
     for (member, word) in [("kind", "PersistentVolumeClaim"), ("apiVersion", "v1")] {
         if text(claim, member) != word {

@@ -1,11 +1,11 @@
-//! The rules of stateful sets: claims and names of pods are for good, the rest may roll.
+//! The rules of stateful sets: claim templates and pod names are immutable, the rest may be updated.
 
 use object::{Map, Value};
 
 use crate::check::internal::{Field, Go, NULL, ZERO, internal};
 use crate::check::text::{count_or_percent, selects};
 use crate::check::{Errors, Path, Raw, Seen, items, member, text};
-use crate::equal::Spot;
+use crate::equal::FieldType;
 use crate::persistentvolumeclaim::check_spec as check_claim;
 use crate::pod::validation::{self, Options};
 use crate::workload::{
@@ -39,12 +39,12 @@ pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
         return check_spec(write.spec(), &options, Tolerance::default(), errors);
     };
     let mut tolerance = Tolerance { immutable_parts: true, template: false };
-    // A template that newer rules refuse does not lock the set.
+    // A template that newer rules refuse does not block updates of the set.
     let mut of_old = Errors::default();
     check_spec(old, &options, tolerance, &mut of_old);
     tolerance.template = !of_old.is_empty();
     check_spec(write.spec(), &options, tolerance, errors);
-    if !Spot::of(write.storage, &["spec"]).same_but(write.spec(), old, &MUTABLE) {
+    if !FieldType::of(write.storage, &["spec"]).same_but(write.spec(), old, &MUTABLE) {
         errors.forbidden(&SPEC, IMMUTABLE);
     }
 }

@@ -9,8 +9,9 @@ use object::{Map, Value};
 use super::{NOW, json, lines, storage, text};
 use crate::columns::{Cell, Column, Printer, write_definitions};
 use crate::{
-    Context, Defaults, FieldPath, Generation, Kind, Rules, ScalePaths, StatusMeta, apply_scale, defaults,
-    drop_disabled, prepare_create, prepare_update, to_scale, validate_create, warnings,
+    Context, Defaults, FieldPath, Generation, Kind, Rules, ScalePaths, ScaleSelector, StatusMeta,
+    apply_scale, defaults, drop_disabled, prepare_create, prepare_update, to_scale, validate_create,
+    warnings,
 };
 
 /// Everything in it is owned.
@@ -77,7 +78,7 @@ fn made(column: &str, default_color: &str) -> Arc<dyn Kind> {
 }
 
 #[test]
-fn a_kind_made_at_run_time_goes_where_a_listed_one_goes() {
+fn a_kind_made_at_run_time_works_like_a_built_in_one() {
     let catalog = Catalog::builtin();
     let storage = storage(&catalog, "deployments");
     let kind = made("Color", "red");

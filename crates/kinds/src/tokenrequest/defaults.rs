@@ -1,4 +1,4 @@
-//! Token requests: good for an hour.
+//! Token requests: valid for an hour.
 
 use object::Map;
 

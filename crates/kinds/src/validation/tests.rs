@@ -39,14 +39,14 @@ fn recorded_refusals_come_out_word_for_word() {
 /// What kube-apiserver v1.36.4 answered to broken objects of every kind, created and changed; `null` where it
 /// found nothing wrong.
 #[test]
-fn upstream_said_the_same() {
+fn recorded_answers_of_upstream_are_the_same() {
     let wrong = differences(include_str!("../../tests/golden/refusals.jsonl"));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// As above, for objects that were broken in random places. Upstream walks maps in any order, so order is not compared.
 #[test]
-fn upstream_said_the_same_of_random_damage() {
+fn recorded_answers_to_mutated_objects_are_the_same() {
     let wrong = differences(include_str!("../../tests/golden/refusals_random.jsonl"));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -102,7 +102,7 @@ fn differences(cases: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_flow_control_cannot_do_without_is_accepted_as_it_must_be() {
+fn mandatory_flow_control_objects_are_accepted_only_as_defined() {
     let catalog = Catalog::builtin();
     let all = r#""resourceRules":[{"verbs":["*"],"apiGroups":["*"],"resources":["*"],"clusterScope":true,"namespaces":["*"]}],"nonResourceRules":[{"verbs":["*"],"nonResourceURLs":["*"]}]"#;
     let exempt = format!(
@@ -120,7 +120,7 @@ fn what_flow_control_cannot_do_without_is_accepted_as_it_must_be() {
 }
 
 #[test]
-fn a_selector_that_cannot_be_read_hides_the_template() {
+fn an_invalid_selector_skips_the_check_of_the_template() {
     let spec = r#""spec":{"selector":{"matchExpressions":[{"key":"a","operator":"In"}]},"template":{"spec":{"containers":[{"name":""}]}}}"#;
     let values = "spec.selector.matchExpressions[0].values: Required value: must be specified when `operator` is 'In' or 'NotIn'";
     let selector = r#"spec.selector: Invalid value: {"matchExpressions":[{"key":"a","operator":"In"}]}: invalid label selector"#;

@@ -27,7 +27,7 @@ impl Warnings {
     pub(crate) fn into_list(self) -> Vec<String> {
         self.list
     }
-    /// Nothing that is added from now on could be sent.
+    /// No further warning could be sent.
     pub(crate) fn is_full(&self) -> bool {
         self.chars > SENT_CHARS || self.list.len() > SENT_CHARS
     }
@@ -75,7 +75,7 @@ impl Warnings {
             );
         }
     }
-    /// An address in a form that not everybody reads the same way. One that validation would refuse is passed over.
+    /// An IP address in a non-canonical form. Invalid ones are left to validation.
     pub(crate) fn ip(&mut self, at: &Path<'_>, value: &str) {
         let Some(ip) = sloppy_ip(value) else { return };
         let shown = quote(value);
@@ -96,7 +96,7 @@ impl Warnings {
             }
         }
     }
-    /// A block of addresses likewise.
+    /// A CIDR likewise.
     pub(crate) fn cidr(&mut self, at: &Path<'_>, value: &str) {
         let Some((address, length)) = value.split_once('/') else { return };
         let digits = !length.is_empty() && length.bytes().all(|b| b.is_ascii_digit());

@@ -212,7 +212,7 @@ const CREATES: &[(&str, &str, &[&str])] = &[
 ];
 
 #[test]
-fn creates_are_told_exactly_this() {
+fn creates_get_exactly_these_warnings() {
     let catalog = Catalog::builtin();
     for (plural, change, expected) in CREATES {
         assert_eq!(created(&catalog, plural, change), *expected, "{plural} {change}");
@@ -220,7 +220,7 @@ fn creates_are_told_exactly_this() {
 }
 
 #[test]
-fn an_object_without_anything_odd_is_told_nothing() {
+fn an_ordinary_object_gets_no_warning() {
     let catalog = Catalog::builtin();
     for storage in catalog.storages() {
         let new = ready(&catalog, storage, minimal(storage));
@@ -272,7 +272,7 @@ const UPDATES: &[Update] = &[
 ];
 
 #[test]
-fn updates_are_told_exactly_this() {
+fn updates_get_exactly_these_warnings() {
     let catalog = Catalog::builtin();
     for (plural, subresource, before, change, expected) in UPDATES {
         assert_eq!(updated(&catalog, plural, *subresource, before, change), *expected, "{plural} {change}");
@@ -280,7 +280,7 @@ fn updates_are_told_exactly_this() {
 }
 
 #[test]
-fn a_name_that_belongs_to_files_is_told_in_every_admission_kind() {
+fn a_name_reserved_for_static_manifests_warns_in_every_admission_kind() {
     let catalog = Catalog::builtin();
     let of_admission = catalog.storages().iter().filter(|s| s.group == *"admissionregistration.k8s.io");
     let mut kinds = 0;
@@ -296,7 +296,7 @@ fn a_name_that_belongs_to_files_is_told_in_every_admission_kind() {
 }
 
 #[test]
-fn unknown_formats_of_a_definition_are_told_once_they_are_new() {
+fn new_unknown_formats_of_a_definition_warn() {
     let catalog = Catalog::builtin();
     let storage = storage(&catalog, "customresourcedefinitions");
     let definition = |schema: &str| {
@@ -316,7 +316,7 @@ fn unknown_formats_of_a_definition_are_told_once_they_are_new() {
 }
 
 #[test]
-fn a_job_deleted_without_a_word_about_its_pods_is_told() {
+fn deleting_a_job_without_a_propagation_policy_warns() {
     let catalog = Catalog::builtin();
     let said =
         |plural: &str, options: DeleteOptions| kind_of(storage(&catalog, plural)).warn_delete(&options);

@@ -51,7 +51,7 @@ fn requests_are_the_larger_of_init_and_main_containers() {
 }
 
 #[test]
-fn labels_ports_and_taints_are_looked_at() {
+fn labels_ports_and_taints_are_checked() {
     let node = tree(
         r#"{"metadata":{"name":"n","labels":{"zone":"a","size":"5"}},"spec":{"taints":[{"key":"k","value":"v","effect":"NoExecute"},
             {"key":"other","effect":"NoSchedule"}]}}"#,

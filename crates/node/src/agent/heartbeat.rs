@@ -96,12 +96,12 @@ impl Agent {
     }
 
     async fn register(&self) -> Result<(), Status> {
-        let node = self.machine.node(&self.place(), &Health::Ready, self.now());
+        let node = self.machine.node(&self.identity(), &Health::Ready, self.now());
         let written = match self.client.create(NODES.everywhere(), node, WriteOptions::default()).await {
             Ok(obj) => obj.revision(),
             Err(status) if status.reason == "AlreadyExists" => {
                 let obj = self.client.get(NODES.at("", &self.name)).await?;
-                match self.machine.missing_labels(&self.place(), &runtime::tree(&obj)) {
+                match self.machine.missing_labels(&self.identity(), &runtime::tree(&obj)) {
                     Some(patch) => self
                         .client
                         .patch(NODES.at("", &self.name), Patch::Merge(patch), WriteOptions::default())
@@ -132,7 +132,7 @@ impl Agent {
             heartbeat.status_due = Millis::MAX;
             return None;
         }
-        let wanted = self.machine.status(&self.place(), &tree, health, now);
+        let wanted = self.machine.status(&self.identity(), &tree, health, now);
         let old = tree.get("status");
         let changed = status_differs(old, &wanted);
         heartbeat.status_due =

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_do_not_share_addresses_and_what_is_given_back_is_used_again() {
+    fn nodes_do_not_share_addresses_and_reuse_released_ones() {
         let (mut a, mut b) = (Addresses::of_node(0, 110), Addresses::of_node(1, 110));
         let first = a.take().unwrap();
         assert_eq!(first, Ipv4Addr::new(10, 0, 0, 2));

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_run_is_forgiven() {
+    fn a_long_run_resets_the_backoff() {
         let mut backoff = BackOff::default();
         assert_eq!(backoff.try_restart(0, 0), Verdict::Now);
         let finished = 601_000;

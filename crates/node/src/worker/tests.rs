@@ -168,7 +168,7 @@ fn a_deleted_pod_is_stopped_once_reported_and_then_deleted() {
 }
 
 #[test]
-fn a_status_that_was_not_written_is_wanted_again() {
+fn an_unwritten_status_is_retried() {
     let mut life = Life::new(r#"{"restartPolicy":"Never","containers":[{"name":"c"}]}"#);
     life.step();
     life.runtime.exit(0, 4, life.now);
@@ -246,7 +246,7 @@ fn a_container_that_keeps_failing_waits_and_says_so_once() {
 }
 
 #[test]
-fn init_containers_go_one_by_one_and_are_not_run_again() {
+fn init_containers_run_one_by_one_and_once() {
     let spec = r#"{"initContainers":[{"name":"i"},{"name":"s","restartPolicy":"Always"},{"name":"j"}],"containers":[{"name":"c"}]}"#;
     let mut life = Life::new(spec);
     life.step();
@@ -270,7 +270,7 @@ fn init_containers_go_one_by_one_and_are_not_run_again() {
 }
 
 #[test]
-fn a_pod_that_had_its_time_fails() {
+fn a_pod_past_its_active_deadline_fails() {
     let mut life = Life::new(
         r#"{"activeDeadlineSeconds":5,"terminationGracePeriodSeconds":7,"containers":[{"name":"c"}]}"#,
     );
@@ -287,7 +287,7 @@ fn a_pod_that_had_its_time_fails() {
 }
 
 #[test]
-fn a_pod_others_failed_is_stopped_and_keeps_their_word() {
+fn a_pod_failed_by_others_is_stopped_and_keeps_their_reason() {
     let mut life = Life::new(PLAIN);
     life.step();
     life.runtime.log();
@@ -321,7 +321,7 @@ fn a_refused_pod_is_failed_and_never_started() {
 }
 
 #[test]
-fn containers_behind_a_failed_init_container_never_left_their_waiting() {
+fn containers_behind_a_failed_init_container_stay_waiting() {
     let spec = r#"{"restartPolicy":"Never","initContainers":[{"name":"i"}],"containers":[{"name":"c"}]}"#;
     let mut life = Life::new(spec);
     life.step();
@@ -333,7 +333,7 @@ fn containers_behind_a_failed_init_container_never_left_their_waiting() {
 }
 
 #[test]
-fn a_container_that_comes_to_a_running_pod_is_started_once_and_nothing_waits_for_it() {
+fn an_ephemeral_container_is_started_once_and_blocks_nothing() {
     let mut life = Life::new(PLAIN);
     life.step();
     life.runtime.log();

@@ -10,9 +10,9 @@ use crate::time::{DurationError, TimeError};
 /// Why a tree does not match its type. Clients see these messages after `X in version "v1" cannot be handled as a X: `.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TypeError {
-    /// `found` is Go's word for the value (`array`, `number 5000000000`), `place` what it names as the target.
-    #[error("json: cannot unmarshal {found} into Go {place} of type {wanted}")]
-    Unmarshal { found: String, place: String, wanted: String },
+    /// `found` is Go's word for the value (`array`, `number 5000000000`), `target` what it names as the target.
+    #[error("json: cannot unmarshal {found} into Go {target} of type {wanted}")]
+    Unmarshal { found: String, target: String, wanted: String },
     #[error("illegal base64 data at input byte {0}")]
     Base64(usize),
     #[error(transparent)]
@@ -26,42 +26,42 @@ pub enum TypeError {
 }
 
 impl TypeError {
-    pub(super) fn unmarshal(found: String, here: &Place<'_>, wanted: String) -> TypeError {
-        TypeError::Unmarshal { found, place: here.go_target(), wanted }
+    pub(super) fn unmarshal(found: String, here: &FieldPath<'_>, wanted: String) -> TypeError {
+        TypeError::Unmarshal { found, target: here.go_target(), wanted }
     }
 }
 
 /// The path from the root to a value, kept on the stack; formatted only in an error.
-pub(super) struct Place<'p> {
-    pub parent: Option<&'p Place<'p>>,
-    pub step: Step<'p>,
+pub(super) struct FieldPath<'p> {
+    pub parent: Option<&'p FieldPath<'p>>,
+    pub element: PathElement<'p>,
 }
 
-pub(super) enum Step<'p> {
+pub(super) enum PathElement<'p> {
     Root,
     Field(&'p StructType, &'p str),
     Key(&'p str),
     Index(usize),
 }
 
-impl Place<'_> {
-    pub const ROOT: Place<'static> = Place { parent: None, step: Step::Root };
+impl FieldPath<'_> {
+    pub const ROOT: FieldPath<'static> = FieldPath { parent: None, element: PathElement::Root };
 
-    fn steps(&self) -> Vec<&Step<'_>> {
-        let mut steps: Vec<_> =
-            std::iter::successors(Some(self), |place| place.parent).map(|place| &place.step).collect();
-        steps.reverse();
-        steps
+    fn elements(&self) -> Vec<&PathElement<'_>> {
+        let mut elements: Vec<_> =
+            std::iter::successors(Some(self), |path| path.parent).map(|path| &path.element).collect();
+        elements.reverse();
+        elements
     }
 
     /// `spec.containers[0].name`, with one more name at its end.
     pub fn path_to(&self, name: &str) -> String {
         let mut out = String::new();
-        for step in self.steps() {
+        for step in self.elements() {
             match step {
-                Step::Root => {}
-                Step::Index(i) => out.push_str(&format!("[{i}]")),
-                Step::Field(_, name) | Step::Key(name) => push_name(&mut out, name),
+                PathElement::Root => {}
+                PathElement::Index(i) => out.push_str(&format!("[{i}]")),
+                PathElement::Field(_, name) | PathElement::Key(name) => push_name(&mut out, name),
             }
         }
         push_name(&mut out, name);
@@ -72,8 +72,8 @@ impl Place<'_> {
     fn go_target(&self) -> String {
         let mut holder = None;
         let mut path = String::new();
-        for step in self.steps() {
-            if let Step::Field(ty, name) = step {
+        for step in self.elements() {
+            if let PathElement::Field(ty, name) = step {
                 // Of a custom resource only the metadata is decoded into a Go type, by itself.
                 if ty.open {
                     continue;

@@ -1,18 +1,18 @@
 //! Go's names of field types, where the catalogue only knows their shape: named types, embedded structs.
 
-use super::error::{Place, Step};
+use super::error::{FieldPath, PathElement};
 
-/// The Go type at a place, when it or the field around it has a name of its own.
-pub(super) fn named_type(here: &Place<'_>) -> Option<String> {
+/// The Go type at a path, when it or the field around it has a name of its own.
+pub(super) fn named_type(here: &FieldPath<'_>) -> Option<String> {
     let mut inner_steps = 0;
-    let mut place = here;
+    let mut path = here;
     let (ty, field) = loop {
-        match &place.step {
-            Step::Field(ty, field) => break (ty, field),
-            Step::Root => return None,
-            Step::Key(_) | Step::Index(_) => inner_steps += 1,
+        match &path.element {
+            PathElement::Field(ty, field) => break (ty, field),
+            PathElement::Root => return None,
+            PathElement::Key(_) | PathElement::Index(_) => inner_steps += 1,
         }
-        place = place.parent?;
+        path = path.parent?;
     };
     if ty.name == "rbac.v1.Subject" {
         // flowcontrol.v1.Subject has the same short name, and types of its own.

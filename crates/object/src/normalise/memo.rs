@@ -41,7 +41,7 @@ impl FieldMemo {
     }
 }
 
-/// Names of a tree that was read with its type are the catalogue's own: there the place tells.
+/// Names of a tree that was read with its type are the catalogue's own: there the pointer is enough.
 #[inline]
 fn is(field: &Field, name: &str) -> bool {
     let own = field.name.as_str();

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use catalog::{Name, StructType};
 
-use super::error::{Place, Step};
+use super::error::{FieldPath, PathElement};
 use super::structure::Fate;
 use super::{Pass, TypeError, scalar, sort_keeping_last, strict};
 use crate::{Map, Value, deep};
@@ -15,7 +15,7 @@ impl Pass<'_> {
         &mut self,
         ty: &StructType,
         map: &mut Map,
-        here: &Place<'_>,
+        here: &FieldPath<'_>,
     ) -> Result<(), TypeError> {
         if self.strict.is_on() {
             for at in strict::repeated(map) {
@@ -26,12 +26,16 @@ impl Pass<'_> {
         for (name, member) in map.entries_mut() {
             match ty.field(name) {
                 Some((_, field)) => {
-                    let place = Place { parent: Some(here), step: Step::Field(ty, &field.name) };
+                    let place =
+                        FieldPath { parent: Some(here), element: PathElement::Field(ty, &field.name) };
                     if !matches!(self.member(field, member, &place)?, Fate::Keep) {
                         omitted.push(field.name.clone());
                     }
                 }
-                None => self.unstructured(member, &Place { parent: Some(here), step: Step::Key(name) })?,
+                None => self.unstructured(
+                    member,
+                    &FieldPath { parent: Some(here), element: PathElement::Key(name) },
+                )?,
             }
         }
         let entries = map.entries_mut();
@@ -51,12 +55,15 @@ impl Pass<'_> {
     }
 
     /// Sorts maps and makes equal numbers equal, at every depth.
-    fn unstructured(&mut self, value: &mut Value, here: &Place<'_>) -> Result<(), TypeError> {
+    fn unstructured(&mut self, value: &mut Value, here: &FieldPath<'_>) -> Result<(), TypeError> {
         match value {
             Value::Float(_) => scalar::shorten_float(value),
             Value::List(items) => {
                 for (i, item) in items.iter_mut().enumerate() {
-                    self.unstructured_inside(item, &Place { parent: Some(here), step: Step::Index(i) })?;
+                    self.unstructured_inside(
+                        item,
+                        &FieldPath { parent: Some(here), element: PathElement::Index(i) },
+                    )?;
                 }
             }
             Value::Map(map) => {
@@ -67,7 +74,10 @@ impl Pass<'_> {
                     }
                 }
                 for (name, item) in map.iter_mut() {
-                    self.unstructured_inside(item, &Place { parent: Some(here), step: Step::Key(name) })?;
+                    self.unstructured_inside(
+                        item,
+                        &FieldPath { parent: Some(here), element: PathElement::Key(name) },
+                    )?;
                 }
                 if !sorted {
                     sort_keeping_last(map, Name::cmp);
@@ -78,7 +88,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    fn unstructured_inside(&mut self, item: &mut Value, here: &Place<'_>) -> Result<(), TypeError> {
+    fn unstructured_inside(&mut self, item: &mut Value, here: &FieldPath<'_>) -> Result<(), TypeError> {
         if !matches!(item, Value::List(_) | Value::Map(_)) {
             return self.unstructured(item, here);
         }

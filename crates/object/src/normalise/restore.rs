@@ -3,13 +3,13 @@
 
 use catalog::{Schema, Shape, TypeId};
 
-use super::error::{Place, Step, go_type};
+use super::error::{FieldPath, PathElement, go_type};
 use super::{MAX_DEPTH, Pass, Strict, base64, go_names};
 use crate::{Value, deep};
 
 /// What upstream says of the first value that does not fit, in the order its types declare their fields; `None` when all fit.
 pub fn restore_error(schema: &Schema, ty: TypeId, value: &Value) -> Option<String> {
-    check(schema, &Shape::Struct(ty), value, &Place::ROOT, 0).err()
+    check(schema, &Shape::Struct(ty), value, &FieldPath::ROOT, 0).err()
 }
 
 /// Makes numbers that are too large for their field what Go makes of them when it only converts: their lower 32 bits.
@@ -52,7 +52,13 @@ fn wrap(schema: &Schema, shape: &Shape, value: &mut Value, depth: u32) {
     });
 }
 
-fn check(schema: &Schema, shape: &Shape, value: &Value, here: &Place<'_>, depth: u32) -> Result<(), String> {
+fn check(
+    schema: &Schema,
+    shape: &Shape,
+    value: &Value,
+    here: &FieldPath<'_>,
+    depth: u32,
+) -> Result<(), String> {
     if value.is_null() || depth == MAX_DEPTH {
         return Ok(());
     }
@@ -62,8 +68,8 @@ fn check(schema: &Schema, shape: &Shape, value: &Value, here: &Place<'_>, depth:
             let ty = schema.get(*id);
             for field in &ty.fields {
                 if let Some(member) = map.get(&field.name) {
-                    let place = Place { parent: Some(here), step: Step::Field(ty, &field.name) };
-                    check(schema, &field.shape, member, &place, depth)?;
+                    let path = FieldPath { parent: Some(here), element: PathElement::Field(ty, &field.name) };
+                    check(schema, &field.shape, member, &path, depth)?;
                 }
             }
             Ok(())
@@ -71,14 +77,26 @@ fn check(schema: &Schema, shape: &Shape, value: &Value, here: &Place<'_>, depth:
         (Shape::Struct(_), _) => Err(format!("cannot restore struct from: {}", kind(value))),
         (Shape::List(inner), Value::List(items)) => {
             for (i, item) in items.iter().enumerate() {
-                check(schema, inner, item, &Place { parent: Some(here), step: Step::Index(i) }, depth)?;
+                check(
+                    schema,
+                    inner,
+                    item,
+                    &FieldPath { parent: Some(here), element: PathElement::Index(i) },
+                    depth,
+                )?;
             }
             Ok(())
         }
         (Shape::List(_), _) => Err(format!("cannot restore slice from {}", kind(value))),
         (Shape::Map(inner), Value::Map(map)) => {
             for (name, item) in map.iter() {
-                check(schema, inner, item, &Place { parent: Some(here), step: Step::Key(name) }, depth)?;
+                check(
+                    schema,
+                    inner,
+                    item,
+                    &FieldPath { parent: Some(here), element: PathElement::Key(name) },
+                    depth,
+                )?;
             }
             Ok(())
         }
@@ -107,11 +125,11 @@ fn check(schema: &Schema, shape: &Shape, value: &Value, here: &Place<'_>, depth:
     })
 }
 
-/// Types that read JSON themselves are given the value as JSON, and know no place.
+/// Types that read JSON themselves are given the value as JSON, and have no path.
 fn by_its_own_reader(schema: &Schema, shape: &Shape, value: &Value) -> Result<(), String> {
     let strict = &mut Strict::off();
     let mut pass = Pass::new(schema, strict);
-    let read = pass.scalar(shape, &mut value.clone(), &Place::ROOT);
+    let read = pass.scalar(shape, &mut value.clone(), &FieldPath::ROOT);
     match (read, pass.first_mismatch) {
         (Err(error), _) | (Ok(()), Some(error)) => Err(error.to_string()),
         (Ok(()), None) => Ok(()),

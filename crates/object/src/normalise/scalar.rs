@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use catalog::Shape;
 
-use super::error::Place;
+use super::error::FieldPath;
 use super::{Pass, TypeError, base64};
 use crate::time::{self, Layout};
 use crate::{Value, quantity};
@@ -14,7 +14,7 @@ impl<'s> Pass<'s> {
         &mut self,
         shape: &Shape,
         value: &mut Value,
-        here: &Place<'_>,
+        here: &FieldPath<'_>,
     ) -> Result<(), TypeError> {
         match (shape, &mut *value) {
             (Shape::String, Value::Str(_)) | (Shape::Bool, Value::Bool(_)) => Ok(()),
@@ -79,7 +79,7 @@ impl<'s> Pass<'s> {
 }
 
 /// Go names the number it could not fit; of other values only what they are.
-fn number_mismatch(value: &Value, here: &Place<'_>, wanted: &str) -> TypeError {
+fn number_mismatch(value: &Value, here: &FieldPath<'_>, wanted: &str) -> TypeError {
     let found = match value {
         Value::Int(i) => format!("number {i}"),
         // The text is gone; a float that would fit had a point or an exponent in it.
@@ -90,7 +90,7 @@ fn number_mismatch(value: &Value, here: &Place<'_>, wanted: &str) -> TypeError {
     TypeError::unmarshal(found, here, wanted.to_owned())
 }
 
-fn rewrite_time(value: &mut Value, layout: Layout, here: &Place<'_>) -> Result<(), TypeError> {
+fn rewrite_time(value: &mut Value, layout: Layout, here: &FieldPath<'_>) -> Result<(), TypeError> {
     let Value::Str(text) = value else {
         return Err(TypeError::unmarshal(value.json_type().to_owned(), here, "string".to_owned()));
     };

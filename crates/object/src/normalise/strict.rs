@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::error::Place;
+use super::error::FieldPath;
 use crate::{Map, quote};
 
 /// As upstream: more would only fill the response.
@@ -43,12 +43,12 @@ impl Strict {
         }
     }
 
-    pub(super) fn unknown(&mut self, here: &Place<'_>, name: &str) {
+    pub(super) fn unknown(&mut self, here: &FieldPath<'_>, name: &str) {
         if self.is_on() {
             self.push(format!("unknown field {}", quote(&here.path_to(name))));
         }
     }
-    pub(super) fn duplicate(&mut self, here: &Place<'_>, name: &str) {
+    pub(super) fn duplicate(&mut self, here: &FieldPath<'_>, name: &str) {
         if self.is_on() {
             self.push(format!("duplicate field {}", quote(&here.path_to(name))));
         }

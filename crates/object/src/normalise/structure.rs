@@ -2,7 +2,7 @@
 
 use catalog::{Field, Name, Schema, Shape, StructType};
 
-use super::error::{Place, Step};
+use super::error::{FieldPath, PathElement};
 use super::{Pass, TypeError};
 use crate::{Map, Value, deep, discard};
 
@@ -25,7 +25,7 @@ impl<'s> Pass<'s> {
         &mut self,
         ty: &StructType,
         value: &mut Value,
-        here: &Place<'_>,
+        here: &FieldPath<'_>,
     ) -> Result<(), TypeError> {
         let Value::Map(map) = value else {
             if self.first_mismatch.is_none() {
@@ -57,8 +57,8 @@ impl<'s> Pass<'s> {
             }
             settled &= at >= next;
             next = at + 1;
-            let place = Place { parent: Some(here), step: Step::Field(ty, &field.name) };
-            let position = match self.member(field, member, &place)? {
+            let path = FieldPath { parent: Some(here), element: PathElement::Field(ty, &field.name) };
+            let position = match self.member(field, member, &path)? {
                 Fate::Keep => at as u16,
                 Fate::Omit => at as u16 | OMITTED,
                 Fate::NoEffect => GONE,
@@ -95,7 +95,7 @@ impl<'s> Pass<'s> {
         &mut self,
         field: &Field,
         value: &mut Value,
-        here: &Place<'_>,
+        here: &FieldPath<'_>,
     ) -> Result<Fate, TypeError> {
         if value.is_null() {
             return null_member(field, value);

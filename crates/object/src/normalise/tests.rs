@@ -35,7 +35,7 @@ fn error(ty: &str, value: Value) -> String {
 }
 
 #[test]
-fn unknown_and_duplicate_fields_are_told_in_document_order() {
+fn unknown_and_duplicate_fields_are_reported_in_document_order() {
     let (value, messages) = run(
         "core.v1.ConfigMap",
         json!({
@@ -61,7 +61,7 @@ fn unknown_and_duplicate_fields_are_told_in_document_order() {
 }
 
 #[test]
-fn no_one_asking_costs_no_messages() {
+fn without_strict_validation_no_messages_are_built() {
     let catalog = Catalog::builtin();
     let ty = catalog.schema().find("core.v1.ConfigMap").unwrap();
     let mut strict = Strict::off();
@@ -125,7 +125,7 @@ fn maps_are_sorted_and_scalars_have_one_form() {
 }
 
 #[test]
-fn wrong_types_are_told_in_the_words_of_go() {
+fn wrong_types_get_gos_error() {
     for (ty, value, words) in [
         (
             "core.v1.ConfigMap",
@@ -221,7 +221,7 @@ fn wrong_types_are_told_in_the_words_of_go() {
 }
 
 #[test]
-fn a_text_its_type_cannot_read_is_told_before_an_earlier_wrong_type() {
+fn an_unparsable_string_is_reported_before_an_earlier_wrong_type() {
     let value = json!({"metadata": 1, "spec": {"hard": {"cpu": "many"}}});
     assert_eq!(
         error("core.v1.ResourceQuota", value),
@@ -230,7 +230,7 @@ fn a_text_its_type_cannot_read_is_told_before_an_earlier_wrong_type() {
 }
 
 #[test]
-fn of_duplicates_the_last_one_stays() {
+fn the_last_duplicate_stays() {
     let spec = canonical("core.v1.PodSpec", json!({"nodeName": "a", "containers": [], "nodeName": "b"}));
     assert_eq!(spec, json!({"containers": null, "nodeName": "b"}));
     let spec = canonical("core.v1.PodSpec", json!({"nodeName": "a", "containers": [], "nodeName": ""}));
@@ -246,7 +246,7 @@ fn an_empty_list_that_must_be_written_is_null() {
 }
 
 #[test]
-fn a_name_repeated_very_often_is_no_trouble() {
+fn a_name_repeated_very_often_costs_linear_time() {
     let mut map = crate::Map::default();
     for i in 0..200_000 {
         map.push(catalog::Name::Static("nodeName"), Value::from(format!("n{i}")));
@@ -267,7 +267,7 @@ fn too_deep_is_an_error() {
 }
 
 #[test]
-fn trees_of_a_strategic_patch_are_refused_in_words_of_their_own() {
+fn trees_of_a_strategic_patch_get_errors_of_their_own() {
     let catalog = Catalog::builtin();
     for (ty, value, words) in [
         ("core.v1.Pod", json!({"metadata": {"labels": "x"}}), Some("cannot restore map from string")),

@@ -12,7 +12,7 @@ fn with_storage(test: impl FnOnce(&Storage)) {
 }
 
 #[test]
-fn another_form_is_made_once_and_only_when_asked_for() {
+fn another_encoding_is_made_once_on_first_use() {
     with_storage(|storage| {
         for value in [PLAIN, LABELLED] {
             let obj = Obj::publish(storage, "/k/d/a", value.as_bytes(), Revision(1), None).unwrap();
@@ -30,7 +30,7 @@ fn another_form_is_made_once_and_only_when_asked_for() {
 }
 
 #[test]
-fn what_was_put_in_is_cut_out_again() {
+fn the_spliced_revision_is_cut_out_again() {
     let metadata = [
         (
             "{\"name\":\"a\",\"uid\":\"u\",\"labels\":{\"x\":\"y\"}}",

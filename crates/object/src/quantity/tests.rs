@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn stored_text_is_what_upstream_stores() {
+fn quantities_are_stored_as_upstream_stores_them() {
     for (given, stored) in [
         ("0", "0"),
         ("00", "0"),
@@ -50,7 +50,7 @@ fn stored_text_is_what_upstream_stores() {
 }
 
 #[test]
-fn what_is_no_quantity_is_refused_in_upstream_words() {
+fn invalid_quantities_get_upstreams_error() {
     for bad in ["", "1x", "abc", "1 Gi", "1.2.3", "1Gi ", "é"] {
         assert_eq!(Quantity::parse(bad).unwrap_err(), QuantityError::Format, "{bad}");
     }
@@ -99,7 +99,7 @@ fn whole_and_milli_values_round_away_from_zero() {
 }
 
 #[test]
-fn what_is_written_is_read_again() {
+fn formatted_quantities_parse_back() {
     // Two zeros more than what was read, to come to a suffix.
     let long = "920000233720368547752337203685.5477588";
     let text = canonical(long).unwrap().into_owned();

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_term_asks_for_nothing() {
+    fn an_empty_term_selects_everything() {
         for text in ["", "=", "!=", ",", ",,"] {
             assert!(FieldSelector::parse(text).unwrap().is_everything(), "{text}");
         }

@@ -34,7 +34,7 @@ fn every_day_of_the_four_digit_years_reads_back() {
 }
 
 #[test]
-fn errors_are_in_the_words_of_go() {
+fn errors_are_those_of_go() {
     let error = |text: &str, layout| parse_layout(text, layout).unwrap_err().to_string();
     assert_eq!(
         error("x", Layout::Seconds),

@@ -20,7 +20,7 @@ fn good_names_have_no_errors() {
 }
 
 #[test]
-fn bad_names_are_told_the_rule() {
+fn invalid_names_get_the_error_of_their_rule() {
     for name in ["", "A", "-a", "a-", "a..b", ".a", "a_b", "é"] {
         assert_eq!(dns1123_subdomain(name), [SUBDOMAIN], "{name}");
     }
@@ -34,7 +34,7 @@ fn bad_names_are_told_the_rule() {
 }
 
 #[test]
-fn label_keys_name_the_part_that_is_wrong() {
+fn errors_of_label_keys_name_the_invalid_part() {
     assert_eq!(qualified_name("/a"), ["prefix part must be non-empty"]);
     assert_eq!(qualified_name("A.b/c"), [format!("prefix part {SUBDOMAIN}")]);
     let rule = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";

@@ -1,5 +1,5 @@
-//! The paths of one custom resource. Upstream draws them up apart from the built-in ones, and differently: every verb whether
-//! it works or not, no watch paths, other parameters and media types.
+//! The paths of one custom resource. They differ from those of built-in ones as upstream's do: every verb is listed, there are
+//! no watch paths, and parameters and media types are others.
 
 use catalog::{Catalog, Resource, Subresource};
 
@@ -12,7 +12,7 @@ use crate::schemas::{Custom, Special, Target};
 pub(super) struct Draft<'a> {
     pub catalog: &'a Catalog,
     pub r: &'a Resource,
-    /// Its place among the resources of the catalogue.
+    /// Its index among the resources of the catalogue.
     pub i: usize,
     pub root: &'a str,
     pub gv: &'a str,
@@ -28,7 +28,7 @@ impl Draft<'_> {
             (parameters::sorted(&[PRETTY], &scope), parameters::sorted(&[NAME, PRETTY], &scope));
         let own = self.target(false);
         if self.r.namespaced {
-            // The only operation on its path, so what it takes is the path's.
+            // It is the only operation on its path, so its parameters are the path's.
             let mut list = self.list(format!("list{}{}ForAllNamespaces", self.gv, self.kind()));
             let parameters = parameters::sorted(&std::mem::take(&mut list.parameters), &[PRETTY]);
             items.push(item(format!("{}/{plural}", self.root), parameters, vec![(Method::Get, list)]));
@@ -48,7 +48,7 @@ impl Draft<'_> {
         }
     }
 
-    /// A status is the whole object; a scale is not.
+    /// The status subresource is the whole object; scale is an object of its own.
     fn body_of(&self, sub: &Subresource) -> Target {
         match sub.ty {
             Some(ty) if sub.kind != self.r.kind || sub.group != self.r.group => Target::Type(ty),
@@ -110,7 +110,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Takes what a list takes, says upstream, and no options.
+    /// Upstream documents the parameters of a list, and no options.
     fn delete_collection(&self) -> Operation {
         let id = format!("delete{}Collection{}{}", self.gv, self.spaced(), self.kind());
         Operation {
@@ -125,7 +125,7 @@ impl Draft<'_> {
             id,
             tag: names::tag(&self.r.group, Some(&self.r.version)),
             action: Some(action),
-            // Of a scale too.
+            // Also for the scale subresource.
             gvk: Some([self.r.group.to_string(), self.r.version.to_string(), self.r.kind.to_string()]),
             parameters: Vec::new(),
             consumes: Produces::Custom.types(),

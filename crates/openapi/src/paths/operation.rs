@@ -15,7 +15,7 @@ pub(crate) struct Operation {
     /// Group, version and kind of what the operation is about.
     pub gvk: Option<[String; 3]>,
     pub parameters: Vec<Param>,
-    /// What it takes; v3 says so of a body only.
+    /// Media types of the body; v2 lists them for operations without a body too.
     pub consumes: &'static [&'static str],
     pub body: Option<Body>,
     pub produces: Produces,
@@ -24,7 +24,7 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
-    /// The definitions the operation names.
+    /// The definitions the operation refers to.
     pub(crate) fn targets(&self) -> impl Iterator<Item = Target> + '_ {
         let body = self.body.map(Body::target);
         body.into_iter().chain(self.answers.iter().filter_map(|(_, a)| match a {
@@ -71,7 +71,7 @@ impl Body {
     }
 }
 
-/// What a PATCH takes; custom resources have no patch keys, and so no strategic merge patches.
+/// Media types of patches. Custom resources have no patch keys, and so no strategic merge patches.
 pub(crate) const PATCHES: &[&str] = &[
     "application/json-patch+json",
     "application/merge-patch+json",
@@ -174,7 +174,7 @@ impl Method {
     }
 }
 
-/// The word that goes with a status code.
+/// The reason phrase of a status code.
 pub(crate) fn phrase(code: u16) -> &'static str {
     match code {
         200 => "OK",

@@ -5,33 +5,33 @@ use catalog::{Catalog, Shape, TypeId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Param {
     pub name: &'static str,
-    pub place: Place,
+    pub location: ParamIn,
     /// JSON schema type.
     pub ty: &'static str,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ParamIn {
     Path,
     Query,
 }
 
-impl Place {
+impl ParamIn {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Place::Path => "path",
-            Place::Query => "query",
+            ParamIn::Path => "path",
+            ParamIn::Query => "query",
         }
     }
 }
 
 const fn query(name: &'static str, ty: &'static str) -> Param {
-    Param { name, place: Place::Query, ty }
+    Param { name, location: ParamIn::Query, ty }
 }
 
-pub(crate) const NAME: Param = Param { name: "name", place: Place::Path, ty: "string" };
-pub(crate) const NAMESPACE: Param = Param { name: "namespace", place: Place::Path, ty: "string" };
-pub(crate) const PATH: Param = Param { name: "path", place: Place::Path, ty: "string" };
+pub(crate) const NAME: Param = Param { name: "name", location: ParamIn::Path, ty: "string" };
+pub(crate) const NAMESPACE: Param = Param { name: "namespace", location: ParamIn::Path, ty: "string" };
+pub(crate) const PATH: Param = Param { name: "path", location: ParamIn::Path, ty: "string" };
 pub(crate) const PRETTY: Param = query("pretty", "string");
 const DRY_RUN: Param = query("dryRun", "string");
 const FIELD_MANAGER: Param = query("fieldManager", "string");
@@ -66,7 +66,7 @@ pub(crate) const LIST: &[Param] = &[
 /// The old watch paths take what lists take.
 pub(crate) const WATCH: &[Param] = LIST;
 
-/// Deleting a collection takes what a list takes, but the watch, and what a delete takes.
+/// Deleting a collection takes the parameters of a list, except `watch`, and those of a delete.
 pub(crate) fn collection_delete() -> Vec<Param> {
     let list: Vec<Param> =
         LIST.iter().copied().filter(|p| !matches!(p.name, "watch" | "allowWatchBookmarks")).collect();
@@ -81,9 +81,9 @@ pub(crate) fn of_options(catalog: &Catalog, ty: TypeId) -> Vec<Param> {
         let ty = match &f.shape {
             Shape::Bool => "boolean",
             Shape::Int32 | Shape::Int64 => "integer",
-            // `sinceTime` of logs is taken, but no document says so.
+            // `sinceTime` of logs is accepted, but not documented.
             Shape::Time => return None,
-            // The list of ports is a parameter that may come several times.
+            // The list of ports is a parameter that may be repeated.
             Shape::List(inner) if **inner == Shape::Int32 => "integer",
             _ => "string",
         };
@@ -96,9 +96,9 @@ pub(crate) fn of_options(catalog: &Catalog, ty: TypeId) -> Vec<Param> {
     .collect()
 }
 
-/// Both, by name; a path parameter stands before a query parameter of the same name.
+/// Both, by name; a path parameter precedes a query parameter of the same name.
 pub(crate) fn sorted(a: &[Param], b: &[Param]) -> Vec<Param> {
     let mut all: Vec<Param> = a.iter().chain(b).copied().collect();
-    all.sort_by_key(|p| (p.name, p.place == Place::Query));
+    all.sort_by_key(|p| (p.name, p.location == ParamIn::Query));
     all
 }

@@ -1,4 +1,4 @@
-//! A small strict JSON reader, so that the tests depend on nobody's writer.
+//! A small strict JSON reader, independent of the writer under test.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ impl Value {
     }
 }
 
-/// Panics where the text is not JSON, or an object says a key twice or out of order.
+/// Panics if the text is not JSON, or an object has a key twice or out of order.
 pub(super) fn parse(bytes: &[u8]) -> Value {
     let text = std::str::from_utf8(bytes).expect("UTF-8");
     let mut rest = text;

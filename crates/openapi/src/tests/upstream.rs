@@ -1,4 +1,4 @@
-//! Our Swagger document says what kube-apiserver's says: every operation and every definition, fact by fact.
+//! Our Swagger document agrees with kube-apiserver's: every operation and every definition, fact by fact.
 //!
 //! `tests/golden/v2.txt` has the facts of what kube-apiserver v1.36.4 answers, without its prose; they are those of
 //! `api/openapi-spec/swagger.json` of that version, but for what is off unless asked for (alpha, beta, CBOR) and with
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use catalog::Catalog;
 use facts::Facts;
 
-/// What differs, and why that is right. A row that differs no more must go.
+/// Known differences and their reasons. A row that no longer differs must be removed.
 const DIFFERS: [(&str, &str); 0] = [];
 
 pub(super) fn golden(name: &str) -> PathBuf {
@@ -74,7 +74,7 @@ fn v3_has_the_defaults_of_upstream() {
 }
 
 #[test]
-fn facts_are_read_as_they_were_written() {
+fn recorded_facts_parse() {
     let ours = Facts::of(&super::of(&Catalog::builtin()).v2());
     assert_eq!(Facts::read(&ours.write()).0, ours.0);
 }

@@ -85,7 +85,7 @@ fn failure() -> Result<Action, Failure> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn level_driven_reconciles_coalesce_changes_and_are_told_none() {
+async fn level_driven_reconciles_coalesce_changes() {
     let rig = rig(history(), |c| c.trigger(Trigger::Level), |_| Ok(Action::AwaitChange));
     rig.run(48 * 3600).await;
     assert_eq!(rig.heard(), ["a", "b"]);
@@ -102,7 +102,7 @@ async fn edge_only_reconciles_get_each_change_once_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_edge_that_fails_is_tried_again_then_lost_and_the_next_has_its_turn() {
+async fn a_failing_edge_is_retried_then_dropped_for_the_next() {
     let first = |request: &ReconcileRequest<'_>| match request.change() {
         Some(Change::Added(obj)) if obj.name() == "a" => failure(),
         _ => Ok(Action::AwaitChange),
@@ -114,7 +114,7 @@ async fn an_edge_that_fails_is_tried_again_then_lost_and_the_next_has_its_turn()
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_default_looks_again_within_a_day() {
+async fn the_default_resyncs_within_a_day() {
     let rig = rig(vec![state(vec![map("a", 1)], 1)], |c| c, |_| Ok(Action::AwaitChange));
     rig.run(12 * 3600 - 1).await;
     assert_eq!(rig.heard(), ["a"]);
@@ -123,7 +123,7 @@ async fn the_default_looks_again_within_a_day() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reconcile_that_keeps_failing_is_given_up_unless_it_must_not_be() {
+async fn a_failing_reconcile_is_given_up_unless_retries_are_unlimited() {
     let script = || vec![state(vec![map("a", 1)], 1)];
     let some = rig(script(), |c| c, |_| failure());
     some.run(3600).await;
@@ -149,7 +149,7 @@ async fn a_panic_is_a_failure_of_that_reconcile_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reconcile_may_ask_for_another_look() {
+async fn a_reconcile_may_requeue_its_key() {
     let rig = rig(
         vec![state(vec![map("a", 1)], 1)],
         |c| c,

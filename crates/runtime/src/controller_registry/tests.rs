@@ -12,7 +12,7 @@ use crate::testing::{map, state};
 use crate::{Action, ControllerRegistry, Failure, Key, WorkQueue};
 
 #[tokio::test(start_paused = true)]
-async fn metrics_have_the_names_labels_and_buckets_people_know() {
+async fn metrics_have_client_gos_names_labels_and_buckets() {
     let rig = rig(
         vec![state(vec![map("a", 1), map("b", 1), map("c", 1)], 1)],
         |c| c.max_retries(Some(1)),
@@ -52,7 +52,7 @@ async fn metrics_have_the_names_labels_and_buckets_people_know() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_board_shows_causes_plans_and_results() {
+async fn debug_shows_causes_plans_and_results() {
     let rig = rig(vec![state(vec![map("a", 7)], 7)], |c| c, |_| Ok(Action::AwaitChange));
     rig.run(1).await;
     let shown = rig.controllers.to_value(&|revision| Some(format!("writer of {revision}")));
@@ -84,7 +84,7 @@ fn number(tree: &Value, path: &[&str]) -> i64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_board_shows_workers_retries_and_the_key_that_fails() {
+async fn debug_shows_workers_retries_and_failing_keys() {
     let rig = rig(
         vec![state(vec![map("bad", 1), map("good", 1)], 1)],
         |c| c.workers(3).max_retries(None),
@@ -105,7 +105,7 @@ async fn the_board_shows_workers_retries_and_the_key_that_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_board_shows_where_in_the_queue_keys_are() {
+async fn debug_shows_where_keys_are_in_the_queue() {
     let queue = Arc::new(WorkQueue::new(Env::simulated(1), Limits::default()));
     let controllers = ControllerRegistry::default();
     let entry = controllers.register("noting", 1, queue.clone());
@@ -127,7 +127,7 @@ async fn the_board_shows_where_in_the_queue_keys_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_done_outlives_what_found_nothing_to_do() {
+async fn reconciles_that_did_something_are_kept_longer() {
     let controllers = ControllerRegistry::default();
     let queue = Arc::new(WorkQueue::new(Env::simulated(1), Limits::default()));
     let entry = controllers.register("busy", 1, queue);

@@ -42,7 +42,7 @@ fn pops(fifo: &mut dyn Fifo) -> Vec<String> {
 }
 
 #[test]
-fn a_key_waits_once_at_the_place_of_its_first_delta_with_all_of_them() {
+fn a_key_is_queued_once_with_all_its_deltas() {
     let (mut fifo, known) = (DeltaFifo::default(), Indexer::default());
     for delta in [
         Delta::Added(map("a", 1)),
@@ -57,7 +57,7 @@ fn a_key_waits_once_at_the_place_of_its_first_delta_with_all_of_them() {
 }
 
 #[test]
-fn of_two_deletions_in_a_row_the_one_that_knows_the_end_stays() {
+fn of_two_deletions_the_one_with_the_final_state_stays() {
     let known = knows(&[map("a", 1)]);
     for (first, second, kept) in
         [(true, false, "Da@3"), (false, true, "Da@2"), (true, true, "Da@2?"), (false, false, "Da@2")]
@@ -78,7 +78,7 @@ fn updates_are_never_compressed() {
 }
 
 #[test]
-fn a_deletion_of_what_nobody_knows_is_dropped() {
+fn a_deletion_of_an_unknown_key_is_dropped() {
     let (mut fifo, known) = (DeltaFifo::default(), Indexer::default());
     fifo.push(deleted(map("a", 2), false), &known);
     assert_eq!(pops(&mut fifo), ["B@2"], "only its revision is told");
@@ -89,7 +89,7 @@ fn a_deletion_of_what_nobody_knows_is_dropped() {
 }
 
 #[test]
-fn a_replacement_lists_first_then_deletes_what_is_missing_with_an_unknown_end() {
+fn a_replacement_deletes_missing_keys_with_final_state_unknown() {
     let known = knows(&[map("gone", 1), map("kept", 2)]);
     let mut fifo = DeltaFifo::default();
     fifo.push(Delta::Added(map("pending", 5)), &known);
@@ -108,7 +108,7 @@ fn a_replacement_does_not_delete_twice() {
 }
 
 #[test]
-fn a_resync_tells_of_known_keys_that_have_nothing_pending() {
+fn a_resync_notifies_known_keys_without_pending_deltas() {
     let known = knows(&[map("a", 1), map("b", 2)]);
     let mut fifo = DeltaFifo::default();
     fifo.push(Delta::Updated(map("b", 3)), &known);

@@ -63,7 +63,7 @@ fn both() -> [QueueKind; 2] {
 }
 
 #[tokio::test(start_paused = true)]
-async fn handlers_hear_everything_in_order_and_late_ones_get_the_present_as_initial() {
+async fn handlers_get_all_events_in_order_and_late_ones_the_initial_state() {
     for queue in both() {
         let rig = rig(
             queue,
@@ -88,7 +88,7 @@ async fn handlers_hear_everything_in_order_and_late_ones_get_the_present_as_init
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_cut_what_is_gone_is_deleted_with_an_unknown_end_and_what_came_back_is_one_update() {
+async fn after_a_relist_missing_objects_are_deleted_with_final_state_unknown() {
     for queue in both() {
         let rig = rig(
             queue,
@@ -116,7 +116,7 @@ async fn after_a_cut_what_is_gone_is_deleted_with_an_unknown_end_and_what_came_b
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resync_is_told_in_its_period_and_only_to_those_who_asked() {
+async fn a_resync_follows_the_period_of_each_handler() {
     for queue in both() {
         let rig = rig(queue, vec![vec![state(vec![map("a", 1), map("b", 2)], 2)]]);
         let (never, often, zero) =
@@ -135,7 +135,7 @@ async fn a_resync_is_told_in_its_period_and_only_to_those_who_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_has_synced_only_after_the_first_state_was_told() {
+async fn it_has_synced_only_after_the_initial_events_were_delivered() {
     for queue in both() {
         let rig = rig(queue, vec![vec![state((1..=3).map(|n| map(&format!("m{n}"), n)).collect(), 3)]]);
         let informer = rig.informer.clone();
@@ -152,7 +152,7 @@ async fn it_has_synced_only_after_the_first_state_was_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reached_waits_until_a_revision_was_told() {
+async fn reached_waits_until_a_revision_was_delivered() {
     let later = vec![state(vec![], 5), Ok((vec![Event::Added(map("a", 7))], true))];
     let rig = rig(QueueKind::Real, vec![later]);
     let heard = rig.listen(None);
@@ -168,7 +168,7 @@ async fn reached_waits_until_a_revision_was_told() {
 }
 
 #[test]
-fn an_index_follows_what_is_put_and_removed_and_finds_what_was_there_before_it() {
+fn an_index_follows_changes_and_covers_existing_objects() {
     let store = Indexer::default();
     let labelled = |name: &str, revision, label: &str| {
         map_with(name, "u", revision, &format!(",\"labels\":{{\"app\":\"{label}\"}}"))
@@ -190,7 +190,7 @@ fn an_index_follows_what_is_put_and_removed_and_finds_what_was_there_before_it()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_was_removed_hears_nothing_more_and_the_others_do() {
+async fn a_removed_handler_gets_no_more_events() {
     for queue in both() {
         let rig = rig(
             queue,
@@ -226,7 +226,7 @@ async fn a_handler_that_was_removed_hears_nothing_more_and_the_others_do() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_lost_on_the_way_to_the_handlers_is_in_the_store_and_told_by_the_next_resync() {
+async fn events_lost_before_the_handlers_come_with_the_next_resync() {
     for queue in both() {
         let env = Env::simulated(1);
         let pulls = vec![

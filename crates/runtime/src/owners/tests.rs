@@ -67,7 +67,7 @@ async fn adoption_reads_the_owner_once_and_patches_with_the_uid() {
 }
 
 #[tokio::test]
-async fn an_owner_that_is_gone_or_going_adopts_nothing() {
+async fn a_deleted_owner_adopts_nothing() {
     let owner = set("");
     let another = object_of(&REPLICA_SETS, "ReplicaSet", "apps/v1", "web", "new-uid", 9, "");
     for (fresh, why) in [
@@ -89,7 +89,7 @@ async fn an_owner_that_is_gone_or_going_adopts_nothing() {
 }
 
 #[tokio::test]
-async fn a_release_takes_only_this_owner_off_and_minds_no_object_that_went() {
+async fn a_release_removes_only_this_owner_and_ignores_deleted_objects() {
     let owner = set("");
     let about = About { group: "", resource: "pods" };
     let other = "Precondition failed: UID in precondition: a, UID in object meta: b";
@@ -125,7 +125,7 @@ async fn another_object_of_the_name_is_not_adopted() {
 }
 
 #[tokio::test]
-async fn a_failure_is_told_after_every_candidate_was_tried() {
+async fn a_failure_is_returned_after_every_candidate_was_tried() {
     let owner = set("");
     let client = Scripted::new(vec![]);
     let refusal = Status::modified(About { group: "", resource: "pods" }, "a");

@@ -86,7 +86,7 @@ async fn a_sleeping_worker_is_woken_for_an_earlier_delay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delay_is_minded_while_the_worker_that_knew_of_it_is_busy() {
+async fn a_delay_fires_while_the_worker_that_set_it_is_busy() {
     let (env, queue) = queue();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let workers: Vec<_> = (0..2)
@@ -117,7 +117,7 @@ async fn a_delay_is_minded_while_the_worker_that_knew_of_it_is_busy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_double_the_wait_up_to_its_most_and_are_forgotten() {
+async fn failures_double_the_backoff_up_to_its_maximum() {
     let (env, queue) = queue();
     let mut waits = Vec::new();
     for _ in 0..20 {
@@ -135,7 +135,7 @@ async fn failures_double_the_wait_up_to_its_most_and_are_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_retries_together_are_held_to_ten_a_second_after_a_hundred() {
+async fn all_retries_are_limited_to_ten_a_second_after_a_burst_of_a_hundred() {
     let env = Env::simulated(1);
     let queue: WorkQueue<u32> = WorkQueue::new(env, Limits::default());
     let waits: Vec<Duration> = (0..120).map(|key| queue.retry(key)).collect();
@@ -145,7 +145,7 @@ async fn all_retries_together_are_held_to_ten_a_second_after_a_hundred() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_during_the_wait_runs_the_key_at_once_and_does_not_make_the_wait_longer() {
+async fn an_event_during_the_backoff_runs_the_key_at_once() {
     let (env, queue) = queue();
     for n in 0..6 {
         let wait = queue.retry("a");
@@ -209,7 +209,7 @@ async fn causes_survive_deduplication_and_are_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn draining_waits_for_those_at_work_and_takes_nothing_new() {
+async fn draining_waits_for_running_workers_and_accepts_nothing_new() {
     let (env, queue) = queue();
     queue.add("a", NORMAL, None);
     assert_eq!(take(&queue).await, Some("a"));
@@ -227,7 +227,7 @@ async fn draining_waits_for_those_at_work_and_takes_nothing_new() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_shut_down_what_waits_is_still_handed_out_then_everybody_is_told() {
+async fn after_a_shutdown_queued_keys_are_still_handed_out() {
     let (env, queue) = queue();
     queue.add("a", NORMAL, None);
     queue.shut_down();
@@ -245,7 +245,7 @@ async fn after_a_shut_down_what_waits_is_still_handed_out_then_everybody_is_told
 }
 
 #[tokio::test(start_paused = true)]
-async fn times_tell_of_waits_work_and_what_is_under_way() {
+async fn times_measure_waiting_work_and_unfinished_work() {
     let (env, queue) = queue();
     queue.add("a", NORMAL, None);
     queue.add("b", NORMAL, None);

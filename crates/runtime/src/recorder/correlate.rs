@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_source_may_say_25_things_about_an_object_then_one_in_five_minutes() {
+    async fn a_source_has_a_burst_of_25_events_per_object_then_one_in_five_minutes() {
         let mut rig = rig();
         let said = (0..40).filter(|n| rig.say("a", &format!("r{n}"), "m").is_some()).count();
         assert_eq!(said, 25);
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_remembered_is_bounded() {
+    async fn the_correlation_cache_is_bounded() {
         let mut rig = rig();
         for n in 0..REMEMBERED + 100 {
             rig.say(&format!("o{n}"), "r", "m");

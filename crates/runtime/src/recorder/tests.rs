@@ -66,7 +66,7 @@ async fn the_first_is_created_and_the_same_again_is_patched() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_expired_is_created_again_with_its_count() {
+async fn an_expired_event_is_recreated_with_its_count() {
     let rig = rig();
     rig.say("no room");
     rig.pause(1).await;
@@ -79,7 +79,7 @@ async fn one_that_expired_is_created_again_with_its_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_out_of_reach_is_tried_twelve_times_and_a_refusal_once() {
+async fn an_unreachable_server_is_tried_twelve_times_and_a_refusal_once() {
     let rig = rig();
     rig.client.answers.lock().extend((0..12).map(|_| Err(Status::unavailable("connection refused"))));
     rig.say("no room");
@@ -119,7 +119,7 @@ async fn an_event_without_a_free_name_is_dropped_and_the_next_is_not_counted_on_
 }
 
 #[tokio::test(start_paused = true)]
-async fn combined_events_are_reported_by_nobody() {
+async fn combined_events_have_no_reporting_controller() {
     let rig = rig();
     (0..10).for_each(|n| rig.say(&format!("try {n}")));
     rig.pause(1).await;
@@ -139,7 +139,7 @@ async fn events_of_one_moment_have_names_of_their_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn more_than_the_queue_holds_is_dropped_and_nobody_waits() {
+async fn events_beyond_the_queue_are_dropped_without_blocking() {
     let rig = rig();
     let one = ObjectRef::of(&rig.client.catalog(), &CONFIG_MAPS, &map("o", 1));
     for n in 0..QUEUE + 500 {

@@ -106,7 +106,7 @@ async fn a_watch_that_ends_is_resumed_at_the_last_revision_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_revision_that_is_gone_means_a_new_state_not_older_than_what_was_seen() {
+async fn an_expired_revision_leads_to_a_relist_not_older_than_seen() {
     for at_once in [true, false] {
         let gone = Status::expired("too old resource version");
         let second = if at_once { Say::Watch(Err(gone)) } else { pulls(vec![Err(gone)]) };
@@ -122,7 +122,7 @@ async fn a_revision_that_is_gone_means_a_new_state_not_older_than_what_was_seen(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_the_server_does_not_have_yet_is_given_up_at_once() {
+async fn a_revision_too_large_is_given_up_at_once() {
     let (asked, told) = play(vec![
         pulls(vec![state(vec![], 50), Err(Status::expired("gone"))]),
         Say::Watch(Err(Status::too_large_resource_version(50, 7))),
@@ -162,7 +162,7 @@ async fn too_many_requests_and_refused_connections_pause_without_a_new_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_state_that_cannot_be_had_for_a_while_is_asked_for_again() {
+async fn a_failed_list_is_retried() {
     let (asked, _) = play(vec![
         Say::Watch(Err(Status::unavailable("connection refused"))),
         pulls(vec![Ok((vec![Event::Added(map("half", 1))], false))]),

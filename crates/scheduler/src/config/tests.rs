@@ -37,7 +37,7 @@ fn profiles_have_names_weights_and_arguments() {
 }
 
 #[test]
-fn errors_name_the_place_and_what_would_do() {
+fn errors_name_the_path_and_the_valid_values() {
     let error = |rest: &str| parse(rest).unwrap_err().to_string();
     assert!(
         error(r#""percentageOfNodesToScore":101"#)

@@ -40,7 +40,7 @@ fn requests_of_the_pod_replace_those_of_its_containers() {
 }
 
 #[test]
-fn containers_that_ask_for_nothing_count_for_a_minimum_when_nodes_are_compared() {
+fn containers_without_requests_count_for_a_minimum_in_scores() {
     let pod = Templates::default().parse(&pod("a", "", r#""memory":"1Gi""#, ""));
     assert_eq!(pod.class.spec.at_least, [100, 1 << 30]);
     assert_eq!(pod.class.spec.request("cpu"), 0);

@@ -16,7 +16,7 @@ fn queued(templates: &mut Templates, name: &str, priority: i32) -> Arc<Pod> {
 }
 
 #[test]
-fn the_most_important_is_first_and_then_who_came_first() {
+fn the_queue_is_ordered_by_priority_then_arrival() {
     let (mut queue, mut templates, cluster) = queue();
     for (at, name, priority) in [(1, "a", 0), (2, "b", 5), (3, "c", 5), (4, "d", 0)] {
         queue.set(queued(&mut templates, name, priority), &cluster, seconds(at));
@@ -41,7 +41,7 @@ fn after_an_error_the_wait_doubles_to_ten_seconds() {
 }
 
 #[test]
-fn a_rejected_pod_that_an_event_may_help_does_not_wait_when_nobody_else_does() {
+fn a_pod_an_event_may_help_skips_backoff_when_the_queue_is_empty() {
     let mut engine = engine(&[node("n1", "", "")]);
     engine.set_pod(&pod("a", "", r#""cpu":"5""#, ""), NOW);
     assert!(next(&mut engine).is_err());
@@ -63,7 +63,7 @@ fn a_rejected_pod_is_tried_again_after_five_minutes_without_events() {
 }
 
 #[test]
-fn pods_like_one_that_fits_nowhere_fail_alike_until_something_changes() {
+fn pods_of_an_unschedulable_class_fail_alike_until_something_changes() {
     let mut engine = engine(&[node("n1", "", "")]);
     for name in ["a", "b"] {
         engine.set_pod(&pod(name, "", r#""cpu":"3""#, ""), NOW);
@@ -84,7 +84,7 @@ fn pods_like_one_that_fits_nowhere_fail_alike_until_something_changes() {
 }
 
 #[test]
-fn a_gated_pod_waits_until_its_gates_are_gone() {
+fn a_gated_pod_waits_until_its_gates_are_removed() {
     let mut engine = engine(&[node("n1", "", "")]);
     engine.set_pod(&pod("a", "", "", r#""schedulingGates":[{"name":"example.com/wait"}]"#), NOW);
     assert_eq!(engine.lengths(), Lengths { gated: 1, ..Lengths::default() });
@@ -129,7 +129,7 @@ fn each_plugin_is_asked_about_the_events_that_may_help_its_pods() {
 }
 
 #[test]
-fn a_pod_that_goes_helps_those_it_kept_out() {
+fn a_deleted_pod_wakes_those_it_kept_out() {
     let on_node =
         |name: &str, labels: &str, requests: &str| pod(name, labels, requests, r#""nodeName":"n1""#);
     let mut engine = engine(&[node("n1", "", "")]);

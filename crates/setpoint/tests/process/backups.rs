@@ -1,4 +1,4 @@
-//! Backup and restore with the real binary: nothing is lost that the backup holds, and no revision is given twice.
+//! Backup and restore with the real binary: nothing in the backup is lost, and no revision is assigned twice.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -66,7 +66,7 @@ async fn live(client: &kube::Client, save: impl FnOnce()) -> Remembered {
     Remembered { kept, lost, next_page }
 }
 
-/// The cluster is as it was saved, and nobody takes it for the one that was lost. The last revision.
+/// Checks that the cluster is as it was saved, with a new history. Returns the last revision.
 async fn is_put_back(client: &kube::Client, remembered: &Remembered) -> u64 {
     let Remembered { kept, lost, next_page } = remembered;
     let (code, list) = call(client, "GET", MAPS, None).await;

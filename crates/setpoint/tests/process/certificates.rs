@@ -1,4 +1,4 @@
-//! A person's certificate from the key to the door: openssl asks, kubectl approves, the server lets them in.
+//! A client certificate from the key to the first request: openssl requests, kubectl approves, the server accepts.
 
 use std::process::Command;
 

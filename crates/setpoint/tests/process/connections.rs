@@ -1,4 +1,4 @@
-//! Connections that only cost, against the real program: few descriptors, shut windows.
+//! Idle connections and closed windows against the real program, with few descriptors.
 
 use std::net::TcpStream;
 

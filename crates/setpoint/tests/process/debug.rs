@@ -1,4 +1,4 @@
-//! The real server shows its controllers over HTTPS, to those who may look.
+//! `/debug/controllers` of the real server over HTTPS, and who may read it.
 
 use std::time::Instant;
 

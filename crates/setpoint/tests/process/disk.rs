@@ -1,4 +1,4 @@
-//! Disks that cannot be written, or no longer: real file systems, so these need root.
+//! Disks that cannot be written, from the start or later: real file systems, so these need root.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -131,7 +131,7 @@ async fn on_a_full_disk_reads_watches_and_deletions_go_on_and_writing_resumes_by
             (Some("InsufficientStorage"), Some(507))
         );
 
-        // Alive and ready, and whoever asks is told.
+        // Alive and ready, and the checks report it.
         for path in ["/livez", "/readyz", "/healthz"] {
             assert_eq!(call(&client, "GET", path, None).await.0, 200, "{path}");
         }
@@ -140,7 +140,7 @@ async fn on_a_full_disk_reads_watches_and_deletions_go_on_and_writing_resumes_by
         let (code, said) = call(&client, "GET", "/readyz/disk-space", None).await;
         assert!(code == 500 && said.as_str().unwrap().contains("is full"), "{said}");
 
-        // A deletion in two steps, told to whoever watches.
+        // A deletion in two steps, both seen by watches.
         let one = format!("{MAPS}/{held}");
         let (code, going) = call(&client, "DELETE", &one, None).await;
         assert_eq!((code, going["metadata"]["deletionTimestamp"].is_string()), (200, true), "{going}");

@@ -179,8 +179,8 @@ fn check_list(list: &Value, known: &mut BTreeMap<String, State>, open: &BTreeMap
     assert_eq!(found, expected);
 }
 
-/// What a watch told before the crash and after it is, of each object, its whole life in order: made once, changed while it is
-/// there, gone once; and as far as it was acknowledged at least.
+/// The events of a watch before and after the crash are the whole history of each object in order: added once, modified while it
+/// exists, deleted once; and include everything that was acknowledged.
 fn check_stories<'a>(
     events: impl Iterator<Item = &'a (u64, String, String)>,
     acknowledged: &BTreeMap<String, State>,

@@ -1,4 +1,4 @@
-//! Servers on a real etcd: two of them see each other's writes, and an etcd that dies and comes back costs nothing.
+//! Servers on a real etcd: two of them see each other's writes, and survive a restart of etcd.
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;

@@ -1,4 +1,4 @@
-//! A real etcd of the test's own, and a look at what stands in it, past every server of ours.
+//! A real etcd for a test, and direct access to its keys.
 
 use std::fs::File;
 use std::io::{Read, Write};

@@ -1,4 +1,4 @@
-//! etcd over TLS: the right files work, the wrong ones are refused with a sentence that says which.
+//! etcd over TLS: the right files work, and errors name the wrong ones.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! An etcd with somebody else's values: refused in one line, told to whom they concern, and left as they were.
+//! An etcd with values of other programs: refused in one line, reported to readers, and left unchanged.
 
 use std::process::{Command, Stdio};
 

@@ -1,4 +1,4 @@
-//! Starts the real server, waits for it, talks to it, and never leaves a process behind.
+//! Starts the real server, waits for it, sends requests, and never leaves a process behind.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -103,7 +103,7 @@ impl Proc {
         signal(self.child.id(), name);
     }
 
-    /// As a power cut would: nothing is told.
+    /// As a power cut would: without a signal.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

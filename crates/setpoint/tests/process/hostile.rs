@@ -1,4 +1,4 @@
-//! Hostile clients against the real program, while an honest one goes about its business.
+//! Hostile clients against the real program, with an honest one beside them.
 //!
 //! ```text
 //!  honest client   write, read back, list, see the write in a watch ── again and again, on open connections ──>
@@ -135,7 +135,7 @@ fn post(media: &str, body: &str) -> String {
     send_body("POST", &format!("{MAPS}?dryRun=All"), media, body)
 }
 
-/// Each request gets its status; all that do not are told.
+/// Each request gets its status; all that do not are reported.
 async fn check_codes(server: &Proc, table: Vec<(String, u16)>) {
     let mut wrong = Vec::new();
     for (request, wanted) in table {

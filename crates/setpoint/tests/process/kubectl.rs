@@ -1,4 +1,4 @@
-//! kubectl, whichever the machine has, through the commands people use every day.
+//! kubectl, whichever version is installed, through everyday commands.
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,5 +1,5 @@
-//! Two whole control planes on one etcd: one leads and the other does nothing; when the leader falls silent the other takes over, and
-//! what the first one still wants when it wakes does not happen.
+//! Two whole control planes on one etcd: one leads, the other does nothing; when the leader is paused the other takes over, and the
+//! first one's writes fail when it continues.
 
 use serde_json::{Value, json};
 

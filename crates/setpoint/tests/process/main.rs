@@ -1,4 +1,4 @@
-//! The real binary as a user meets it: the command line, signals, crashes, TLS, real clients, a real etcd.
+//! The real binary from a user's point of view: the command line, signals, crashes, TLS, real clients, a real etcd.
 //!
 //! Everything here runs in processes of its own, on the machine's clock, so the rules for the server's code about
 //! time and tasks do not apply. What a test needs and the machine lacks is named in a line `skipped: …`.

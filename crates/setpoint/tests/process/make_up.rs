@@ -1,5 +1,5 @@
-//! `make up` and `make down`, by the scripts behind them: they return when it is so, say what to do next, and leave the
-//! user's own files alone.
+//! `make up` and `make down`, by the scripts behind them: they return when done, print what to do next, and leave the user's own
+//! files alone.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

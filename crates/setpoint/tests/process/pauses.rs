@@ -1,4 +1,4 @@
-//! A server that is stopped (SIGSTOP) and goes on, as a machine that slept: connections, watches and leases survive.
+//! A server that is paused (SIGSTOP) and continued, like a machine that slept: connections, watches and leases survive.
 
 use std::time::Duration;
 

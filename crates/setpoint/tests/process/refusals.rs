@@ -1,4 +1,4 @@
-//! What is refused before it was read: the refusal arrives, however much was still to come.
+//! Requests refused before they are read: the refusal arrives, however much was still to come.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ use crate::wire;
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const SIZES: [usize; 4] = [100_000, 1_000_000, 3_300_000, 9_000_000];
 
-/// Who asks, as headers, and what they are told.
+/// The credentials, as headers, and the expected refusal.
 const CASES: [(&str, [u16; 4]); 3] = [
     // Nothing of the body is an object; from three MiB on it is not even looked at.
     ("x-nothing: 1", [400, 400, 413, 413]),

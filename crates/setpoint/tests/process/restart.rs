@@ -1,4 +1,4 @@
-//! Watches over a restart: a watcher that comes back with the version it had misses nothing.
+//! Watches across a restart: a watcher that resumes from its version misses nothing.
 
 use serde_json::{Value, json};
 

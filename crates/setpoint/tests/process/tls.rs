@@ -1,4 +1,4 @@
-//! Who is let in: certificates, tokens, nobody; over HTTP/1.1 and HTTP/2.
+//! Authentication: certificates, tokens, anonymous; over HTTP/1.1 and HTTP/2.
 
 use std::process::Command;
 

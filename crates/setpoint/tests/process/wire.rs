@@ -1,4 +1,4 @@
-//! TLS and bytes by hand, for what no client library lets one do.
+//! TLS and raw bytes, for what no client library allows.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -58,7 +58,7 @@ fn a_missing_revision_breaks_the_watch() {
 }
 
 #[test]
-fn a_revision_told_again_breaks_the_watch() {
+fn a_repeated_revision_breaks_the_watch() {
     let mut a = Assembler::new(4);
     assert!(a.take(answer(false, &[(4, "a")])).is_err());
     let mut a = Assembler::new(4);

@@ -35,7 +35,7 @@ fn put(key: &[u8], lease: &str) -> String {
 }
 
 #[tokio::test]
-async fn leases_of_others_are_told_with_their_end() {
+async fn foreign_leases_are_read_with_their_expiry() {
     let etcd = EtcdServer::shared().await;
     let (engine, state) = etcd.open("/foreign/").await;
     let granted = gateway(&etcd, "/v3/lease/grant", "{\"TTL\":\"600\"}".into()).await;

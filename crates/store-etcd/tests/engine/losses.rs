@@ -103,7 +103,7 @@ async fn a_delete_at_the_compacted_revision_is_not_missed() {
 }
 
 #[tokio::test]
-async fn what_is_missed_comes_whole_also_when_it_takes_many_fragments() {
+async fn missed_changes_are_complete_even_in_many_fragments() {
     // Eight revisions of 1.4 MB in one answer: etcd splits it, also between keys of one revision.
     let etcd = EtcdServer::shared().await;
     let proxy = Proxy::to(etcd.port()).await;

@@ -127,7 +127,7 @@ async fn write_past_outage(engine: &EtcdEngine) -> Revision {
 }
 
 #[tokio::test]
-async fn a_healthy_etcd_is_taken_after_any_end_of_ours() {
+async fn a_healthy_etcd_is_accepted_after_any_stop() {
     let etcd = EtcdServer::start().await;
     let home = tempfile::tempdir().unwrap();
     let mark = home.path().join("mark");
@@ -146,7 +146,7 @@ async fn a_healthy_etcd_is_taken_after_any_end_of_ours() {
 }
 
 #[tokio::test]
-async fn another_etcd_is_taken_when_it_is_empty_or_ahead() {
+async fn another_etcd_is_accepted_when_empty_or_ahead() {
     let (first, other) = (EtcdServer::start().await, EtcdServer::start().await);
     let home = tempfile::tempdir().unwrap();
     let mark = home.path().join("mark");
@@ -166,7 +166,7 @@ async fn another_etcd_is_taken_when_it_is_empty_or_ahead() {
 }
 
 #[tokio::test]
-async fn a_note_that_cannot_be_written_does_not_end_a_store_that_loads_anew() {
+async fn a_failed_high_water_mark_does_not_stop_a_reload() {
     let (first, other) = (EtcdServer::start().await, EtcdServer::start().await);
     let home = tempfile::tempdir().unwrap();
     let mark = home.path().join("mark");

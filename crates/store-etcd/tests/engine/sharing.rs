@@ -51,7 +51,7 @@ async fn the_contract_holds_over_a_restart() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[allow(clippy::disallowed_methods)]
-async fn two_servers_lose_no_increment_and_tell_the_same_log() {
+async fn two_servers_lose_no_increment_and_see_the_same_log() {
     const EACH: u64 = 60;
     let etcd = EtcdServer::shared().await;
     let (a, a_state) = etcd.open("/counter/").await;
@@ -128,7 +128,7 @@ async fn a_large_state_is_loaded_in_pages_at_one_revision() {
 }
 
 #[tokio::test]
-async fn what_etcd_finds_too_large_is_too_large() {
+async fn commits_too_large_for_etcd_are_too_large() {
     let etcd = EtcdServer::shared().await;
     let (engine, state) = etcd.open("/large/").await;
     // Past etcd's limit, past gRPC's limit, and more operations than etcd takes.
@@ -146,7 +146,7 @@ async fn what_etcd_finds_too_large_is_too_large() {
 }
 
 #[tokio::test]
-async fn expiry_is_published_and_every_server_knows_when_it_comes() {
+async fn expiry_is_published_and_known_to_every_server() {
     let etcd = EtcdServer::shared().await;
     let (a, a_state) = etcd.open("/expiry/").await;
     let (_b, b_state) = etcd.open("/expiry/").await;
@@ -168,7 +168,7 @@ async fn expiry_is_published_and_every_server_knows_when_it_comes() {
 }
 
 #[tokio::test]
-async fn wrong_addresses_are_told_as_such() {
+async fn wrong_endpoints_are_reported() {
     let connect = |endpoint: &str, prefix: &str| {
         EtcdEngine::connect(vec![endpoint.into()], prefix.into(), Env::machine(), Arc::<MapState>::default())
     };

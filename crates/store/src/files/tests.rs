@@ -180,7 +180,7 @@ fn segment(first: u64) -> String {
 }
 
 #[test]
-fn everything_is_found_again() {
+fn everything_is_loaded_again() {
     let dir = tempfile::tempdir().unwrap();
     small_store(dir.path());
     assert_eq!(open(dir.path()).unwrap(), expected(LAST));
@@ -437,7 +437,7 @@ fn a_second_opener_is_refused_until_the_first_is_gone() {
 }
 
 #[test]
-fn the_log_since_the_snapshot_is_told_as_changes() {
+fn the_log_since_the_snapshot_is_replayed_as_changes() {
     let dir = tempfile::tempdir().unwrap();
     small_store(dir.path());
     let (entries, loaded) = load(dir.path());
@@ -449,7 +449,7 @@ fn the_log_since_the_snapshot_is_told_as_changes() {
 }
 
 #[test]
-fn only_the_last_part_of_a_long_log_is_told_as_changes() {
+fn only_the_end_of_a_long_log_is_replayed_as_changes() {
     let dir = tempfile::tempdir().unwrap();
     let mut files = writer(dir.path(), 1 << 30).unwrap();
     let megabyte = vec![b'x'; 1 << 20];

@@ -71,7 +71,7 @@ fn too_large_commits_are_refused_and_the_rest_goes_on() {
 }
 
 #[test]
-fn a_key_named_twice_is_one_change_and_the_last_word_counts() {
+fn a_key_named_twice_is_one_change_and_the_last_counts() {
     let state = Arc::new(MapState::default());
     let mut sequencer = Sequencer::start(Box::new(InMemory), state.clone()).unwrap();
     let mut commit = put("a", None, "1");

@@ -102,7 +102,7 @@ async fn goes_on(calls: &str, error: &str, when: &[u32]) -> Option<()> {
 }
 
 #[tokio::test]
-async fn a_disk_that_is_full_at_any_write_stops_nobody_and_loses_nothing() {
+async fn a_full_disk_at_any_write_stops_nothing_and_loses_nothing() {
     // Of the log, of new files; and what is only told when data is made durable.
     for calls in ["pwrite64", "write", "fdatasync", "rename,renameat,renameat2"] {
         let Some(()) = goes_on(calls, "ENOSPC", &sample(&[1, 3], 25)).await else { return };
@@ -113,7 +113,7 @@ async fn a_disk_that_is_full_at_any_write_stops_nobody_and_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_lack_of_descriptors_or_a_signal_at_any_call_stops_nobody() {
+async fn no_descriptors_or_a_signal_at_any_call_stops_nothing() {
     for (calls, error, short) in [
         ("openat", "EMFILE", &[1, 4, 9][..]),
         ("openat", "ENFILE", &[6]),
@@ -143,7 +143,7 @@ async fn a_broken_disk_at_any_call_loses_nothing_acknowledged() {
 
 /// What nobody can take back is as good as broken.
 #[tokio::test]
-async fn a_full_disk_that_cannot_be_taken_back_from_loses_nothing_acknowledged() {
+async fn a_full_disk_without_rollback_loses_nothing_acknowledged() {
     for n in sample(&[2], 25) {
         if inject("fdatasync,ftruncate,fsync", "ENOSPC", n).await.is_none() {
             return;

@@ -114,7 +114,7 @@ fn another_definition_selects_by_its_own_fields_and_ends_the_watches_of_the_firs
 }
 
 #[test]
-fn a_value_that_is_no_object_stays_so_whoever_defines_it() {
+fn a_value_that_is_no_object_stays_unreadable_under_any_definition() {
     let mut f = Fixture::new(1 << 20);
     f.commit_keys(vec![(key("bad"), Some("[]".into()))]);
     assert!(f.table.unreadable().is_none(), "nobody knows what it should be");

@@ -190,7 +190,7 @@ fn about(f: &Fixture, object: usize) -> Selection {
 }
 
 #[test]
-fn an_index_is_made_when_few_of_many_are_asked_for_and_follows_the_writes() {
+fn an_index_is_built_for_selective_lists_and_follows_writes() {
     let mut f = Fixture::new(HISTORY_BYTES);
     let storage = f.storage("events");
     events(&mut f, 0, 1000);
@@ -216,7 +216,7 @@ fn an_index_is_made_when_few_of_many_are_asked_for_and_follows_the_writes() {
 }
 
 #[test]
-fn indexes_are_bounded_and_fields_nobody_asks_for_give_way() {
+fn indexes_are_bounded_and_unused_fields_give_way() {
     let mut f = Fixture::new(HISTORY_BYTES);
     let storage = f.storage("events");
     events(&mut f, 0, 10);
@@ -232,7 +232,7 @@ fn indexes_are_bounded_and_fields_nobody_asks_for_give_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_index_nobody_asks_for_is_dropped() {
+async fn an_unused_index_is_dropped() {
     let env = Env::simulated(1);
     let catalog = Arc::new(Catalog::builtin());
     let mut f = Fixture { table: Table::new(catalog.clone(), env.clone()), catalog, revision: 0 };

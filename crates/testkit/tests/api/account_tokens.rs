@@ -1,4 +1,4 @@
-//! Secrets that hold a service account's token of old.
+//! Secrets with a legacy service account token.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ async fn a_token_secret_is_filled_with_a_valid_token() {
     assert_eq!(review["status"]["authenticated"], true, "{review:#}");
     assert_eq!(review["status"]["user"]["username"], "system:serviceaccount:default:robot");
 
-    // What is spoiled is mended; what is whole is left alone.
+    // Changed data is repaired; correct data is left alone.
     cluster.merge(&path, json!({"data": {"namespace": null}})).await.ok(200);
     let mended = later(&cluster, &path).await.ok(200);
     assert_eq!(mended["data"], kept["data"]);

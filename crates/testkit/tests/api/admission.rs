@@ -1,4 +1,4 @@
-//! Admission plugins over whole requests: what they complete, what they refuse and in which words.
+//! Admission plugins over whole requests: what they set, what they refuse, and the messages.
 
 use env::Env;
 use serde_json::{Value, json};

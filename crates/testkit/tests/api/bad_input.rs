@@ -1,4 +1,4 @@
-//! Whatever comes in gets an answer, and the one kube-apiserver would give; nothing makes the server panic.
+//! Any input gets kube-apiserver's answer; nothing makes the server panic.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Bookmarks: an object of the watched kind that has a version and nothing else, and what its type writes even then.
+//! Bookmarks: an object of the watched kind with a version and the fields its type always writes.
 
 use testkit::TestCluster;
 

@@ -1,4 +1,4 @@
-//! Client certificates over a real socket: which are believed, which are not, and what the caller hears.
+//! Client certificates over a real socket: which are accepted, and the errors of the others.
 
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ async fn invalid_client_certificates_are_401_and_break_nothing() {
         assert_eq!(ask(&mut tls, NAMESPACES, "Authorization: Bearer other\r\n").await.0, 401, "{what}");
     }
 
-    // A certificate of ours that names nobody is as good as none.
+    // A certificate of ours without a common name counts as none.
     let nameless = issue("", now, HOUR);
     let mut tls = connect(&served, Some(&nameless)).await;
     let (code, body) = ask(&mut tls, NAMESPACES, "").await;

@@ -1,5 +1,5 @@
-//! Ten thousand maps and lists inside each other, as upstream takes them, and one more, in its words (recorded from v1.36.4).
-//! Threads of tests have the stack of any thread, and the build is not optimised: every pass over a tree is put to the test.
+//! Maps and lists nested ten thousand levels deep are accepted as upstream does, and one more is refused with its message (recorded
+//! from v1.36.4). Test threads have an ordinary stack, and the build is not optimised: every pass over a tree is tested.
 
 use serde_json::Value as Json;
 use testkit::{Reply, TestCluster};
@@ -274,7 +274,7 @@ async fn schemas_of_custom_resources_may_be_deep() {
         maps(9_980)
     );
     is(&post(&cluster, DEFINITIONS, definition(&default)).await, 201);
-    // Many errors, each at the end of a very long path: as many are told as have room.
+    // Many errors, each at the end of a very long path: as many are reported as fit.
     let many = format!(
         "{{\"type\":\"object\",\"properties\":{{{}}}}}",
         (0..2_000).map(|i| format!("\"p{i}\":{{}}")).collect::<Vec<_>>().join(",")

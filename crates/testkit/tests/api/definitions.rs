@@ -1,4 +1,4 @@
-//! A resource that comes, changes and goes while the server runs, on each engine: what a CustomResourceDefinition will do.
+//! A resource that is registered, changed and removed at run time, on each engine: what a CustomResourceDefinition will do.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;

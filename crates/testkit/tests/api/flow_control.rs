@@ -1,4 +1,4 @@
-//! Priority and fairness through the whole chain: who is served, who waits, who is turned away.
+//! Priority and fairness through the whole chain: which requests are served, queued or rejected.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +64,7 @@ async fn a_flood_waits_for_itself_and_others_are_served() {
     assert!((24..=649).contains(&seats), "what it never lends, and what it may borrow: {seats}");
     let flood: Vec<_> = (0..seats + 320).map(|_| send(&cluster, slow(&cluster, "flood"))).collect();
     settle(&cluster).await;
-    // Six queues of fifty are its hand: the others are told to come again.
+    // Its hand is six queues of fifty: the others get a 429.
     let mut refused = Vec::new();
     let mut waiting = Vec::new();
     for task in flood {

@@ -1,4 +1,4 @@
-//! FlowSchemas say whether their priority level exists, and the cluster's own flow control objects stay as they should be.
+//! FlowSchemas report whether their priority level exists, and bootstrap flow control objects are reconciled.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `generateName`: the name is made behind the plugins that complete an object, so whatever decides by a name before that sees none.
+//! `generateName`: the name is generated after mutating admission, so earlier checks of a name see none.
 
 use auth::UserInfo;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Who are you, with tokens: service accounts, reviews, bootstrap tokens, OpenID documents, and what nodes may.
+//! Authentication by tokens: service accounts, reviews, bootstrap tokens, OpenID discovery; and the node authorizer.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Connections whose clients say nothing, or half of it: each has its time, and then it ends.
+//! Connections that are idle or send an incomplete head: each has a timeout.
 
 use std::time::Duration;
 

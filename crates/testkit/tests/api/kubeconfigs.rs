@@ -1,4 +1,4 @@
-//! Kubeconfigs as clouds and companies hand them out: credentials from a plugin, a server behind a proxy.
+//! Kubeconfigs of cloud providers and companies: credentials from an exec plugin, a server behind a proxy.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ impl World {
         World { cluster, served, folder: tempfile::tempdir().unwrap() }
     }
 
-    /// The server, and nobody in particular.
+    /// The server, without credentials.
     fn config(&self) -> Config {
         let config = Config::from_kubeconfig_text(&self.served.kubeconfig).unwrap();
         Config { certificate_pem: None, ..config }

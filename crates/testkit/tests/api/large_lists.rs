@@ -1,6 +1,6 @@
-//! Lists as long as a body may be: whatever is looked for in them is found without comparing all with all.
+//! Lists as long as a body allows are processed without quadratic comparisons.
 //!
-//! Each of these took minutes, or all memory, when it did. No clock is read: a walk of that kind shows in the run of the tests.
+//! A quadratic walk would take minutes or all memory. No clock is read: such a walk shows in the duration of the tests.
 
 use serde_json::{Value, json};
 use testkit::TestCluster;

@@ -10,6 +10,7 @@ mod bookmarks;
 mod certificates;
 mod clients;
 mod concurrency;
+mod custom_resources;
 mod deep_bodies;
 mod definitions;
 mod determinism;

@@ -1,4 +1,4 @@
-//! What is no HTTP/1 request, byte by byte: answered as Go's server answers it, and the connection ends.
+//! Malformed HTTP/1 requests, byte by byte: answered like Go's server, and the connection is closed.
 
 use apiserver::{Caller, serve_stream};
 use std::sync::Arc;

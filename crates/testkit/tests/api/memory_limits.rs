@@ -1,5 +1,5 @@
-//! What lies with the server because of somebody: answers nobody fetches, bodies that do not come, heads without an end, frames
-//! that ask for nothing. Each has a bound, and others do not notice.
+//! Bounds on what clients make the server hold: unread responses, stalled bodies, incomplete heads, control frames. Other clients
+//! are not affected.
 
 use std::sync::Arc;
 use std::time::Duration;

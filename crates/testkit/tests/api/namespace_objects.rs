@@ -1,4 +1,4 @@
-//! What every namespace has without anyone asking: a default account, and the authority to trust.
+//! What every namespace gets: a default ServiceAccount, and the root CA.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! NodeRestriction: a kubelet with every right RBAC can give still only changes what is its own.
+//! NodeRestriction: a kubelet with every permission of RBAC still only changes its own objects.
 
 use auth::UserInfo;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! /openapi/v3 and /openapi/v2: a hash a document, what may be kept for ever, and which encodings there are.
+//! /openapi/v3 and /openapi/v2: hashes, caching, and encodings.
 
 use std::collections::BTreeSet;
 
@@ -142,7 +142,7 @@ async fn a_document_is_built_once_for_all_clients() {
     }
     assert_eq!(bodies.len(), 2);
     assert_eq!(cluster.api().openapi_documents_built() - before, 2);
-    // Whoever has it is told so, and nothing is made for that.
+    // A client that has it gets a 304, and nothing is built for that.
     for (tag, _) in &bodies {
         let replies = ["/openapi/v2", "/openapi/v3/api/v1"].map(|path| {
             cluster.request("GET", path).header("if-none-match", tag).header("accept-encoding", "gzip").send()

@@ -1,4 +1,4 @@
-//! Options of requests, as they are refused.
+//! Options of requests, and how invalid ones are refused.
 
 use serde_json::json;
 use testkit::TestCluster;
@@ -7,7 +7,7 @@ const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 
-/// An empty value is no dry run and no write either: whoever sends it meant the first.
+/// An empty value is neither a dry run nor a write: its sender probably meant a dry run.
 #[tokio::test(start_paused = true)]
 async fn an_empty_dry_run_is_refused_by_every_verb() {
     let cluster = TestCluster::simulated(300).await;

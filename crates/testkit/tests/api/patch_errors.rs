@@ -1,4 +1,4 @@
-//! The words of refused patches, each as kube-apiserver v1.36.4 says it.
+//! The errors of refused patches, as kube-apiserver v1.36.4 reports them.
 
 use serde_json::{Value, json};
 use testkit::TestCluster;

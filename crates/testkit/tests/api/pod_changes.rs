@@ -1,5 +1,5 @@
-//! The narrow doors through which a pod is changed or goes: resize, ephemeralcontainers, a forced end.
-//! Answers and events are those of kube-apiserver v1.36.4.
+//! The ways to change or end a pod: resize, ephemeralcontainers, forced deletion. Answers and events are those of kube-apiserver
+//! v1.36.4.
 
 use serde_json::{Value, json};
 use testkit::{Reply, TestCluster};

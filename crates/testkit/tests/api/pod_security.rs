@@ -1,4 +1,4 @@
-//! PodSecurity over whole requests: labels of namespaces, pods, templates, pods that were there before.
+//! PodSecurity over whole requests: labels of namespaces, pods, templates, existing pods.
 
 use serde_json::{Value, json};
 use testkit::TestCluster;

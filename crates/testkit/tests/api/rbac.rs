@@ -1,4 +1,4 @@
-//! May they: anonymous callers, roles, impersonation, escalation, aggregation, reviews, over whole requests.
+//! Authorization over whole requests: anonymous users, roles, impersonation, escalation, aggregation, reviews.
 
 use auth::{Tokens, UserInfo};
 use env::Env;
@@ -153,7 +153,7 @@ async fn impersonation_needs_permission() {
     assert_eq!(user["groups"], json!(["devs", "ops", "system:authenticated"]));
     assert_eq!((&user["uid"], &user["extra"]), (&json!("u1"), &json!({"scope": ["a"]})));
 
-    // A name that is not ASCII is a name, and never nobody.
+    // A name that is not ASCII is a name, and never anonymous.
     let other = cluster.request("POST", review).header("Impersonate-User", "jörg");
     assert_eq!(who(other).await.ok(201)["status"]["userInfo"]["username"], json!("jörg"));
     let refused = cluster.request("GET", MAPS).by(jane()).header("Impersonate-User", "jörg").send().await;

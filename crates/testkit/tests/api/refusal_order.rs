@@ -1,4 +1,4 @@
-//! What is told first when several things are wrong with a request: kube-apiserver's order.
+//! Which error is reported first when a request has several: kube-apiserver's order.
 
 use auth::{Tokens, UserInfo};
 use env::Env;

@@ -1,4 +1,4 @@
-//! Refusals of bodies, patches and scales in kube-apiserver's words. Every text is recorded from v1.36.4.
+//! Refusals of bodies, patches and scales with kube-apiserver's messages, recorded from v1.36.4.
 
 use serde_json::{Value, json};
 use testkit::{Reply, TestCluster};

@@ -1,4 +1,4 @@
-//! A year passes: certificates are renewed before they end, and nobody has to do anything.
+//! A year in virtual time: certificates are rotated before they expire.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -160,7 +160,7 @@ async fn after_eight_months_both_certificates_are_new_and_old_connections_go_on(
     assert_ne!(new.shown, old.shown, "new connections see a new certificate");
     assert_eq!((old.ask().await, new.ask().await), (200, 200));
 
-    // The year of the first ones ends: who still shows them is nobody, on an open connection too.
+    // The first certificates expire: clients with them are refused, on an open connection too.
     world.pass(120 * DAY).await;
     let mut old = Connection::open(&world.cluster, &world.acceptor, &first).await;
     assert_eq!(old.ask().await, 200);

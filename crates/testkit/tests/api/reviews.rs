@@ -1,4 +1,4 @@
-//! What is answered and never stored (reviews, tokens) is read, refused and shown as everything else is.
+//! Requests that are answered and never stored (reviews, tokens) are decoded, refused and shown like all others.
 
 use bytes::Bytes;
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Which paths lead somewhere: what lies in no namespace is not reached through one, and nothing but lists goes across all
-//! of them. A path too many is a right too many: authorization looks at the namespace in the path.
+//! Which paths are served: cluster-scoped resources not inside a namespace, and only lists across namespaces. A path too many is a
+//! permission too many: authorization uses the namespace in the path.
 
 use auth::{Tokens, UserInfo};
 use catalog::Verbs;

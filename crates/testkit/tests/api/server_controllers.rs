@@ -1,5 +1,5 @@
-//! The controllers the server runs itself: they get over a store that fails, may what their roles say, and rest when nothing
-//! is left to do.
+//! The controllers of the API server itself: they recover from store failures, need their roles, and write nothing when there is
+//! nothing to do.
 
 use std::sync::Arc;
 use std::time::Duration;

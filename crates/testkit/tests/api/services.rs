@@ -1,4 +1,4 @@
-//! What the server gives to services: cluster addresses, node ports, and the service of its own.
+//! What the server allocates for services: cluster IPs and node ports; and the `kubernetes` service.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Certificate signing requests from the asking to the certificate, and who may decide.
+//! Certificate signing requests from request to certificate, and the permissions they need.
 
 use std::time::Duration;
 

@@ -220,7 +220,7 @@ async fn connections_to_a_pod_name_the_missing_node() {
     assert_eq!(cluster.get(format!("{PODS}/a/proxy/")).await.ok(400)["message"], "address not allowed");
 
     cluster.post(format!("{PODS}/a/binding"), binding("a", "n1")).await.ok(201);
-    // Whatever is missing is told as if it were of the kind in the path.
+    // A missing object is reported as if it were of the kind in the path.
     let missing = |reply: Reply, kind: &str, name: &str| {
         let status = reply.ok(404);
         assert_eq!(status["message"], format!("{kind} \"{name}\" not found"));
@@ -239,7 +239,7 @@ async fn connections_to_a_pod_name_the_missing_node() {
         .ok(201);
     missing(cluster.get(format!("{SERVICES}/x/proxy/")).await, "services", "x");
 
-    // A node that is there, and nobody who listens.
+    // A node that exists, without a kubelet that listens.
     let node = json!({"metadata": {"name": "n1"}, "status": {"addresses": [{"type": "InternalIP", "address": "10.1.2.3"}]}});
     cluster.post("/api/v1/nodes", node).await.ok(201);
     for door in ["attach", "exec?command=ls", "portforward"] {

@@ -1,4 +1,4 @@
-//! What clients look at first: discovery, health, version, metrics.
+//! What clients read first: discovery, health, version, metrics.
 
 use serde_json::{Value, json};
 use testkit::TestCluster;

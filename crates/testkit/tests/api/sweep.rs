@@ -1,4 +1,4 @@
-//! What holds for every stored resource of the catalogue, not for a chosen few.
+//! Properties of every stored resource of the catalogue.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use testkit::{Stream, TestCluster};
 
 use crate::kinds::{NAMESPACE, collection, name, names_are_given, object, path, status};
 
-/// Every stored resource, each with a cluster of its own to spoil; all that fail are told.
+/// Every stored resource, each with a cluster of its own; all failures are reported.
 pub async fn for_every_resource<F, Fut>(fact: F)
 where
     F: Fn(Arc<TestCluster>, Arc<Resource>) -> Fut,

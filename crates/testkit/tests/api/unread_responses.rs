@@ -1,4 +1,4 @@
-//! Answers that their clients do not fetch: after a minute they are let go, and with them what they held.
+//! Responses that clients do not read: dropped after a minute, with everything they hold.
 
 use std::pin::Pin;
 use std::sync::Arc;

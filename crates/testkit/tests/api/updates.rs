@@ -257,7 +257,7 @@ async fn immutable_fields_are_compared_as_sent() {
     let words =
         "ConfigMap \"x\" is invalid: binaryData: Forbidden: field is immutable when `immutable` is set";
     assert_eq!(refused["message"], words);
-    // A job that is suspended may be told where its pods run, or that it has nothing to say about it.
+    // The affinity of a suspended job may be set, or removed.
     let job = json!({"spec": {"suspend": true, "template": template()}});
     let job = made(&cluster, "/apis/batch/v1/namespaces/default/jobs", job).await;
     let spec = |affinity: Value| json!({"spec": {"template": {"spec": {"affinity": affinity}}}});

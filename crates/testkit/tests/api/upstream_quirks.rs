@@ -1,4 +1,4 @@
-//! Answers that only make sense when one knows how kube-apiserver comes to them; clients have learnt to rely on them.
+//! Answers that only make sense if one knows kube-apiserver's implementation; clients rely on them.
 
 use serde_json::{Value, json};
 use testkit::TestCluster;

@@ -1,4 +1,4 @@
-//! Warnings as clients see them: headers beside the answer, whatever the verb.
+//! Warnings as clients see them: headers of any response.
 
 use serde_json::{Value, json};
 use testkit::TestCluster;

@@ -1,4 +1,4 @@
-//! Watches: bookmarks, ends, 410, slow readers, and the whole truth under concurrent writers.
+//! Watches: bookmarks, ends, 410, slow readers, and completeness under concurrent writers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -333,7 +333,7 @@ async fn a_streamed_list_is_a_list() {
     cluster.shutdown().await;
 }
 
-/// Whoever begins with the state and takes bookmarks is told when it is complete, asked for or not.
+/// A watch with initial events and bookmarks gets the bookmark that ends them, requested or not.
 #[tokio::test(start_paused = true)]
 async fn the_end_of_initial_events_is_a_bookmark() {
     let cluster = TestCluster::simulated(27).await;
@@ -362,7 +362,7 @@ async fn the_end_of_initial_events_is_a_bookmark() {
     cluster.shutdown().await;
 }
 
-/// A version to begin with that does not come is told in the stream, one that is none is not.
+/// A start version that does not come is reported in the stream, an invalid one is not.
 #[tokio::test(start_paused = true)]
 async fn a_future_version_that_does_not_come_is_an_error_event() {
     let cluster = TestCluster::simulated(28).await;

@@ -106,7 +106,7 @@ async fn events_come_as_frames_until_the_watch_ends() {
     cluster.post(MAPS, map("b")).await.ok(201);
     let event = client.event().await;
     assert_eq!((&event["type"], &event["object"]["metadata"]["name"]), (&json!("ADDED"), &json!("b")));
-    // Pings are answered, and what nobody asked for is not.
+    // Pings are answered, messages are ignored.
     client.send(9, b"are you there").await;
     assert_eq!(client.frame().await, (PONG, b"are you there".to_vec()));
     client.send(1, b"hello").await;

@@ -1,4 +1,4 @@
-//! Default accounts, their tokens and the authority: made by controllers like any others, by nobody else.
+//! Default ServiceAccounts, their tokens and the root CA: created by controllers like all others.
 
 use std::time::Duration;
 

@@ -50,7 +50,7 @@ pub fn succeeded() -> Json {
 pub async fn steady(cluster: &TestCluster) {
     // What was under way may end first.
     pass(cluster, 5).await;
-    // A failure that lasts is told again now and then.
+    // A lasting failure is reported again now and then.
     let versions = || cluster.versions(&["events", "leases"]);
     let before = versions();
     pass(cluster, 600).await;

@@ -1,4 +1,4 @@
-//! Disruption budgets follow their pods; pods that were to be disrupted and were not are said to be well again.
+//! Disruption budgets follow their pods; pods that were to be disrupted and were not lose their condition.
 
 use serde_json::{Value as Json, json};
 use testkit::TestCluster;
@@ -83,7 +83,7 @@ async fn percentages_are_of_the_replicas_controllers_want() {
         pod(&cluster, name, Some(&set)).await;
     }
     told(&cluster, "four of four", [4, 4, 3, 1]).await;
-    // A pod of nobody is not counted in what is wanted, and people are told.
+    // A pod without a controller is not counted as expected, and gets an event.
     pod(&cluster, "stray", None).await;
     told(&cluster, "a stray", [4, 5, 3, 2]).await;
     let events = items(&cluster, EVENTS).await;

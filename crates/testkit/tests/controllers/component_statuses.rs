@@ -1,4 +1,4 @@
-//! `componentstatuses` tell how the parts really are: run here, led by another, switched off, fallen over.
+//! `componentstatuses` show the actual health of components: run here, led by another process, disabled, failed.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Two schedulers that know nothing of each other and want the same pods on the same full nodes.
+//! Two independent schedulers that compete for the same pods and full nodes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a cluster at rest must look like, for each kind that was declared, by what is written in it and nothing else.
+//! What a converged cluster must look like, for each kind, from the stored objects alone.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What people are shown of the controllers is so: who caused a turn, what it planned, and as whom each controller acts.
+//! `/debug/controllers` is right: the cause and plan of each reconcile, and the identity of each controller.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The story of a Deployment, step by step over watch events, in virtual time: in process, and again over HTTP.
+//! The life of a Deployment, step by step over watch events, in virtual time: in process, and again over HTTP.
 
 use std::sync::Arc;
 use std::time::Duration;

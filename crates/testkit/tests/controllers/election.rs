@@ -1,4 +1,4 @@
-//! Of two processes one leads: takeover after a silent death, hand-over on release, a deposed leader stops.
+//! Leader election of two processes: takeover after a crash, hand-over on release, a deposed leader stops.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

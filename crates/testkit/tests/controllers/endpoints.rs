@@ -1,4 +1,4 @@
-//! Endpoints and EndpointSlices follow pods and services, and rest when these do.
+//! Endpoints and EndpointSlices follow pods and services, and settle.
 
 // Everything here is a test: a failed unwrap is a failed test.
 #![allow(clippy::unwrap_used)]

@@ -7,12 +7,12 @@
 //! server ── watch ──> store of the informer ── notice ──> handler ──> queue ──> turn
 //!          A                                    B
 //! ```
-//! A: a watch is cut, or its history is gone (410). The reflector goes on where it was, or reads the state again; what
-//!    went meanwhile is told as deleted. A server that leaves an event out without a word breaks the promise all of this
-//!    stands on: the store is wrong then, and a resync, which tells the store again, cannot know it.
-//! B: the store is right, but a handler was not told. A resync tells everything in the store again, and a turn looks at
-//!    the state. Only what is not there any more cannot be told again: of a lost deletion a controller learns if its turn is
-//!    about something that is still there (a ReplicaSet whose pod went), not if it was about the very thing that went.
+//! A: a watch is cut, or its history is gone (410). The reflector resumes, or lists again; objects deleted meanwhile are
+//!    reported as deleted. A server that silently drops an event breaks the guarantee all of this depends on: the store is
+//!    wrong then, and a resync, which repeats the store, cannot correct it.
+//! B: the store is right, but a handler missed an event. A resync delivers everything in the store again, and a reconcile looks
+//!    at the state. Only deletions cannot be repeated: a controller notices a lost deletion if its key still exists (a
+//!    ReplicaSet whose pod was deleted), not if the object of the key itself was deleted.
 //!    The scheduler has no resync, neither here nor upstream, so it is not among the controllers of these tests.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the controllers of this process ask takes seats where upstream's components take them, and waits there.
+//! Requests of in-process controllers take seats in upstream's priority levels, and wait there.
 
 use std::time::Duration;
 

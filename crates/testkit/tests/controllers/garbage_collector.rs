@@ -1,4 +1,4 @@
-//! The garbage collector on a whole server: background, foreground, orphan; owners that are not there; every kind.
+//! The garbage collector on a whole server: background, foreground, orphan; missing owners; every kind.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The garbage collector that is killed, misled or late, over histories nobody thought of: what is left is what should be.
+//! The garbage collector killed, misled or late, over random histories: exactly the right objects are left.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! An informer is a view of the server's table; a controller holds what it is told to hold.
+//! An informer as a view of the server's table, and a controller on it.
 
 use std::sync::Arc;
 use std::time::Duration;

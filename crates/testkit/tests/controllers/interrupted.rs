@@ -1,5 +1,5 @@
-//! Clients that things happen to: their process dies after so many writes (the last one is done, its answer never comes),
-//! others write to every second object right before they do, what they watch comes late.
+//! Clients with faults: their process dies after so many writes (the last one is carried out, its response is lost), others write
+//! to every second object right before they do, their watches are late.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

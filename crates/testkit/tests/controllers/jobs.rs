@@ -1,4 +1,4 @@
-//! Jobs, from creation to their end, with the test in the place of the nodes.
+//! Jobs from creation to their end; the test plays the nodes.
 
 use serde_json::{Value as Json, json};
 use testkit::TestCluster;

@@ -1,4 +1,4 @@
-//! What a leader writes counts as long as the lease is its own: the store refuses the writes of one that was deposed.
+//! Writes of a leader are fenced by its lease: the store refuses those of a deposed leader.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the library sends is what the server understands: claims, finalizers, events, retries.
+//! The `runtime` library against a real server: claims, finalizers, events, retries.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -103,7 +103,7 @@ async fn custom_endpoints_are_mirrored_and_settle() {
         slice["endpoints"].as_array().unwrap().iter().find(|e| e["addresses"][0] == "10.1.0.3").unwrap();
     assert_eq!(unready["conditions"], json!({"ready": false}));
 
-    // What somebody spoils or deletes is mended.
+    // Changed or deleted slices are repaired.
     let path =
         format!("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/{}", name.as_str().unwrap());
     world.cluster.merge(&path, json!({"endpoints": []})).await.ok(200);

@@ -1,4 +1,4 @@
-//! Silent nodes are tainted and their pods evicted; when nobody seems to be well, nothing is.
+//! Unreachable nodes are tainted and their pods evicted; if most nodes are unreachable, nothing is.
 
 // Everything here is a test: a failed unwrap is a failed test.
 #![allow(clippy::unwrap_used)]

@@ -1,4 +1,4 @@
-//! Pods on simulated nodes, bound by hand: they live, end, crash and go as on a real node.
+//! Pods on simulated nodes, bound by hand: they run, end, crash and are deleted as on a real node.
 
 use node::simulated::Settings;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ async fn a_bound_pod_runs_becomes_ready_and_goes_gracefully() {
     assert!(container["state"]["running"]["startedAt"].is_string());
     assert!(container["containerID"].as_str().unwrap().starts_with("simulated://"));
 
-    // A pod nobody bound is nobody's.
+    // An unbound pod belongs to no node.
     world
         .cluster
         .post(

@@ -1,4 +1,4 @@
-//! Every node says how long its kubelet may keep what it has read: longer in larger clusters, and without a flutter at the edges.
+//! The TTL annotation of nodes grows with the cluster, with hysteresis.
 
 // Everything here is a test: a failed unwrap is a failed test.
 #![allow(clippy::unwrap_used)]

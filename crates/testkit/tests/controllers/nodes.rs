@@ -1,4 +1,4 @@
-//! Simulated nodes on a whole server: they register, keep their leases, fall silent, come back.
+//! Simulated nodes on a whole server: they register, renew their leases, become unreachable, come back.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A cluster whose nodes and pods the test plays itself, with some controllers beside it.
+//! A cluster whose nodes and pods the test plays itself, with some controllers.
 
 // Everything here is a test: a failed unwrap is a failed test.
 #![allow(clippy::unwrap_used)]

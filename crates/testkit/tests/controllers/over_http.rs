@@ -433,7 +433,7 @@ async fn without_a_server_calls_are_503_and_an_informer_waits() {
     let maps = informers.of(&CONFIG_MAPS);
     informers.synced().await;
     pipe.close();
-    // A write on a connection that is just being cut would be 504: nobody knows what became of it.
+    // A write on a connection that is just being cut would be 504: its outcome is unknown.
     cluster.env().sleep(Duration::from_secs(1)).await;
     let refused =
         client.create(CONFIG_MAPS.within("default"), map("a"), WriteOptions::default()).await.err().unwrap();
@@ -473,7 +473,7 @@ async fn controllers_impersonate_their_account_or_use_the_process_user() {
         let refused = clients.user("jane", &["some"]).get(NAMESPACES.at("", "default")).await.err().unwrap();
         assert!(refused.message.contains("\"jane\""), "{}", refused.message);
     }
-    // Who may not impersonate is told so, and is still themselves.
+    // A user who may not impersonate gets an error, and keeps its own identity.
     let hers = cluster.pipe_as(true, jane).client(&cluster);
     let refused = hers.acting_as(&Impersonate::user("bob", &[])).get(NAMESPACES.at("", "default")).await;
     assert!(refused.err().unwrap().message.contains("cannot impersonate"));

@@ -1,4 +1,4 @@
-//! Pods nobody else will delete are deleted.
+//! Pods that nobody else would delete are deleted by pod GC.
 
 use serde_json::{Value as Json, json};
 use testkit::TestCluster;

@@ -81,7 +81,7 @@ async fn each_profile_places_its_own_pods_by_its_own_plugins_and_weights() {
     let waits = until(&cluster, "fearful", "said why", |p| !why(p).is_empty()).await;
     assert!(why(&waits).contains("1 node(s) had untolerated taint(s)"), "{waits:#}");
 
-    // Nobody serves this name, and nobody says a word about it.
+    // No scheduler has this name, and none writes an event about it.
     cluster.env().sleep(Duration::from_secs(60)).await;
     let nobodys = get_pod(&cluster, "nobodys").await;
     assert!(nobodys["spec"].get("nodeName").is_none() && nobodys["status"].get("conditions").is_none());

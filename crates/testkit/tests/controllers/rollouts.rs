@@ -1,4 +1,4 @@
-//! `kubectl rollout` on what the controllers write: over a socket, on the machine's clock.
+//! `kubectl rollout` with our controllers: over a socket, in real time.
 
 use std::process::Command;
 use std::time::Duration;

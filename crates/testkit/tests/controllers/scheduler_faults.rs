@@ -1,5 +1,5 @@
-//! The scheduler that dies after its n-th write, or meets with conflicts, lost answers, old news and broken connections: in the end the
-//! same pods have a node, the same ones say why not, and at no time was a pod moved or a node given more than it has.
+//! The scheduler killed after its n-th write, or with conflicts, lost responses, stale caches and broken connections: in the end the
+//! same pods have a node, the same ones say why not, and no pod was ever moved and no node overfilled.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const NODES: usize = 3;
 /// Of half a cpu each, on a node of two.
 const SLOTS: usize = 4;
 
-/// As many pods as there is room for, one too large, one nobody may place yet, one that must make room.
+/// As many pods as there is room for, one too large, one gated, one that must preempt.
 async fn pods_come(cluster: &TestCluster) {
     let pause = |seconds| cluster.env().sleep(Duration::from_secs(seconds));
     let classes = "/apis/scheduling.k8s.io/v1/priorityclasses";
@@ -93,7 +93,7 @@ async fn run(faults: Plan) -> Ended {
     Ended { died: outlived.died, writes: outlived.clients.writes(), state }
 }
 
-/// All room is given away, and whoever has none says why.
+/// All room is used, and unschedulable pods say why.
 fn placed_as_it_must_be(pods: &Value, faults: &Plan) {
     let mut waiting = Vec::new();
     let mut on_node = BTreeMap::<&str, usize>::new();

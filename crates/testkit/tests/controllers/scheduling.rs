@@ -1,4 +1,4 @@
-//! The scheduler beside a whole server: pods are bound, say why they are not, wake, and make room.
+//! The scheduler with a whole server: pods are bound or say why not, are woken, and preempt.
 
 use std::sync::Arc;
 use std::time::Duration;

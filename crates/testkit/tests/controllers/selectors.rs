@@ -1,4 +1,4 @@
-//! An owner whose selector cannot be read, as another version may have stored it, touches none of its children.
+//! An owner with an invalid selector, as another version may have stored it, touches none of its children.
 
 use serde_json::{Value as Json, json};
 use store::{Commit, Op};

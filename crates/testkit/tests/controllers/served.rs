@@ -1,4 +1,4 @@
-//! Resources that come and go while controllers run: what is served is asked for with each use.
+//! Resources that come and go while controllers run: the served resources are looked up on each use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ type meta.v1.ObjectMeta
   1 name string omitempty
 ";
 
-/// What controllers are told is served; swapped by the test.
+/// The discovery that controllers see; swapped by the test.
 type Served = Arc<Mutex<Arc<Catalog>>>;
 
 struct Serving {

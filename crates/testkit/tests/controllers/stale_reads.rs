@@ -1,5 +1,5 @@
-//! A server that answers a patch with the version the object had before, as one does whose patch completes a deletion:
-//! what a controller learns from the answer's revision is then too little.
+//! A server that answers a patch with the version the object had before, as when the patch completes a deletion: the revision of
+//! the response is then not enough for a controller.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A status is written through its subresource, and only when it changed: every request of every controller in an hour is looked at.
+//! A status is written through its subresource, and only when it changed: checks every request of every controller in an hour.
 
 use std::time::Duration;
 

@@ -39,7 +39,7 @@ fn requests_of_openssl_are_read_and_verified() {
 }
 
 #[test]
-fn what_is_issued_proves_who_the_request_named() {
+fn issued_certificates_name_the_requested_subject() {
     let issuer = issuer();
     for pem in [P384, RSA_2048, ED25519] {
         let request = parse(pem);
@@ -92,7 +92,7 @@ fn a_subject_is_written_as_go_writes_it() {
 }
 
 #[test]
-fn our_own_requests_are_good_ones() {
+fn our_own_requests_are_valid() {
     let names = ["a.example.com".to_owned(), "192.0.2.1".to_owned()];
     let (_, pem) = new_request("system:node:a", &["system:nodes".to_owned()], &names).expect("made");
     let request = parse(&pem);

@@ -1,4 +1,4 @@
-//! What an overload gave, in lines for people.
+//! The figures of an overload run, as lines of text.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

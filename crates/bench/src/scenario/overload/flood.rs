@@ -1,4 +1,4 @@
-//! The load: one thread, one epoll loop, every connection busy or waiting as long as a 429 told it to.
+//! The load: one thread, one epoll loop, every connection busy or waiting as long as the Retry-After of a 429 says.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -21,9 +21,9 @@ use crate::response::Response;
 use crate::tally::BROKEN;
 use crate::wire::{ReadState, Wire};
 
-/// So many of its own objects a creator leaves before it deletes the oldest.
+/// How many of its objects a creator keeps before it deletes the oldest.
 pub const KEPT: usize = 20;
-/// As client-go: a request that is refused so often is given up.
+/// How often a refused request is retried, as client-go does.
 const MAX_RETRIES: u32 = 10;
 /// Reads from one connection before the others get their turn.
 const READS_PER_TURN: usize = 8;
@@ -48,7 +48,7 @@ impl Role {
     }
 }
 
-/// What is asked; the index of its figures.
+/// The kind of a request; the index of its figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ask {
     List,
@@ -70,16 +70,16 @@ impl Ask {
     }
 }
 
-/// The requests of one kind and what came of them.
+/// The requests of one kind and their results.
 #[derive(Clone)]
 pub struct Kind {
     pub name: &'static str,
     pub served: u64,
     /// Of the bodies, as they came.
     pub bytes: u64,
-    /// Answers of 429 that say when to come again.
+    /// 429s with Retry-After.
     pub refused: u64,
-    /// Answers of 429 that do not.
+    /// 429s without.
     pub refused_silently: u64,
     /// Requests that were refused too often.
     pub given_up: u64,
@@ -196,13 +196,13 @@ impl Flood {
         })
     }
 
-    /// What was counted; the connections are closed as clients close them that are stopped.
+    /// The figures; the connections are closed as by a client that is stopped.
     pub fn into_kinds(self) -> Vec<Kind> {
         self.kinds
     }
 
     pub fn run(&mut self, duration: Duration, progress: &Progress) -> Result<(), BenchError> {
-        // Shaking hands with a busy server takes time that the others must not wait for.
+        // A handshake with a busy server takes time, and must not delay the other connections.
         let (ask, asked) = sync_channel::<usize>(self.connections.len());
         let (give, given) = sync_channel(self.connections.len());
         let endpoints: Vec<Endpoint> =

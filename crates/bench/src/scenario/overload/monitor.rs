@@ -43,7 +43,7 @@ impl<'a> Monitor<'a> {
     pub fn run(&mut self, stop: &AtomicBool) {
         let (clock, mut next_nodes) = (Instant::now(), Duration::ZERO);
         while !stop.load(Ordering::Relaxed) {
-            // A server that went away is told by everybody else.
+            // A server that went away is reported by the others.
             self.resident_peak = self.resident_peak.max(self.processes.rss().unwrap_or_default());
             if clock.elapsed() >= next_nodes {
                 next_nodes = clock.elapsed() + NODES;

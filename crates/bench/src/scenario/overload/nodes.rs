@@ -19,7 +19,7 @@ pub struct Nodes {
 pub struct Node {
     pub name: String,
     pub endpoint: Endpoint,
-    /// Who the administrator is while renewing it; nobody else where the node has credentials of its own.
+    /// The user the administrator impersonates to renew it; none if the node has credentials of its own.
     impersonate: Option<[(&'static str, String); 2]>,
 }
 

@@ -28,7 +28,7 @@ enum What {
     Lease { node: Box<Node>, version: Option<String> },
 }
 
-/// What came back.
+/// The results.
 #[derive(Clone)]
 pub struct Seen {
     pub name: &'static str,
@@ -54,7 +54,7 @@ impl Probe {
         Probe::open("a node's Lease", node.endpoint.clone(), what, LEASE_INTERVAL)
     }
 
-    /// Asks once, uncounted: so the connection is there, and what is asked is allowed.
+    /// Sends the request once, uncounted: opens the connection, and checks that the request is allowed.
     fn open(
         name: &'static str,
         endpoint: Endpoint,

@@ -12,7 +12,7 @@ use crate::error::BenchError;
 use crate::request::SLOT;
 use crate::site::Site;
 
-/// What one of them takes in an answer.
+/// The size of one object in a response.
 const OBJECT_BYTES: u64 = 1_200;
 /// Three nodes, if the token file does not name more.
 const NODES: usize = 3;
@@ -128,7 +128,7 @@ impl<'a> Users<'a> {
         format!("{} {kind}", self.all.len())
     }
 
-    /// What the objects that live at the end are larger by than those at the start.
+    /// How much larger the objects at the end are than those at the start.
     pub fn grown_bytes(&self, connections: usize) -> u64 {
         let creators =
             (0..connections).filter(|&index| Role::of(index, self.all.len()) == Role::Create).count();
@@ -139,7 +139,7 @@ impl<'a> Users<'a> {
     pub fn close(&mut self, site: &Site<'_>) -> Result<(), BenchError> {
         let mut result = Ok(());
         let count = self.sites.len();
-        // All begin to go before the first is waited for.
+        // All deletions are requested before the first is waited for.
         for own in &mut self.sites {
             for resource in ["rolebindings", "roles"] {
                 let path = format!("{RBAC}/namespaces/{}/{resource}/bench", own.namespace);

@@ -92,7 +92,7 @@ impl Decoder<'_> {
             .map_err(|source| ProtobufError::Json { field: name.to_string(), source }.into())
     }
 
-    /// A schema, or what may stand in its place.
+    /// A schema, or one of its alternatives (a bool, a list).
     #[inline(never)]
     pub(super) fn schema_or(&mut self, kind: AnyKind, name: &Name, bytes: &[u8]) -> Result<Value> {
         self.descend()?;
@@ -124,7 +124,7 @@ impl Decoder<'_> {
     }
 
     fn json_schema(&mut self, bytes: &[u8]) -> Result<Option<Value>> {
-        // A schema without the type has no field that could bring us here.
+        // Without this type no field of the schema leads here.
         let Some(ty) = self.schema.find(SCHEMA_TYPE) else { return Ok(None) };
         self.structure(ty, bytes).map(|map| Some(Value::Map(map)))
     }

@@ -21,7 +21,7 @@ impl Graph {
         let text = uid.to_string();
         if let Some((kind, obj)) = self.loners.find(&text) {
             return Some(Look {
-                identity: self.place_seen(kind, obj).with_uid(&text),
+                identity: self.coordinates_seen(kind, obj).with_uid(&text),
                 observed: true,
                 being_deleted: false,
                 deleting_dependents: false,
@@ -32,7 +32,7 @@ impl Graph {
         let node = self.nodes.get(uid)?;
         let dependents = node.dependents.as_deref();
         Some(Look {
-            identity: self.place(node).with_uid(&text),
+            identity: self.coordinates(node).with_uid(&text),
             observed: matches!(node.body, Body::Seen { .. }),
             being_deleted: node.being_deleted(),
             deleting_dependents: node.deleting_dependents,
@@ -76,6 +76,6 @@ impl Graph {
     pub fn dependents(&self, uid: &Uid) -> Vec<Identity> {
         let Some(node) = self.nodes.get(uid) else { return Vec::new() };
         let known = node.dependents().filter_map(|uid| self.nodes.get(uid).map(|dep| (uid, dep)));
-        known.map(|(uid, dep)| self.place(dep).with_uid(&uid.to_string())).collect()
+        known.map(|(uid, dep)| self.coordinates(dep).with_uid(&uid.to_string())).collect()
     }
 }

@@ -7,7 +7,7 @@ use catalog::Catalog;
 use env::Env;
 
 use super::{MAP, Ref, SECRET, World};
-use crate::garbagecollector::graph::Wanted;
+use crate::garbagecollector::graph::WorkItems;
 use crate::garbagecollector::identity::Uid;
 
 #[derive(Clone, Default, PartialEq)]
@@ -97,7 +97,7 @@ impl Model {
     }
 }
 
-fn feed(world: &mut World, n: usize, object: &Object) -> Wanted {
+fn feed(world: &mut World, n: usize, object: &Object) -> WorkItems {
     let uids: Vec<String> = object.owners.iter().map(|(o, _)| uid(*o)).collect();
     let names: Vec<String> = object.owners.iter().map(|(o, _)| format!("n{o}")).collect();
     let owners: Vec<Ref<'_>> = object
@@ -115,7 +115,7 @@ fn kind_of(n: usize) -> &'static str {
 }
 
 #[test]
-fn the_graph_is_what_one_finds_by_looking_at_everything() {
+fn the_graph_agrees_with_a_full_scan() {
     let catalog = Arc::new(Catalog::builtin());
     for seed in 0..300 {
         let env = Env::simulated(seed);

@@ -18,7 +18,7 @@ pub(super) fn count(text: &str, completions: i64) -> Result<i64, String> {
     Ok(total)
 }
 
-/// The first index that both lists name. Parts that cannot be read are passed over.
+/// The first index in both lists. Invalid parts are skipped.
 pub(super) fn overlap(completed: &str, failed: &str, completions: i64) -> Option<i64> {
     if completed.is_empty() || failed.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! What a write to a job's status may say: only changes are validated, so that an odd status can still move on.
+//! Status writes of a job: only changes are validated, so that an odd status can still be updated.
 
 use object::Value;
 

@@ -1,4 +1,4 @@
-//! Image references: does a kubelet have to ask the registry each time?
+//! Image references, for the default pull policy.
 //!
 //! ```text
 //! [domain[:port]/]path[/path...][:tag][@algorithm:hex]
@@ -20,7 +20,7 @@ pub(crate) fn pull_policy(map: &mut Map, reference: &str, policy: &'static str) 
     }
 }
 
-/// A tag of "latest", or no tag and no digest. What is no reference at all is none of these.
+/// The tag "latest", or neither tag nor digest. False for an invalid reference.
 fn is_latest(image: &str) -> bool {
     let bare_digest = image.len() == 64 && image.bytes().all(is_lower_hex);
     if bare_digest {
@@ -49,12 +49,12 @@ fn is_name(name: &str) -> bool {
     if !path.split('/').all(is_path_component) {
         return false;
     }
-    // The hub keeps names of one part in its library.
+    // Docker Hub keeps single-part names under `library`.
     let library = if domain == HUB && !path.contains('/') { "library/".len() } else { 0 };
     if is_domain(domain) {
         return path.len() + library <= MAX_PATH;
     }
-    // What is no domain after all may still be the first part of the path.
+    // If it is no domain, it may still be the first part of the path.
     is_path_component(domain) && name.len() <= MAX_PATH
 }
 
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_digests_and_what_is_no_reference_are_not_latest() {
+    fn tags_digests_and_invalid_references_are_not_latest() {
         for image in [
             "nginx:1",
             "",

@@ -1,4 +1,4 @@
-//! Resources of the whole pod: where the pod sets some, what its containers ask for fills in the rest.
+//! Pod-level resources: if the pod sets some, the rest defaults to those of its containers.
 //!
 //! ```text
 //! containers' limits   ──(huge pages only)──> resources.limits ──┐
@@ -35,7 +35,7 @@ pub(crate) fn of_the_whole_pod(spec: &mut Map) {
     let Some(resources) = at(spec, "resources") else { return };
     put(resources, "limits", limits);
     put(resources, "requests", requests);
-    // What a pod as a whole cannot ask for is left for validation to refuse.
+    // Resources not supported at pod level are left to validation.
     copy_missing_if(resources, "limits", "requests", is_for_pods);
 }
 

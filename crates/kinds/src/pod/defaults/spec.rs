@@ -1,4 +1,4 @@
-//! The pod spec wherever it stands: in a pod, and in the template of everything that makes pods.
+//! The pod spec, in a pod or in the template of a workload.
 
 use object::{Map, Value};
 
@@ -15,7 +15,7 @@ const SPEC: &[Default] = &[
     plain("schedulerName", Text("default-scheduler")),
 ];
 
-/// Where init containers were written before they had a field; nobody may think that they still count.
+/// Annotations of init containers from before they were fields: dropped.
 const OLD_ANNOTATIONS: [&str; 4] = [
     "pod.beta.kubernetes.io/init-containers",
     "pod.alpha.kubernetes.io/init-containers",
@@ -61,7 +61,7 @@ pub(crate) fn drop_old_annotations(holder: &mut Map) {
     }
 }
 
-/// The account has two names, an old one and the one that counts.
+/// The service account has two fields: the deprecated one follows the other.
 fn account(spec: &mut Map) {
     const OLD: &str = "serviceAccount";
     const NAME: &str = "serviceAccountName";

@@ -147,7 +147,7 @@ pub(super) fn check_spread(spec: &Value, list: &Path<'_>, options: &Options, err
             errors.required(&at.child("topologyKey"), "can not be empty");
         }
         errors.one_of(&at.child("whenUnsatisfiable"), action, &["DoNotSchedule", "ScheduleAnyway"]);
-        // One that comes again is told of where it stands first.
+        // A duplicate is reported at its first position.
         if last.get(&(key, action)).is_some_and(|last| *last > i) {
             let shown = format!("{{{key}, {action}}}");
             errors.duplicate(&at.child("{topologyKey, whenUnsatisfiable}"), shown.as_str());
@@ -251,7 +251,7 @@ pub(super) fn has_bad_node_values(spec: &Value) -> bool {
     has_bad_values(required)
 }
 
-/// Whether a node selector holds what is no label value.
+/// Whether a node selector has an invalid label value.
 pub(crate) fn has_bad_values(selector: &Value) -> bool {
     let expressions = items(selector, "nodeSelectorTerms").iter().flat_map(|t| items(t, "matchExpressions"));
     expressions.into_iter().any(|e| texts(e, "values").any(|v| !validate_text::label_value(v).is_empty()))

@@ -1,4 +1,4 @@
-//! Annotations that mean something to pods: mirrors, deletion cost, and profiles from before they were fields.
+//! Annotations with a meaning for pods: mirror pods, deletion cost, and profiles from before they were fields.
 
 use object::Value;
 
@@ -88,7 +88,7 @@ fn check_seccomp(profile: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What an update may do to them.
+/// The rules of updates.
 pub(super) fn check_update(new: &Value, old: &Value, options: &Options, errors: &mut Errors) {
     let at = METADATA.child("annotations");
     let (new_map, old_map) = (new.at(&["metadata", "annotations"]), old.at(&["metadata", "annotations"]));

@@ -49,7 +49,7 @@ pub(super) fn check_init_containers(scope: &Scope<'_>, at: &Path<'_>, errors: &m
         let at = at.index(i);
         check_common(scope, container, &at, errors);
         let always = text(container, "restartPolicy") == "Always";
-        // Without a policy the rules are the only fault worth naming.
+        // Without a policy only the rules are reported.
         if member(container, "restartPolicy").is_some() {
             check_restart_policy(container, &at, errors);
         } else if !items(container, "restartPolicyRules").is_empty() {
@@ -61,7 +61,7 @@ pub(super) fn check_init_containers(scope: &Scope<'_>, at: &Path<'_>, errors: &m
         if others.has(&name) || earlier {
             errors.duplicate(&at.child("name"), name);
         }
-        // Upstream counts the container's own ports only, as if it stood first.
+        // Upstream counts the container's own ports only, as if it were the first.
         check_host_ports(std::slice::from_ref(container), list, errors);
         if always {
             handlers::check(scope.spec, container, &at, errors);
@@ -136,7 +136,7 @@ pub(super) fn check_ephemeral_containers(scope: &Scope<'_>, at: &Path<'_>, error
     }
 }
 
-/// A pod's image is not padded; a template's may be, and its pods are refused.
+/// Leading or trailing spaces in the image are invalid in a pod, but not in a template.
 pub(super) fn check_image_spaces(container: &Value, at: &Path<'_>, errors: &mut Errors) {
     let image = text(container, "image");
     if image.len() != image.trim().len() {

@@ -1,11 +1,11 @@
-//! Environment variables: names, where values come from, and what of the pod they may read.
+//! Environment variables: names, sources, and the pod fields they may refer to.
 
 use object::{Value, validate_text};
 
 use super::volume_sources::no_backsteps;
 use crate::check::{Errors, Path, member, quantity, text};
 
-/// What a variable may read of its pod, sorted.
+/// Pod fields a variable may refer to, sorted.
 const VARIABLE_FIELDS: [&str; 9] = [
     "metadata.name",
     "metadata.namespace",
@@ -17,10 +17,10 @@ const VARIABLE_FIELDS: [&str; 9] = [
     "status.podIP",
     "status.podIPs",
 ];
-/// What a file of a downward volume may hold, sorted.
+/// Pod fields a file of a downward API volume may contain, sorted.
 pub(super) const FILE_FIELDS: [&str; 5] =
     ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
-/// What the downward API knows at all.
+/// All fields of the downward API.
 const KNOWN_FIELDS: [&str; 14] = [
     "metadata.annotations",
     "metadata.labels",

@@ -4,7 +4,7 @@ use object::{Value, validate_text};
 
 use crate::check::{Errors, Path, int, items, member, text};
 
-/// What Windows can be sent, sorted.
+/// Signals on Windows, sorted.
 const WINDOWS_SIGNALS: [&str; 2] = ["SIGKILL", "SIGTERM"];
 /// Sorted.
 const LINUX_SIGNALS: [&str; 65] = [

@@ -1,4 +1,4 @@
-//! Mounts and block devices of a container: each names a volume, none the same place twice.
+//! Mounts and block devices of a container: each names a volume, and no path is used twice.
 
 use object::Value;
 
@@ -105,7 +105,7 @@ pub(super) fn check_devices(container: &Value, volumes: &Volumes<'_>, list: &Pat
             no_backsteps(p, list, &mut found);
             !found.is_empty()
         };
-        // A path that climbs is refused for that and not counted as taken.
+        // A path with `..` is refused for that, and does not count as used.
         if !climbs(path) && paths.again(path) {
             errors.invalid(&at.child("devicePath"), path, "must be unique");
         }

@@ -1,4 +1,4 @@
-//! What an update tolerates because the stored object already has it: rules that came later must not lock old objects.
+//! What an update tolerates because the stored object already has it: newer rules must not block updates of old objects.
 
 use object::{Value, validate_text};
 
@@ -84,7 +84,7 @@ fn has_nonlocal_token_path(spec: &Value) -> bool {
     })
 }
 
-/// Whether one of a selector's expressions holds what is no label value.
+/// Whether an expression of a selector has an invalid label value.
 pub(super) fn bad_values(selector: Option<&Value>) -> bool {
     let expressions = selector.map(|s| items(s, "matchExpressions")).unwrap_or_default();
     expressions.iter().any(|e| texts(e, "values").any(|v| !validate_text::label_value(v).is_empty()))

@@ -1,4 +1,4 @@
-//! Operating systems: what a Linux pod may not say, what a Windows pod may not say, and host processes.
+//! Operating systems: fields not allowed for Linux pods, for Windows pods, and host processes.
 
 use object::Value;
 

@@ -79,7 +79,7 @@ impl<'a> Files<'a> {
     fn take(&mut self, path: &'a str, errors: &mut Errors) {
         self.take_as(path, path, errors);
     }
-    /// `shown` is what a second file of that path is reported with.
+    /// `shown` is the value in the error about a second file of that path.
     fn take_as(&mut self, path: &'a str, shown: &str, errors: &mut Errors) {
         if !path.is_empty() {
             self.claim(path, shown, errors);
@@ -135,7 +135,7 @@ fn check_trust_bundle(bundle: &Value, at: &Path<'_>, errors: &mut Errors) {
             if name.is_empty() {
                 errors.required(&at_name, "must be a valid object name");
             }
-            // Behind the last colon of a signer's bundle stands a name of its own.
+            // After the last colon of a signer's bundle comes its own name.
             let own = name.rsplit_once(':').map_or(name, |(_, own)| own);
             for problem in validate_text::dns1123_subdomain(own) {
                 errors.invalid(&at_name, name, format!("not a valid clustertrustbundlename: {problem}"));

@@ -6,7 +6,7 @@ use object::{Map, Value};
 use super::SPEC;
 use super::annotations::MIRROR;
 use crate::check::{Errors, Path, entries, items, member, text};
-use crate::equal::{Spot, same};
+use crate::equal::{FieldType, same};
 use crate::strategy::map_mut;
 
 const COMPUTE: [&str; 2] = ["cpu", "memory"];
@@ -42,7 +42,7 @@ pub(super) fn check(storage: &Storage, new: &Value, old: &Value, errors: &mut Er
         let of = |r: &Value| entries(r, "requests").chain(entries(r, "limits")).next().is_some();
         member(spec, "resources").is_some_and(of)
     };
-    // An empty member says nothing about resources: it is a change like any other.
+    // An empty member has no resources: it is a change like any other.
     let pod_level = of_pod(new) || of_pod(old);
     if pod_level {
         check_pod_level(new, old, errors);
@@ -53,7 +53,7 @@ pub(super) fn check(storage: &Storage, new: &Value, old: &Value, errors: &mut Er
     if !same_order(new, old, errors) {
         return;
     }
-    let container = Spot::of(storage, &["spec", "containers", "[]"]);
+    let container = FieldType::of(storage, &["spec", "containers", "[]"]);
     for list in ["initContainers", "containers"] {
         for (i, (now, before)) in items(new, list).iter().zip(items(old, list)).enumerate() {
             let at = SPEC.child(list);
@@ -92,12 +92,12 @@ pub(super) fn check(storage: &Storage, new: &Value, old: &Value, errors: &mut Er
         }
         rest
     };
-    if !Spot::of(storage, &["spec"]).same(Some(&rest(new)), Some(&rest(old))) {
+    if !FieldType::of(storage, &["spec"]).same(Some(&rest(new)), Some(&rest(old))) {
         errors.forbidden(&SPEC, "only cpu and memory resources are mutable");
     }
 }
 
-/// Upstream makes the new resources of requests and limits alone: claims that came are not seen here.
+/// Upstream compares requests and limits only: changed claims are ignored here.
 fn without_claims(mut container: Value) -> Value {
     if let Some(resources) = map_mut(&mut container, &["resources"]) {
         resources.remove("claims");
@@ -145,7 +145,7 @@ fn same_order(new: &Value, old: &Value, errors: &mut Errors) -> bool {
     errors.len() == before
 }
 
-/// What was asked for or limited once may change but not go away.
+/// Requests and limits may change but not be removed.
 fn check_removed(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
     let none = Value::Null;
     let (now, before) = (new.get("resources").unwrap_or(&none), old.get("resources").unwrap_or(&none));

@@ -1,4 +1,4 @@
-//! Requests, limits and claims: names of resources, amounts, and how they fit together.
+//! Requests, limits and claims: resource names, quantities, and how they relate.
 
 use object::quantity::Quantity;
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ pub(crate) const STANDARD: [&str; 20] = [
     "services.nodeports",
     "services.loadbalancers",
 ];
-/// Those that are counted, not measured.
+/// Resources with integer quantities.
 const COUNTED: [&str; 9] = [
     "pods",
     "resourcequotas",
@@ -70,7 +70,7 @@ fn is_integer(name: &str) -> bool {
     COUNTED.contains(&name) || is_extended(name)
 }
 
-/// More may be asked for than is there.
+/// Whether the resource may be overcommitted.
 pub(crate) fn may_overcommit(name: &str) -> bool {
     is_native(name) && !is_huge_page(name)
 }
@@ -109,7 +109,7 @@ fn pod_resource_name(name: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Not negative, and whole where things are counted.
+/// Not negative, and an integer for integer resources.
 pub(crate) fn quantity_value(name: &str, value: &Value, at: &Path<'_>, errors: &mut Errors) {
     let amount = quantity(value);
     if amount.sign() < 0 {
@@ -269,7 +269,7 @@ fn check_claim_names(used: &[Value], of_pod: &[Value], at: &Path<'_>, errors: &m
     }
 }
 
-/// What is said of a claim that the pod does not have.
+/// The error about a claim that the pod does not have.
 fn unknown_claim(of_pod: &[Value]) -> String {
     let mut names: Vec<&str> = of_pod.iter().map(|c| text(c, "name")).filter(|n| !n.is_empty()).collect();
     names.sort_unstable();

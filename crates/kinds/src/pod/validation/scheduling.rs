@@ -1,4 +1,4 @@
-//! Tolerations, and the effects of taints they answer.
+//! Tolerations, and the taint effects they match.
 
 use object::{Value, validate_text};
 

@@ -147,7 +147,7 @@ fn check_sysctls(spec: &Value, context: &Value, at: &Path<'_>, options: &Options
     }
 }
 
-/// Only the faults an old pod may keep.
+/// Only the errors a stored pod may keep.
 pub(super) fn host_sysctls(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let Some(context) = member(spec, "securityContext") else { return };
     for sysctl in items(context, "sysctls") {
@@ -157,7 +157,7 @@ pub(super) fn host_sysctls(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 /// In the host's namespace a sysctl would be the host's.
 fn check_host_sysctl(spec: &Value, name: &str, at: &Path<'_>, errors: &mut Errors) {
-    // `net/ipv4/ip_forward` is `net.ipv4.ip_forward`; which separator comes first says which one is meant.
+    // `net/ipv4/ip_forward` is `net.ipv4.ip_forward`; the first separator decides which form it is.
     let first = name.find(['.', '/']);
     let name_with_dots = match first.map(|i| &name[i..=i]) {
         Some("/") => name.replace('.', "\0").replace('/', ".").replace('\0', "/"),

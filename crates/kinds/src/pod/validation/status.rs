@@ -1,4 +1,4 @@
-//! What a write to a pod's status may say.
+//! The rules of status writes of pods.
 
 use object::Value;
 
@@ -235,7 +235,7 @@ fn check_extended(claim: &Value, spec: &Value, at: &Path<'_>, errors: &mut Error
     errors.need_subdomain(&at.child("resourceClaimName"), text(claim, "resourceClaimName"));
 }
 
-/// Claims whose devices count as what the node can give are claims of this pod.
+/// Claims of node-allocatable resources must be claims of this pod.
 fn check_allocatable(status: &Value, spec: &Value, errors: &mut Errors) {
     let list = STATUS.child("nodeAllocatableResourceClaimStatuses");
     for (i, own) in items(status, "nodeAllocatableResourceClaimStatuses").iter().enumerate() {

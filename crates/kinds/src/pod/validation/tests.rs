@@ -84,7 +84,7 @@ fn containers_have_names_images_and_ports() {
 }
 
 #[test]
-fn variables_come_from_one_place() {
+fn environment_variables_have_one_source() {
     let catalog = Catalog::builtin();
     check(
         &catalog,

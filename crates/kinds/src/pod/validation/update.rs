@@ -1,4 +1,4 @@
-//! What an update may change of a pod: images, deadlines, tolerations, gates; while gated also where it may run.
+//! What an update may change of a pod: images, deadlines, tolerations, gates; while gated also its node selection.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::check::difference::difference;
 use crate::check::internal::pod::{EPHEMERAL_CONTAINER, NODE_SELECTOR_TERM, POD_SPEC, with_host_namespaces};
 use crate::check::internal::{Go, internal};
 use crate::check::{Errors, Path, Raw, Seen, all_of, entries, int, items, member, text};
-use crate::equal::{Spot, same};
+use crate::equal::{FieldType, same};
 
 const UPDATABLE: &str = "pod updates may not change fields other than `spec.containers[*].image`,\
     `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
@@ -19,7 +19,7 @@ const UPDATABLE: &str = "pod updates may not change fields other than `spec.cont
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
 pub(super) fn check(storage: &Storage, new: &Value, old: &Value, options: &Options, errors: &mut Errors) {
-    let spot = Spot::of(storage, &["spec"]);
+    let spot = FieldType::of(storage, &["spec"]);
     let none = Value::Null;
     let (new, old) = (new.get("spec").unwrap_or(&none), old.get("spec").unwrap_or(&none));
     for list in ["containers", "initContainers"] {
@@ -102,7 +102,7 @@ fn check_gates(new: &Value, old: &Value, errors: &mut Errors) {
     }
 }
 
-/// While a pod is gated its choice of nodes may become narrower.
+/// While a pod is gated its node selection may be narrowed.
 fn check_node_selector(new: &Value, old: &Value, errors: &mut Errors) {
     let now = new.get("nodeSelector");
     if entries(old, "nodeSelector").any(|(key, value)| now.and_then(|s| s.get(key)) != Some(value)) {
@@ -197,7 +197,7 @@ fn settle_node_affinity(spec: &mut Map, old: &Value) {
     }
 }
 
-/// Ephemeral containers are added and then stay.
+/// Ephemeral containers can be added, but not changed or removed.
 pub(super) fn check_ephemeral_containers(storage: &Storage, new: &Value, old: &Value, errors: &mut Errors) {
     if old.at(&["metadata", "annotations", super::annotations::MIRROR]).is_some() {
         errors.list.clear();
@@ -211,7 +211,7 @@ pub(super) fn check_ephemeral_containers(storage: &Storage, new: &Value, old: &V
     let now: HashMap<&str, &Value> =
         of(new).iter().map(|container| (text(container, "name"), container)).collect();
     let at = SPEC.child("ephemeralContainers");
-    let spot = Spot::of(storage, &["spec", "ephemeralContainers", "[]"]);
+    let spot = FieldType::of(storage, &["spec", "ephemeralContainers", "[]"]);
     for before in of(old) {
         let name = object::quote(text(before, "name"));
         match now.get(text(before, "name")) {

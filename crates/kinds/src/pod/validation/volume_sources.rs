@@ -106,7 +106,7 @@ fn check_host_path(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     errors.one_of_member(at, source, "type", &HOST_PATH_TYPES);
 }
 
-/// `format` is what a name of an unknown kind is told.
+/// `format` is the error for a name of an unknown kind.
 pub(crate) fn check_iscsi(source: &Value, format: &str, at: &Path<'_>, errors: &mut Errors) {
     errors.need(at, source, "targetPortal");
     let name = text(source, "iqn");
@@ -139,7 +139,7 @@ pub(crate) fn iscsi_name_too_long(volume: &str, source: &Value) -> bool {
 
 fn iscsi_problem<'a>(name: &str, format: &'a str) -> Option<&'a str> {
     let numbered = |length: usize| {
-        // Any one character stands between the kind and the number.
+        // Any single character separates the kind and the number.
         let mut rest = name[3..].chars();
         rest.next().is_some() && rest.as_str().len() == length && rest.all(|c| c.is_ascii_alphanumeric())
     };
@@ -303,7 +303,7 @@ pub(super) fn descending_path(path: &str, at: &Path<'_>, errors: &mut Errors) {
     no_backsteps(path, at, errors);
 }
 
-/// As [`descending_path`], and not of the names that the node keeps to itself (`..data`).
+/// As [`descending_path`], and not starting with `..`, which kubelets reserve (`..data`).
 pub(super) fn local_path(path: &str, at: &Path<'_>, errors: &mut Errors) {
     descending_path(path, at, errors);
     if path.starts_with("..") && !path.starts_with("../") {

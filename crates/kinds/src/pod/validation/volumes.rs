@@ -9,8 +9,8 @@ use super::volume_sources::{self, iscsi_name_too_long};
 use super::{Options, projected};
 use crate::check::{Errors, Path, Seen, items, member, quantity, text};
 
-/// A source's member; what a second source is called in its refusal; where faults of the source itself stand.
-/// The three differ where upstream's do.
+/// A source's member; its name in the error about a second source; the path of errors in the source itself. They differ where
+/// upstream's do.
 #[rustfmt::skip]
 const SOURCES: [(&str, &str, &str); 29] = [
     ("hostPath", "hostPath", "hostPath"),

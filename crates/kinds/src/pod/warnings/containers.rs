@@ -70,7 +70,7 @@ fn profiles(
     }
 }
 
-/// A variable that is said again is meant to build on what was said before.
+/// A repeated variable is fine if it refers to its previous value.
 fn variables(container: &Value, at: &Path<'_>, warnings: &mut Warnings) {
     let all = items(container, "env");
     let mut seen = Seen::default();
@@ -90,7 +90,7 @@ fn variables(container: &Value, at: &Path<'_>, warnings: &mut Warnings) {
     }
 }
 
-/// A port and where it stands: the list of containers, which of them, which of its ports.
+/// A port and its position: the list of containers, the container, the port.
 struct Port<'a> {
     port: &'a Value,
     at: (&'static str, usize, usize),
@@ -133,11 +133,12 @@ pub(crate) fn ports(spec: &Value, at: &Path<'_>, warnings: &mut Warnings) {
     }
 }
 
-/// Ports by what makes them clash: number, protocol, port and address of the host. A few are looked through, and do not stand here.
+/// Ports by what makes them conflict: number, protocol, host port and host IP. Used only if there are many; few are searched
+/// linearly.
 #[derive(Default)]
 struct Taken<'a>(BTreeMap<(i64, &'a str, i64, &'a str), Vec<usize>>);
 
-/// So many ports are looked through.
+/// Up to this many ports are searched linearly.
 const FEW: usize = 16;
 
 impl<'a> Taken<'a> {
@@ -145,7 +146,7 @@ impl<'a> Taken<'a> {
         let (ip, number) = host_of(port);
         (int(port, "containerPort").unwrap_or(0), text(port, "protocol"), number, ip)
     }
-    /// The last of these came to the others.
+    /// The last of these was added.
     fn added(&mut self, all: &[Port<'a>]) {
         if all.len() > FEW {
             let from = if self.0.is_empty() { 0 } else { all.len() - 1 };
@@ -154,7 +155,7 @@ impl<'a> Taken<'a> {
             }
         }
     }
-    /// The places of the ports this one clashes with (see [`clash`]), in order. Where they are many no other one is looked at.
+    /// The positions of the ports this one conflicts with (see [`clash`]), in order.
     fn clashing(&self, all: &[Port<'a>], port: &'a Value) -> Vec<usize> {
         let (number, protocol, host, ip) = Taken::key(port);
         if all.len() <= FEW {

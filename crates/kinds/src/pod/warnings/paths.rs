@@ -1,4 +1,4 @@
-//! Files of one volume that would stand in each other's way.
+//! Files of one volume with conflicting paths.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,14 +9,14 @@ use object::{Value, quote};
 use crate::check::{items, member, text};
 use crate::warnings::Warnings;
 
-/// Where files come from, and by what name if it has one.
+/// The source of files, with its name if it has one.
 #[derive(Clone, Copy)]
 struct Source<'a> {
     kind: &'static str,
     name: Option<&'a str>,
 }
 
-/// Nothing is written down before two files clash, which they seldom do.
+/// Formatted only if two files conflict, which is rare.
 impl fmt::Display for Source<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.kind)?;
@@ -49,7 +49,7 @@ impl fmt::Display for File<'_> {
     }
 }
 
-/// Files in the order they were named, and where to find a path among them. A few are looked through, and have no places.
+/// Files in order, and an index by path. Few files are searched linearly, without an index.
 #[derive(Default)]
 struct Taken<'a> {
     files: Vec<File<'a>>,
@@ -84,7 +84,7 @@ impl<'a> Taken<'a> {
         found.sort_unstable();
         found
     }
-    /// By the folders of the path or by the files there are: whichever are fewer.
+    /// By the parent folders of the path or by all files, whichever are fewer.
     fn at_or_above(&self, path: &str) -> Vec<usize> {
         let folders = path.bytes().filter(|b| *b == b'/').count();
         if folders < self.places.len() {
@@ -143,7 +143,7 @@ fn report<'a>(files: Vec<File<'a>>, seen: &mut Taken<'a>, volume: &Volume<'_>, w
     }
 }
 
-/// The files a source names one by one; without a list it takes all keys, and nothing is known.
+/// The files a source lists; without a list it uses all keys, which are not known.
 fn files<'a>(of: &'a Value, source: Option<Source<'a>>) -> Vec<File<'a>> {
     items(of, "items").iter().map(|item| File { path: text(item, "path"), source }).collect()
 }

@@ -92,7 +92,7 @@ fn said(certificate: &str, key: &str) -> String {
 }
 
 #[test]
-fn a_pair_that_belongs_together_is_not_talked_about() {
+fn a_matching_key_pair_gets_no_warning() {
     for (certificate, key) in [(RSA_CERTIFICATE, RSA_KEY), (EC_CERTIFICATE, EC_KEY), (ED_CERTIFICATE, ED_KEY)]
     {
         assert_eq!(said(certificate, key), "", "{certificate}");
@@ -102,7 +102,7 @@ fn a_pair_that_belongs_together_is_not_talked_about() {
 }
 
 #[test]
-fn what_is_wrong_is_said_as_go_says_it() {
+fn invalid_key_pairs_get_gos_error() {
     let cases = [
         ("", "", "tls: failed to find any PEM data in certificate input"),
         ("junk", RSA_KEY, "tls: failed to find any PEM data in certificate input"),
@@ -142,7 +142,7 @@ fn what_is_wrong_is_said_as_go_says_it() {
 }
 
 #[test]
-fn no_cut_of_a_certificate_or_key_is_too_much() {
+fn truncated_certificates_and_keys_never_panic() {
     for cut in (0..RSA_CERTIFICATE.len()).step_by(7) {
         said(&RSA_CERTIFICATE[..cut], RSA_KEY);
         said(RSA_CERTIFICATE, &RSA_KEY[..cut.min(RSA_KEY.len())]);

@@ -106,7 +106,7 @@ const HOLDERS: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn a_new_pod_is_told_exactly_this() {
+fn a_new_pod_gets_exactly_these_warnings() {
     let catalog = Catalog::builtin();
     for (change, expected) in cases() {
         assert_eq!(created(&catalog, "pods", &format!(r#"{{"spec":{change}}}"#)), expected, "{change}");
@@ -114,7 +114,7 @@ fn a_new_pod_is_told_exactly_this() {
 }
 
 #[test]
-fn every_kind_with_a_template_is_told_the_same_at_its_path() {
+fn every_kind_with_a_template_gets_the_same_warnings_at_its_path() {
     let catalog = Catalog::builtin();
     for (plural, path, shape) in HOLDERS {
         for (change, expected) in cases() {
@@ -133,7 +133,7 @@ fn every_kind_with_a_template_is_told_the_same_at_its_path() {
 }
 
 #[test]
-fn an_update_is_told_when_the_template_changes_and_only_then() {
+fn an_update_warns_only_if_the_template_changes() {
     let catalog = Catalog::builtin();
     let odd = r#"{"spec":{"terminationGracePeriodSeconds":-5}}"#;
     for (plural, path, shape) in HOLDERS {
@@ -153,7 +153,7 @@ fn an_update_is_told_when_the_template_changes_and_only_then() {
 }
 
 #[test]
-fn old_annotations_are_told() {
+fn deprecated_annotations_warn() {
     let catalog = Catalog::builtin();
     let annotations = r#"{"scheduler.alpha.kubernetes.io/critical-pod":"","seccomp.security.alpha.kubernetes.io/pod":"unconfined",
         "container.seccomp.security.alpha.kubernetes.io/c":"unconfined","container.apparmor.security.beta.kubernetes.io/c":"unconfined"}"#;
@@ -183,7 +183,7 @@ fn old_annotations_are_told() {
 }
 
 #[test]
-fn names_that_are_no_labels_are_told_where_pods_get_them() {
+fn names_that_are_no_dns_labels_warn() {
     let catalog = Catalog::builtin();
     let why = "must not contain dots";
     let what = "which can result in surprising behavior; a DNS label is recommended";
@@ -200,7 +200,7 @@ fn names_that_are_no_labels_are_told_where_pods_get_them() {
 
 /// Few ports and files are looked through one by one, many are looked up: the same is said of both.
 #[test]
-fn clashes_are_the_same_among_few_and_among_many() {
+fn port_conflicts_are_found_among_few_and_among_many() {
     let catalog = Catalog::builtin();
     let said = |others: usize| {
         let ports: Vec<String> =

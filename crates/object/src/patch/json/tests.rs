@@ -61,7 +61,7 @@ fn operations_apply() {
 }
 
 #[test]
-fn what_does_not_apply_is_unprocessable() {
+fn operations_that_do_not_apply_are_unprocessable() {
     for (doc, patch) in [
         (r#"{}"#, r#"[{"op":"remove","path":"/a"}]"#),
         (r#"{}"#, r#"[{"op":"add","path":"/a/b","value":1}]"#),
@@ -98,7 +98,7 @@ fn what_does_not_apply_is_unprocessable() {
 }
 
 #[test]
-fn what_is_no_patch_is_a_bad_request() {
+fn an_invalid_patch_is_a_bad_request() {
     for (patch, words) in [
         (
             r#"{}"#,
@@ -150,7 +150,7 @@ fn copies_that_double_the_document_are_stopped() {
 }
 
 #[test]
-fn copies_do_not_make_the_document_deeper_than_recursion_bears() {
+fn copies_do_not_make_the_document_too_deep() {
     let deepen = json(r#"{"op":"copy","from":"/a","path":"/b/a"}"#);
     let swap = json(r#"{"op":"move","from":"/b","path":"/a"}"#);
     let fresh = json(r#"{"op":"add","path":"/b","value":{}}"#);

@@ -27,7 +27,7 @@ fn maps_merge_and_the_rest_is_replaced() {
 }
 
 #[test]
-fn members_keep_their_places() {
+fn members_keep_their_order() {
     let mut doc = json(r#"{"b":1,"a":2,"c":3}"#);
     apply(&mut doc, json(r#"{"d":4,"a":9,"b":null}"#)).unwrap();
     assert_eq!(doc, json(r#"{"a":9,"c":3,"d":4}"#));

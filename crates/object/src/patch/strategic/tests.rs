@@ -406,7 +406,7 @@ fn elements_with_one_merge_key_do_not_multiply() {
 
 /// Showing what is left of a patch costs no more than applying it.
 #[test]
-fn what_is_left_of_a_patch_is_shown_without_multiplying() {
+fn the_rest_of_a_patch_is_shown_without_multiplying() {
     let world = World::new();
     let join = |count: usize, of: &dyn Fn(usize) -> String| (0..count).map(of).collect::<Vec<_>>().join(",");
     let members = join(30_000, &|i| format!(r#""a{i}":1"#));

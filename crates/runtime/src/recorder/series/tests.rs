@@ -97,7 +97,7 @@ async fn a_series_that_goes_on_is_written_every_half_hour_and_one_that_ends_once
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_was_told_once_is_forgotten_after_six_minutes() {
+async fn a_single_event_is_forgotten_after_six_minutes() {
     let rig = rig();
     rig.say(7, "no room");
     rig.minutes(13).await;
@@ -121,7 +121,7 @@ async fn a_series_whose_event_expired_is_created_as_a_whole() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_out_of_reach_is_tried_twelve_times_and_a_taken_name_is_changed() {
+async fn an_unreachable_server_is_tried_twelve_times_and_a_taken_name_changed() {
     let rig = rig();
     rig.client.answers.lock().extend((0..12).map(|_| Err(Status::unavailable("connection refused"))));
     rig.say(7, "no room");

@@ -10,7 +10,7 @@ fn a_node(name: usize, labels: &str, taints: &str) -> Node {
 }
 
 #[test]
-fn words_nobody_uses_any_more_give_their_numbers_away() {
+fn unused_words_release_their_ids() {
     let (mut words, mut next) = (Words::default(), rng(3));
     (0..20).for_each(|_| words.grow());
     for step in 0..5_000 {

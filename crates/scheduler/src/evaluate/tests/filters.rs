@@ -242,7 +242,7 @@ fn anti_affinity_keeps_apart_both_ways() {
 }
 
 #[test]
-fn the_scheduler_may_ask_more_of_nodes_than_pods_do() {
+fn added_affinity_of_the_profile_restricts_nodes() {
     let config = crate::Config::parse(&crate::testing::tree(
         r#"{"apiVersion":"kubescheduler.config.k8s.io/v1","kind":"KubeSchedulerConfiguration","profiles":[{"pluginConfig":[
         {"name":"NodeAffinity","args":{"addedAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[
@@ -260,7 +260,7 @@ fn the_scheduler_may_ask_more_of_nodes_than_pods_do() {
 }
 
 #[test]
-fn names_that_nobody_uses_any_more_are_let_go() {
+fn unused_names_are_released() {
     let here = r#""cpu":"4","memory":"8Gi","pods":"200","example.com/kept":"3""#;
     let mut engine = engine(&[node_of("n1", r#""zone":"a""#, "", here), node("n2", r#""zone":"b""#, "")]);
     let asks = |n: usize| pod(&format!("asks-{n}"), "", &format!(r#""example.com/r{n}":"1""#), "");

@@ -477,7 +477,7 @@ fn moved_in_thought(
 }
 
 #[test]
-fn kept_state_says_the_same_as_looking_at_everything() {
+fn incremental_state_agrees_with_a_full_scan() {
     let mut seen: Vec<&'static str> = Vec::new();
     for seed in 0..20 {
         let mut next = rng(seed);

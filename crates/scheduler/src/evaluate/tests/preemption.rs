@@ -29,7 +29,7 @@ fn victims(failure: &Failure) -> Vec<&str> {
 }
 
 #[test]
-fn only_as_many_go_as_must_and_the_least_important() {
+fn only_as_many_victims_as_needed_of_the_lowest_priority() {
     let mut engine = engine(&[node("n1", "", "")]);
     for p in [on("a", "n1", 1, "1"), on("b", "n1", 5, "1"), on("c", "n1", 1, "1"), on("d", "n1", 100, "1")] {
         engine.set_pod(&p, NOW);
@@ -53,7 +53,7 @@ fn only_as_many_go_as_must_and_the_least_important() {
 }
 
 #[test]
-fn nobody_goes_for_a_pod_that_may_not_preempt_or_is_no_more_important() {
+fn no_preemption_for_pods_of_equal_priority_or_policy_never() {
     let mut engine = engine(&[node("n1", "", "")]);
     engine.set_pod(&on("a", "n1", 1, "4"), NOW);
     let never =
@@ -95,7 +95,7 @@ fn the_node_is_chosen_in_upstreams_order() {
 }
 
 #[test]
-fn those_whose_budget_allows_it_go_first() {
+fn victims_within_their_disruption_budget_go_first() {
     let mut engine = engine(&[node("n1", "", "")]);
     engine.set_pod(&on("a", "n1", 1, "2"), NOW);
     engine.set_pod(&on("b", "n1", 1, "2"), NOW);
@@ -115,7 +115,7 @@ fn pods_that_keep_others_out_by_anti_affinity_can_be_victims() {
 }
 
 #[test]
-fn while_victims_are_going_no_others_are_chosen() {
+fn while_victims_terminate_no_others_are_chosen() {
     let mut engine = engine(&[node("n1", "", "")]);
     engine.set_pod(&on("a", "n1", 1, "4"), NOW);
     let waits = pod("p", "", r#""cpu":"2""#, r#""priority":9"#);

@@ -26,7 +26,7 @@ fn with(config: Config, nodes: &[Value]) -> Engine {
 }
 
 #[test]
-fn the_emptier_node_is_better_unless_packing_is_asked_for() {
+fn the_emptier_node_is_better_unless_packing_is_configured() {
     let nodes = [node("n1", "", ""), node("n2", "", "")];
     let placed = [on("x", "n1", "", r#""cpu":"2","memory":"4Gi""#)];
     let waits = || pod("a", "", r#""cpu":"1","memory":"2Gi""#, "");
@@ -41,7 +41,7 @@ fn the_emptier_node_is_better_unless_packing_is_asked_for() {
 }
 
 #[test]
-fn pods_that_ask_for_nothing_still_fill_a_node() {
+fn pods_without_requests_still_fill_a_node() {
     let nodes = [node("n1", "", ""), node("n2", "", "")];
     assert_eq!(place(engine(&nodes), &[on("x", "n1", "", "")], pod("a", "", "", "")), "n2");
 }

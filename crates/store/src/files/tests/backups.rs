@@ -12,7 +12,7 @@ fn backup() -> Backup {
 }
 
 #[test]
-fn a_backup_comes_back_past_what_was_handed_out() {
+fn a_restored_backup_starts_above_all_served_revisions() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("backup");
     assert_eq!(backup().write(&path).unwrap(), std::fs::metadata(&path).unwrap().len());

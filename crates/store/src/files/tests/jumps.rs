@@ -284,7 +284,7 @@ fn a_repair_truncates_the_damaged_log_and_advances_the_revision() {
 }
 
 #[test]
-fn a_repair_refuses_damage_elsewhere_and_what_is_no_store() {
+fn a_repair_refuses_other_damage_and_directories_without_a_store() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path();
     let good = small_store(dir);

@@ -29,7 +29,7 @@ fn a_table_passes_the_reload_suite() {
 }
 
 #[test]
-fn a_reload_shares_what_did_not_change_and_nothing_else() {
+fn a_reload_shares_unchanged_objects_only() {
     let table = table();
     let expiring = |at| Entry { expires_at: Some(at), ..entry("expires", "1", 5) };
     table.reset(Revision(9), vec![entry("a", "1", 2), entry("b", "1", 3), entry("c", "1", 4), expiring(70)]);

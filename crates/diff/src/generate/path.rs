@@ -1,23 +1,23 @@
-//! A place inside an object, and changes there.
+//! A path inside an object, and changes at it.
 
 use catalog::Name;
 use object::Value;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum PathElement {
     Member(Name),
     Item(usize),
 }
 
-impl Place {
+impl PathElement {
     /// `spec.containers[0].name`.
-    pub fn text(place: &[Place]) -> String {
+    pub fn text(path: &[PathElement]) -> String {
         let mut out = String::new();
-        for step in place {
+        for step in path {
             match step {
-                Place::Member(name) if out.is_empty() => out.push_str(name),
-                Place::Member(name) => out.extend([".", name.as_str()]),
-                Place::Item(i) => out.push_str(&format!("[{i}]")),
+                PathElement::Member(name) if out.is_empty() => out.push_str(name),
+                PathElement::Member(name) => out.extend([".", name.as_str()]),
+                PathElement::Item(i) => out.push_str(&format!("[{i}]")),
             }
         }
         out
@@ -25,12 +25,12 @@ impl Place {
 }
 
 /// Puts a value there; what is missing on the way is made.
-pub fn set(root: &mut Value, place: &[Place], value: Value) {
+pub fn set(root: &mut Value, path: &[PathElement], value: Value) {
     let mut here = root;
-    for step in place {
+    for step in path {
         here = match step {
-            Place::Member(name) => here.make_map().entry(name.clone()),
-            Place::Item(at) => {
+            PathElement::Member(name) => here.make_map().entry(name.clone()),
+            PathElement::Item(at) => {
                 if !matches!(here, Value::List(_)) {
                     *here = Value::List(Vec::new());
                 }
@@ -46,13 +46,13 @@ pub fn set(root: &mut Value, place: &[Place], value: Value) {
 }
 
 /// Takes the value there away; a list closes up.
-pub fn remove(root: &mut Value, place: &[Place]) {
-    let Some((last, way)) = place.split_last() else { return };
+pub fn remove(root: &mut Value, path: &[PathElement]) {
+    let Some((last, way)) = path.split_last() else { return };
     let mut here = root;
     for step in way {
         let next = match (step, here) {
-            (Place::Member(name), Value::Map(map)) => map.get_mut(name),
-            (Place::Item(at), Value::List(items)) => items.get_mut(*at),
+            (PathElement::Member(name), Value::Map(map)) => map.get_mut(name),
+            (PathElement::Item(at), Value::List(items)) => items.get_mut(*at),
             _ => None,
         };
         match next {
@@ -61,38 +61,38 @@ pub fn remove(root: &mut Value, place: &[Place]) {
         }
     }
     match (last, here) {
-        (Place::Member(name), Value::Map(map)) => {
+        (PathElement::Member(name), Value::Map(map)) => {
             map.remove(name);
         }
-        (Place::Item(at), Value::List(items)) if *at < items.len() => {
+        (PathElement::Item(at), Value::List(items)) if *at < items.len() => {
             items.remove(*at);
         }
         _ => {}
     }
 }
 
-/// Every place of an object, parents before what is in them.
-pub fn places(value: &Value) -> Vec<(Vec<Place>, Value)> {
+/// Every path of an object, parents before what is in them.
+pub fn paths(value: &Value) -> Vec<(Vec<PathElement>, Value)> {
     let mut found = Vec::new();
     walk(value, &mut Vec::new(), &mut found);
     found
 }
 
-fn walk(value: &Value, here: &mut Vec<Place>, found: &mut Vec<(Vec<Place>, Value)>) {
+fn walk(value: &Value, here: &mut Vec<PathElement>, found: &mut Vec<(Vec<PathElement>, Value)>) {
     if !here.is_empty() {
         found.push((here.clone(), value.clone()));
     }
     match value {
         Value::Map(map) => {
             for (name, value) in map.iter() {
-                here.push(Place::Member(name.clone()));
+                here.push(PathElement::Member(name.clone()));
                 walk(value, here, found);
                 here.pop();
             }
         }
         Value::List(items) => {
             for (at, value) in items.iter().enumerate() {
-                here.push(Place::Item(at));
+                here.push(PathElement::Item(at));
                 walk(value, here, found);
                 here.pop();
             }

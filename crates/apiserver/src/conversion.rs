@@ -1,0 +1,97 @@
+//! Conversion webhooks of custom resources: which there are, and how a Service leads to one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use admission::list_readable;
+use catalog::Storage;
+use codec::json;
+use env::Env;
+use object::{Status, Value};
+use parking_lot::Mutex;
+use registry::ConversionWebhook;
+use store::BoxFuture;
+use table::{Scope, Selection, Table};
+use webhook::conversion::{Subject, TIMEOUT};
+use webhook::{ConversionMetrics, Converter, HostPort, ResolveError, ServiceResolver, WebhookClient};
+
+/// The webhooks of the CRDs that have one.
+pub(crate) struct ConversionWebhooks {
+    client: WebhookClient,
+    pub metrics: ConversionMetrics,
+    /// By group and plural.
+    converters: Mutex<BTreeMap<(String, String), Arc<Converter>>>,
+}
+
+impl ConversionWebhooks {
+    pub fn new(env: &Env, table: Arc<Table>) -> ConversionWebhooks {
+        ConversionWebhooks {
+            client: WebhookClient::new(env.clone(), Arc::new(TableServices { table })),
+            metrics: ConversionMetrics::default(),
+            converters: Mutex::default(),
+        }
+    }
+
+    /// Follows a CRD; `None`: it is gone, or not served.
+    pub fn sync(&self, group: &str, plural: &str, crd: Option<&Value>) {
+        let key = (group.to_owned(), plural.to_owned());
+        match crd.map(Converter::from_crd) {
+            Some(Ok(Some(converter))) => _ = self.converters.lock().insert(key, Arc::new(converter)),
+            Some(Err(error)) => {
+                tracing::warn!(group, resource = plural, %error, "the conversion webhook cannot be called");
+                self.converters.lock().remove(&key);
+            }
+            _ => _ = self.converters.lock().remove(&key),
+        }
+    }
+
+    pub async fn shutdown(&self) {
+        self.client.shutdown().await;
+    }
+}
+
+impl ConversionWebhook for ConversionWebhooks {
+    fn convert<'a>(
+        &'a self,
+        storage: &'a Storage,
+        objects: Vec<Value>,
+        api_version: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<Value>, Status>> {
+        let key = (storage.group.to_string(), storage.plural.to_string());
+        let converter = self.converters.lock().get(&key).cloned();
+        Box::pin(async move {
+            let Some(converter) = converter else {
+                let (plural, group) = (&storage.plural, &storage.group);
+                return Err(Status::internal(format!("{plural}.{group} has no conversion webhook")));
+            };
+            converter
+                .convert(&self.client, &self.metrics, objects, api_version, Subject::Objects, TIMEOUT)
+                .await
+                .map_err(|error| error.to_status())
+        })
+    }
+}
+
+/// Services and their EndpointSlices, from the table.
+struct TableServices {
+    table: Arc<Table>,
+}
+
+impl ServiceResolver for TableServices {
+    fn resolve(&self, namespace: &str, name: &str, port: u16) -> Result<Arc<[HostPort]>, ResolveError> {
+        let catalog = self.table.catalog();
+        let service = catalog.find_storage("", "services").and_then(|services| {
+            let obj = self.table.get(services.id, &services.key(namespace, name))?;
+            json::parse(obj.body(), None).ok()
+        });
+        let mut slices = Vec::new();
+        if let Some(storage) = catalog.find_storage("discovery.k8s.io", "endpointslices") {
+            let all = Selection::everything(Scope::Namespace(namespace.to_owned()));
+            let objects =
+                list_readable(&self.table, storage.id, &all).map(|page| page.items).unwrap_or_default();
+            let own = objects.iter().filter(|obj| obj.label("kubernetes.io/service-name") == Some(name));
+            slices.extend(own.filter_map(|obj| json::parse(obj.body(), None).ok()));
+        }
+        webhook::endpoints(name, port, service.as_ref(), &slices.iter().collect::<Vec<_>>())
+    }
+}
