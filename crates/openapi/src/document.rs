@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::Documents;
 use crate::custom::Publisher;
 use crate::json::Json;
-use crate::paths::{Operation, Param, PathItem, ParamIn};
+use crate::paths::{Operation, Param, ParamIn, PathItem};
 use crate::schemas::{self, Definition, Kind, Node, Target};
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use crate::Documents;
 use crate::document::{INFO, Version, Writer as Text};
 use crate::json::quoted;
-use crate::paths::{self, Answer, Body, Method, Operation, Param, PathItem, ParamIn, phrase};
+use crate::paths::{self, Answer, Body, Method, Operation, Param, ParamIn, PathItem, phrase};
 use crate::schemas::{Definition, Kind, Node, Target};
 use crate::v2;
 use message::Message;

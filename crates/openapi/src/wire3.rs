@@ -5,7 +5,7 @@
 use crate::Documents;
 use crate::document::{Version, Writer as Text};
 use crate::json::quoted;
-use crate::paths::{Answer, Method, Operation, Param, PathItem, ParamIn, in_order, phrase};
+use crate::paths::{Answer, Method, Operation, Param, ParamIn, PathItem, in_order, phrase};
 use crate::schemas::{Definition, Kind, Node, Target};
 use crate::v3;
 use crate::wire::message::Message;
