@@ -122,10 +122,11 @@ impl Publisher<'_> {
         let mut out = Map::with_capacity(map.len() + 1);
         for (name, value) in map.iter() {
             let published = match &**name {
+                _ if value.is_null() => continue,
                 "allOf" | "anyOf" | "oneOf" | "not" | "nullable" | "default" if v2 => continue,
                 "items" | "properties" if opaque => continue,
-                "type" if v2 && self.has_no_type(schema, opaque) => continue,
-                "required" if v2 => match self.required(schema, value, opaque) {
+                "type" if v2 && has_no_type(schema, opaque) => continue,
+                "required" if v2 => match required(schema, value, opaque) {
                     Some(required) => required,
                     None => continue,
                 },
@@ -164,29 +165,6 @@ impl Publisher<'_> {
         Value::from(out)
     }
 
-    /// kubectl's model has no null, no list without items, and no object with arbitrary fields.
-    fn has_no_type(self, schema: &Value, opaque: bool) -> bool {
-        match schema.get("type").and_then(Value::as_str) {
-            Some("array") => opaque || schema.get("items").is_none(),
-            Some("object") => opaque,
-            _ => is_true(schema, "nullable"),
-        }
-    }
-
-    /// Without nullable properties, which have no type.
-    fn required(self, schema: &Value, required: &Value, opaque: bool) -> Option<Value> {
-        if schema.get("additionalProperties").is_some_and(|of| is_true(of, "nullable")) {
-            return None;
-        }
-        let nullable = |name: &Value| {
-            let property = name.as_str().and_then(|name| schema.at(&["properties", name]));
-            !opaque && property.is_some_and(|property| is_true(property, "nullable"))
-        };
-        let names = required.as_list().unwrap_or_default().iter().filter(|name| !nullable(name)).cloned();
-        let names: Vec<Value> = names.collect();
-        (!names.is_empty()).then(|| names.into())
-    }
-
     /// Replaces what the author wrote for these.
     fn add_type_and_metadata(self, schema: &mut Map) {
         let properties = schema.entry(Name::Static("properties")).make_map();
@@ -207,6 +185,29 @@ impl Publisher<'_> {
     fn is_v2(self) -> bool {
         self.version == Version::V2
     }
+}
+
+/// kubectl's model has no null, no list without items, and no object with arbitrary fields.
+fn has_no_type(schema: &Value, opaque: bool) -> bool {
+    match schema.get("type").and_then(Value::as_str) {
+        Some("array") => opaque || schema.get("items").is_none(),
+        Some("object") => opaque,
+        _ => is_true(schema, "nullable"),
+    }
+}
+
+/// Without nullable properties, which have no type.
+fn required(schema: &Value, required: &Value, opaque: bool) -> Option<Value> {
+    if schema.get("additionalProperties").is_some_and(|of| is_true(of, "nullable")) {
+        return None;
+    }
+    let nullable = |name: &Value| {
+        let property = name.as_str().and_then(|name| schema.at(&["properties", name]));
+        !opaque && property.is_some_and(|property| is_true(property, "nullable"))
+    };
+    let names = required.as_list().unwrap_or_default().iter().filter(|name| !nullable(name)).cloned();
+    let names: Vec<Value> = names.collect();
+    (!names.is_empty()).then(|| names.into())
 }
 
 /// Expands `x-kubernetes-int-or-string` into alternatives, unless the author wrote them.
