@@ -28,6 +28,8 @@ pub struct CustomResource {
     preserve_unknown_fields: bool,
     converts_by_webhook: bool,
     terminating: bool,
+    /// UID and generation of the definition.
+    defined_by: (Box<str>, i64),
     scale_columns: Columns,
     /// For the metadata of objects.
     types: Types,
@@ -55,6 +57,7 @@ impl CustomResource {
             preserve_unknown_fields: crd.preserves_unknown_fields(),
             converts_by_webhook: crd.converts_by_webhook(),
             terminating: crd.is_terminating(),
+            defined_by: (crd.uid().into(), crd.generation()),
             scale_columns: Columns::of_scale(),
             types: types.clone(),
         })
@@ -254,6 +257,11 @@ impl Kind for CustomResource {
             Some(old) => schema.validate_lists_update(new, old, &mut errors),
         }
         errors
+    }
+
+    fn defined_by(&self) -> Option<(&str, i64)> {
+        let (uid, generation) = &self.defined_by;
+        Some((uid, *generation))
     }
 
     fn warn(&self, write: &Accepted<'_>, warnings: &mut Warnings) {

@@ -222,6 +222,14 @@ impl<'a> Served<'a> {
         self.terminating
     }
 
+    pub(crate) fn uid(&self) -> &'a str {
+        self.uid
+    }
+
+    pub(crate) fn generation(&self) -> i64 {
+        self.generation
+    }
+
     pub(crate) fn kind(&self) -> &'a str {
         self.names.str_at(&["kind"]).unwrap_or_default()
     }

@@ -1,24 +1,26 @@
 //! A cache of OpenAPI documents in the encodings they are sent in: each is built once, on the first request.
 //!
-//! A document takes tens of milliseconds to encode and as many to compress, and clients that start together ask for the same few.
+//! A document takes up to tens of milliseconds to encode and as many to compress, and clients that start together ask for the
+//! same few. A definition that comes, changes or goes replaces only documents it is in.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::sync::OnceCell;
 
-/// The size of the cache; the least recently used documents are evicted. All documents compressed take about half of it.
+/// The size of the cache; the least recently used documents are evicted. All built-in documents compressed take about half of it.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// A document in one of its encodings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form<'a> {
     /// Its path.
     pub name: &'a str,
     pub media: &'static str,
     pub gzipped: bool,
+    /// What it is built from. One that was built from anything else is not this document.
+    pub version: &'a str,
 }
 
 /// Cached documents, built on first use.
@@ -35,21 +37,23 @@ pub type Hashes = BTreeMap<String, String>;
 
 #[derive(Default)]
 struct Cached {
-    /// The generation of the catalogue that the entries are built from.
-    generation: u64,
-    /// Built on the first request.
-    v3: Arc<OnceCell<Arc<Hashes>>>,
+    /// Of documents of built-in resources, by name: they stay the same while the process runs.
+    built_in: Hashes,
+    /// Of all documents of v3, as of that generation of the catalogue.
+    v3: Option<(u64, Arc<Hashes>)>,
     /// By name, media type and whether it is compressed.
-    forms: BTreeMap<(String, &'static str, bool), Entry>,
-    /// Of other documents, by name and media type; kept when a document is evicted, so that a conditional request does not rebuild it.
-    hashes: BTreeMap<(String, &'static str), String>,
-    /// Counts look-ups, for the age of entries.
+    forms: BTreeMap<(String, &'static str, bool), Document>,
+    /// Of documents of everything, by name and media type, as of that generation of the catalogue; kept when a document is
+    /// evicted, so that a conditional request does not rebuild it.
+    hashes: BTreeMap<(String, &'static str), (u64, String)>,
+    /// Counts look-ups, for the age of documents.
     clock: u64,
     built: usize,
 }
 
-struct Entry {
+struct Document {
     bytes: Bytes,
+    version: Box<str>,
     used: u64,
 }
 
@@ -57,10 +61,11 @@ impl OpenApiCache {
     /// Bytes cached.
     pub fn bytes(&self) -> usize {
         let cached = self.cached.lock();
-        let of_two = cached.hashes.iter().map(|((name, _), hash)| name.capacity() + hash.capacity());
-        let of_v3 = cached.v3.get().into_iter().flat_map(|v3| v3.iter());
-        cached.bytes()
-            + of_two.chain(of_v3.map(|(name, hash)| name.capacity() + hash.capacity())).sum::<usize>()
+        let text = |(name, hash): (&String, &String)| name.capacity() + hash.capacity();
+        let of_two: usize =
+            cached.hashes.iter().map(|((name, _), (_, hash))| name.capacity() + hash.capacity()).sum();
+        let of_v3: usize = cached.v3.iter().flat_map(|(_, v3)| v3.iter()).map(text).sum();
+        cached.bytes() + of_two + of_v3 + cached.built_in.iter().map(text).sum::<usize>()
     }
 
     /// How many documents were built.
@@ -69,86 +74,86 @@ impl OpenApiCache {
     }
 
     /// A document, built by `make` unless it is cached.
-    pub async fn form(&self, generation: u64, form: Form<'_>, make: impl FnOnce() -> Vec<u8>) -> Bytes {
-        if let Some(found) = self.at(generation).find(form) {
+    pub async fn form(&self, form: Form<'_>, make: impl FnOnce() -> Vec<u8>) -> Bytes {
+        if let Some(found) = self.cached.lock().find(form) {
             return found;
         }
         let _building = self.building.lock().await;
         // Another request may have built it meanwhile.
-        if let Some(found) = self.at(generation).find(form) {
+        if let Some(found) = self.cached.lock().find(form) {
             return found;
         }
         let bytes = Bytes::from(make());
-        self.at(generation).keep(form, bytes.clone());
+        self.cached.lock().keep(form, bytes.clone());
         bytes
     }
 
-    /// The hashes of v3. `make` builds every document once; other tasks run in between.
-    pub async fn v3_hashes(
-        &self,
-        generation: u64,
-        names: impl FnOnce() -> Vec<String>,
-        make: impl Fn(&str) -> Option<String>,
-    ) -> Arc<Hashes> {
-        let first = async || {
-            let _building = self.building.lock().await;
-            let mut hashes = Hashes::new();
-            for name in names() {
-                if let Some(hash) = make(&name) {
-                    hashes.insert(name, hash);
-                }
-                tokio::task::yield_now().await;
-            }
-            Arc::new(hashes)
-        };
-        let v3 = self.at(generation).v3.clone();
-        v3.get_or_init(first).await.clone()
+    /// The hash of a document of built-in resources; `make` builds the document. Other tasks run in between two of them.
+    pub async fn built_in_hash(&self, name: &str, make: impl FnOnce() -> String) -> String {
+        let known = || self.cached.lock().built_in.get(name).cloned();
+        if let Some(known) = known() {
+            return known;
+        }
+        let _building = self.building.lock().await;
+        if let Some(known) = known() {
+            return known;
+        }
+        tokio::task::yield_now().await;
+        let hash = make();
+        self.cached.lock().built_in.insert(name.to_owned(), hash.clone());
+        hash
     }
 
-    /// The hash of another document, once it was built.
+    /// The hashes of v3, if they were looked up at that generation of the catalogue.
+    pub fn hashes(&self, generation: u64) -> Option<Arc<Hashes>> {
+        let cached = self.cached.lock();
+        cached.v3.as_ref().filter(|(of, _)| *of == generation).map(|(_, hashes)| hashes.clone())
+    }
+
+    pub fn set_hashes(&self, generation: u64, hashes: Arc<Hashes>) {
+        self.cached.lock().v3 = Some((generation, hashes));
+    }
+
+    /// The hash of another document, once it was built at that generation.
     pub fn hash(&self, generation: u64, name: &str, media: &'static str) -> Option<String> {
-        self.at(generation).hashes.get(&(name.to_owned(), media)).cloned()
+        let cached = self.cached.lock();
+        let (of, hash) = cached.hashes.get(&(name.to_owned(), media))?;
+        (*of == generation).then(|| hash.clone())
     }
 
     pub fn set_hash(&self, generation: u64, name: &str, media: &'static str, hash: String) {
-        self.at(generation).hashes.insert((name.to_owned(), media), hash);
-    }
-
-    /// What is kept of the catalogue of that generation; another one's is forgotten. Two that alternate, while a definition
-    /// comes and requests from before are still in flight, only build documents twice.
-    fn at(&self, generation: u64) -> parking_lot::MutexGuard<'_, Cached> {
-        let mut cached = self.cached.lock();
-        if cached.generation != generation {
-            *cached = Cached { generation, clock: cached.clock, built: cached.built, ..Cached::default() };
-        }
-        cached
+        self.cached.lock().hashes.insert((name.to_owned(), media), (generation, hash));
     }
 }
 
 impl Cached {
     fn bytes(&self) -> usize {
-        self.forms.values().map(|entry| entry.bytes.len()).sum()
+        self.forms.values().map(|document| document.bytes.len()).sum()
     }
 
     fn find(&mut self, form: Form<'_>) -> Option<Bytes> {
         self.clock += 1;
-        let entry = self.forms.get_mut(&(form.name.to_owned(), form.media, form.gzipped))?;
-        entry.used = self.clock;
-        Some(entry.bytes.clone())
+        let document = self.forms.get_mut(&(form.name.to_owned(), form.media, form.gzipped))?;
+        if *document.version != *form.version {
+            return None;
+        }
+        document.used = self.clock;
+        Some(document.bytes.clone())
     }
 
     fn keep(&mut self, form: Form<'_>, bytes: Bytes) {
         self.built += 1;
+        let key = (form.name.to_owned(), form.media, form.gzipped);
+        self.forms.remove(&key);
         if bytes.len() > MAX_BYTES {
             return;
         }
         while self.bytes() + bytes.len() > MAX_BYTES {
-            let oldest = self.forms.iter().min_by_key(|(_, entry)| entry.used).map(|(key, _)| key.clone());
-            let Some(oldest) = oldest else { break };
+            let oldest = self.forms.iter().min_by_key(|(_, document)| document.used);
+            let Some(oldest) = oldest.map(|(key, _)| key.clone()) else { break };
             self.forms.remove(&oldest);
         }
-        let entry = Entry { bytes, used: self.clock };
-        self.forms.insert((form.name.to_owned(), form.media, form.gzipped), entry);
+        self.forms.insert(key, Document { bytes, version: form.version.into(), used: self.clock });
     }
 }
 
@@ -157,7 +162,7 @@ mod tests {
     use super::*;
 
     fn form(name: &str) -> Form<'_> {
-        Form { name, media: "text/plain", gzipped: true }
+        Form { name, media: "text/plain", gzipped: true, version: "1" }
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -168,7 +173,7 @@ mod tests {
             let documents = documents.clone();
             tokio::spawn(async move {
                 let name = if i % 2 == 0 { "even" } else { "odd" };
-                documents.form(0, form(name), || vec![i as u8 % 2; 1000]).await
+                documents.form(form(name), || vec![i as u8 % 2; 1000]).await
             })
         });
         for (i, answer) in asked.collect::<Vec<_>>().into_iter().enumerate() {
@@ -182,15 +187,39 @@ mod tests {
         let documents = OpenApiCache::default();
         let third = || vec![0; MAX_BYTES / 3];
         for name in ["a", "b", "c", "a", "d"] {
-            documents.form(0, form(name), third).await;
+            documents.form(form(name), third).await;
         }
         assert!(documents.bytes() <= MAX_BYTES);
         // Only "b" went.
-        documents.form(0, form("a"), || panic!("kept")).await;
-        documents.form(0, form("c"), || panic!("kept")).await;
+        documents.form(form("a"), || panic!("kept")).await;
+        documents.form(form("c"), || panic!("kept")).await;
         assert_eq!(documents.built(), 4);
         // A document larger than the cache is built for each request.
-        documents.form(0, form("large"), || vec![0; MAX_BYTES + 1]).await;
-        documents.form(0, form("d"), || panic!("kept")).await;
+        documents.form(form("large"), || vec![0; MAX_BYTES + 1]).await;
+        documents.form(form("d"), || panic!("kept")).await;
+    }
+
+    #[tokio::test]
+    async fn a_document_of_another_version_replaces_the_one_cached() {
+        let documents = OpenApiCache::default();
+        let second = Form { version: "2", ..form("a") };
+        documents.form(form("a"), || vec![1; 1000]).await;
+        documents.form(form("b"), || vec![1; 1000]).await;
+        assert_eq!(documents.form(second, || vec![2; 1000]).await[0], 2);
+        assert_eq!(documents.bytes(), 2000, "nothing is kept of the first");
+        documents.form(second, || panic!("kept")).await;
+        documents.form(form("b"), || panic!("kept")).await;
+    }
+
+    #[tokio::test]
+    async fn hashes_of_built_in_documents_outlive_generations() {
+        let documents = OpenApiCache::default();
+        assert_eq!(documents.built_in_hash("api/v1", || "A".into()).await, "A");
+        documents.set_hashes(1, Arc::default());
+        documents.set_hash(1, "v2", "text/plain", "B".into());
+        assert!(documents.hashes(2).is_none());
+        assert_eq!(documents.hash(2, "v2", "text/plain"), None);
+        assert_eq!(documents.hash(1, "v2", "text/plain").as_deref(), Some("B"));
+        assert_eq!(documents.built_in_hash("api/v1", || panic!("kept")).await, "A");
     }
 }

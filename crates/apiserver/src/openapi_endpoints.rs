@@ -1,15 +1,22 @@
 //! /openapi/v3 and /openapi/v2: built from the catalogue on request.
+//!
+//! A document of built-in resources does not change while the process runs. The hash of one of custom resources is that of their
+//! definitions' UIDs and generations: a new definition changes its own document, the index and v2, and costs nothing until
+//! one of these is requested.
 
 use std::sync::Arc;
 
-use catalog::Catalog;
+use catalog::{Catalog, Resource};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, EXPIRES, HeaderValue, IF_NONE_MATCH, LOCATION, VARY};
 use http::{HeaderMap, HeaderName};
-use object::time;
+use object::{Value, time};
+use openapi::{CustomSchema, CustomSchemas, Documents, Entry};
 
 use crate::api::Api;
 use crate::body::Body;
+use crate::custom_resources::DEFINITIONS;
 use crate::gzip::{self, DOCUMENT_FROM};
+use crate::loopback::get_stored;
 use crate::negotiate::{ranges, weighs_gzip};
 use crate::openapi_cache::{Form, Hashes};
 use crate::request_info::Query;
@@ -33,36 +40,58 @@ struct Asked<'a> {
     api: &'a Api,
     /// One snapshot for the whole request.
     catalog: &'a Catalog,
+    documents: Documents<'a>,
     headers: &'a HeaderMap,
     gzipped: bool,
 }
 
+/// The schemas in the stored CustomResourceDefinitions.
+struct Stored<'a>(&'a Api);
+
+impl CustomSchemas for Stored<'_> {
+    fn fingerprint(&self, resource: &Resource) -> String {
+        let by = kinds::kind_of_resource(resource).defined_by();
+        by.map(|(uid, generation)| format!("{uid},{generation}")).unwrap_or_default()
+    }
+
+    /// May be newer than the catalogue. Caching the document under the older fingerprint does no harm: the next catalogue has
+    /// another one, and generations only grow.
+    fn schema(&self, resource: &Resource) -> Option<CustomSchema> {
+        let name = format!("{}.{}", resource.plural, resource.group);
+        let mut crd = get_stored(self.0, DEFINITIONS, "", &name)?;
+        let spec = crd.as_map_mut()?.get_mut("spec")?.as_map_mut()?;
+        let preserve_unknown_fields =
+            spec.get("preserveUnknownFields").and_then(Value::as_bool) == Some(true);
+        let Value::List(versions) = spec.remove("versions")? else { return None };
+        let mut version = versions.into_iter().find(|v| v.str_at(&["name"]) == Some(&resource.version))?;
+        let schema = version.as_map_mut()?.get_mut("schema")?.as_map_mut()?.remove("openAPIV3Schema")?;
+        Some(CustomSchema { schema, preserve_unknown_fields })
+    }
+}
+
 pub async fn serve(api: &Api, path: &str, headers: &HeaderMap, query: &Query<'_>) -> Option<Answer> {
     let catalog = &*api.registry.catalog();
-    let asked = Asked { api, catalog, headers, gzipped: weighs_gzip(headers) };
+    let schemas = Stored(api);
+    let documents = Documents::new(catalog, &schemas);
+    let asked = Asked { api, catalog, documents, headers, gzipped: weighs_gzip(headers) };
     match path {
         "/openapi/v3" => {
-            let hashes = hashes(api, catalog).await;
+            let hashes = asked.hashes().await;
             // Upstream sets no content type, and Go's server detects text.
             Some(asked.hashed(INDEX, TEXT, || openapi::v3_index(&hashes)).await)
         }
         "/openapi/v2" => Some(match accepted(headers, PROTOBUF_V2) {
             None => not_acceptable(),
-            Some(PROTOBUF_V2) => asked.hashed(V2, PROTOBUF_V2, || openapi::v2_protobuf(catalog)).await,
-            Some(_) => asked.hashed(V2, JSON, || openapi::v2(catalog)).await,
+            Some(PROTOBUF_V2) => asked.hashed(V2, PROTOBUF_V2, || documents.v2_protobuf()).await,
+            Some(_) => asked.hashed(V2, JSON, || documents.v2()).await,
         }),
         _ => {
             let name = path.strip_prefix("/openapi/v3/")?;
-            let hashes = hashes(api, catalog).await;
-            let Some(hash) = hashes.get(name) else { return Some(no_document()) };
-            Some(asked.group(name, hash, query).await)
+            let Some(entry) = documents.v3_entry(name) else { return Some(no_document()) };
+            let hash = asked.hash(name, entry).await;
+            Some(asked.group(name, &hash, query).await)
         }
     }
-}
-
-async fn hashes(api: &Api, catalog: &Catalog) -> Arc<Hashes> {
-    let names = || openapi::v3_entries(catalog);
-    api.openapi_cache.v3_hashes(catalog.generation(), names, |name| openapi::v3_hash(catalog, name)).await
 }
 
 /// Upstream answers with an empty body.
@@ -73,22 +102,52 @@ fn no_document() -> Answer {
 }
 
 impl Asked<'_> {
-    /// A document whose hash is known once it is built.
+    /// The hashes of all documents of v3.
+    async fn hashes(&self) -> Arc<Hashes> {
+        let openapi_cache = &self.api.openapi_cache;
+        let generation = self.catalog.generation();
+        if let Some(hashes) = openapi_cache.hashes(generation) {
+            return hashes;
+        }
+        let mut hashes = Hashes::new();
+        for (name, entry) in self.documents.v3_entries() {
+            let hash = self.hash(&name, entry).await;
+            hashes.insert(name, hash);
+        }
+        let hashes = Arc::new(hashes);
+        openapi_cache.set_hashes(generation, hashes.clone());
+        hashes
+    }
+
+    async fn hash(&self, name: &str, entry: Entry) -> String {
+        match entry {
+            Entry::Custom(hash) => hash,
+            Entry::BuiltIn => {
+                let make = || openapi::fingerprint(&self.documents.v3(name).unwrap_or_default());
+                self.api.openapi_cache.built_in_hash(name, make).await
+            }
+        }
+    }
+
+    /// A document of the whole catalogue, whose hash is known once it is built.
     async fn hashed(&self, name: &str, media: &'static str, make: impl Fn() -> Vec<u8>) -> Answer {
         let openapi_cache = &self.api.openapi_cache;
         let generation = self.catalog.generation();
+        let version = generation.to_string();
+        let form = Form { name, media, gzipped: self.gzipped, version: &version };
         if openapi_cache.hash(generation, name, media).is_none() {
-            let form = Form { name, media, gzipped: self.gzipped };
             openapi_cache
-                .form(generation, form, || {
+                .form(form, || {
                     self.encoded(&make, |document| {
                         openapi_cache.set_hash(generation, name, media, openapi::fingerprint(document));
                     })
                 })
                 .await;
         }
-        let hash = openapi_cache.hash(generation, name, media).unwrap_or_default();
-        self.answer(name, media, &hash, make).await
+        // A request with an older catalogue may have replaced it meanwhile.
+        let hash = openapi_cache.hash(generation, name, media);
+        let hash = hash.unwrap_or_else(|| openapi::fingerprint(&make()));
+        self.answer(form, &hash, make).await
     }
 
     /// A document of v3. With its hash in the query it is immutable; with another one the client is redirected.
@@ -102,13 +161,13 @@ impl Asked<'_> {
             set(&mut answer, VARY, "Accept");
             return answer;
         }
-        let catalog = self.catalog;
         // There is a hash, so there is a document.
         let make = || match media {
-            PROTOBUF_V3 => openapi::v3_group_protobuf(catalog, name).unwrap_or_default(),
-            _ => openapi::v3_group(catalog, name).unwrap_or_default(),
+            PROTOBUF_V3 => self.documents.v3_protobuf(name).unwrap_or_default(),
+            _ => self.documents.v3(name).unwrap_or_default(),
         };
-        let mut answer = self.answer(name, media, hash, make).await;
+        let form = Form { name, media, gzipped: self.gzipped, version: hash };
+        let mut answer = self.answer(form, hash, make).await;
         if asked.is_some() {
             set(&mut answer, CACHE_CONTROL, "public, immutable");
             set(&mut answer, EXPIRES, &in_a_year(self.api.registry.env().now_seconds() as i64));
@@ -116,25 +175,14 @@ impl Asked<'_> {
         answer
     }
 
-    async fn answer(
-        &self,
-        name: &str,
-        media: &'static str,
-        hash: &str,
-        make: impl Fn() -> Vec<u8>,
-    ) -> Answer {
+    async fn answer(&self, form: Form<'_>, hash: &str, make: impl Fn() -> Vec<u8>) -> Answer {
         let tag = format!("\"{hash}\"");
         let unchanged = self.headers.get(IF_NONE_MATCH).is_some_and(|v| v.as_bytes() == tag.as_bytes());
-        let mut answer = respond::answer(if unchanged { 304 } else { 200 }, media, Body::empty());
+        let mut answer = respond::answer(if unchanged { 304 } else { 200 }, form.media, Body::empty());
         set(&mut answer, VARY, "Accept");
         set(&mut answer, ETAG, &tag);
         if !unchanged {
-            let form = Form { name, media, gzipped: self.gzipped };
-            let bytes = self
-                .api
-                .openapi_cache
-                .form(self.catalog.generation(), form, || self.encoded(make, |_| ()))
-                .await;
+            let bytes = self.api.openapi_cache.form(form, || self.encoded(make, |_| ())).await;
             if bytes.starts_with(&GZIP) {
                 gzip::mark(&mut answer);
             }

@@ -249,4 +249,9 @@ pub trait Kind: Send + Sync {
     fn scale_paths(&self, _version: &str) -> Option<&ScalePaths> {
         None
     }
+
+    /// UID and generation of the CustomResourceDefinition it comes from.
+    fn defined_by(&self) -> Option<(&str, i64)> {
+        None
+    }
 }

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use catalog::Catalog;
-
+use crate::Documents;
+use crate::custom::Publisher;
 use crate::json::Json;
 use crate::paths::{Operation, Param, ParamIn, PathItem};
-use crate::schemas::{self, Kind, Node, Target};
+use crate::schemas::{self, Definition, Kind, Node, Target};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Version {
@@ -14,13 +14,41 @@ pub(crate) enum Version {
     V3,
 }
 
+impl Version {
+    /// The text of a `$ref` to the definition of that name.
+    pub(crate) fn reference(self, name: &str) -> String {
+        let section = match self {
+            Version::V2 => "definitions",
+            Version::V3 => "components/schemas",
+        };
+        format!("#/{section}/{name}")
+    }
+}
+
 pub(crate) struct Writer<'a> {
-    pub catalog: &'a Catalog,
+    pub of: Documents<'a>,
     pub version: Version,
 }
 
-impl Writer<'_> {
-    pub(crate) fn definitions(&self, w: &mut Json, all: &BTreeMap<String, Node>) {
+impl<'a> Writer<'a> {
+    pub(crate) fn publisher(&self) -> Publisher<'a> {
+        Publisher { catalog: self.of.catalog, custom: self.of.custom, version: self.version }
+    }
+
+    pub(crate) fn definitions(&self, w: &mut Json, all: &BTreeMap<String, Definition>) {
+        w.object(|w| {
+            for (name, definition) in all {
+                match definition {
+                    Definition::Node(node) => self.schema(w.key(name), node),
+                    Definition::Custom(custom) => {
+                        w.key(name).value(&self.publisher().definition(*custom));
+                    }
+                }
+            }
+        });
+    }
+
+    fn properties(&self, w: &mut Json, all: &BTreeMap<String, Node>) {
         w.object(|w| {
             for (name, node) in all {
                 self.schema(w.key(name), node);
@@ -57,7 +85,7 @@ impl Writer<'_> {
                 }
                 Kind::Object { properties, required } => {
                     if !properties.is_empty() {
-                        self.definitions(w.key("properties"), properties);
+                        self.properties(w.key("properties"), properties);
                     }
                     if !required.is_empty() {
                         w.key("required").strings(required.iter().map(String::as_str));
@@ -73,17 +101,13 @@ impl Writer<'_> {
     }
 
     pub(crate) fn reference(&self, w: &mut Json, target: Target) {
-        w.key("$ref").string(&reference(self.catalog, self.version, target));
+        w.key("$ref").string(&self.reference_text(target));
     }
-}
 
-/// The text of a `$ref`.
-pub(crate) fn reference(catalog: &Catalog, version: Version, target: Target) -> String {
-    let section = match version {
-        Version::V2 => "definitions",
-        Version::V3 => "components/schemas",
-    };
-    format!("#/{section}/{}", schemas::name(catalog, target))
+    /// The text of a `$ref`.
+    pub(crate) fn reference_text(&self, target: Target) -> String {
+        self.version.reference(&schemas::name(self.of.catalog, target))
+    }
 }
 
 /// "parameters" is sorted among the methods: before "patch".
@@ -121,10 +145,13 @@ pub(crate) fn parameter_type(w: &mut Json, p: &Param) {
     w.key("uniqueItems").bool(true);
 }
 
-pub(crate) fn info(w: &mut Json) {
+/// Title and version of the API, as in kube-apiserver.
+pub(crate) const INFO: (&str, &str) = ("Kubernetes", "1.36");
+
+pub(crate) fn info(w: &mut Json, (title, version): (&str, &str)) {
     w.key("info").object(|w| {
-        w.key("title").string("Kubernetes");
-        w.key("version").string(crate::API_VERSION);
+        w.key("title").string(title);
+        w.key("version").string(version);
     });
 }
 

@@ -1,5 +1,7 @@
 //! A small JSON writer; the caller writes keys in order.
 
+use object::Value;
+
 pub(crate) struct Json {
     out: Vec<u8>,
 }
@@ -45,6 +47,11 @@ impl Json {
 
     pub(crate) fn strings<'a>(&mut self, all: impl IntoIterator<Item = &'a str>) {
         self.array(|w| all.into_iter().for_each(|s| w.string(s)));
+    }
+
+    pub(crate) fn value(&mut self, value: &Value) {
+        self.separate();
+        codec::json::write(value, &mut self.out);
     }
 
     /// Writes text that is JSON already.

@@ -12,28 +12,50 @@ pub(crate) fn definition(type_name: &str) -> String {
     format!("{root}.{type_name}")
 }
 
+/// `io.example.v1.Widget`: of a custom resource, whose group is the package.
+pub(crate) fn custom_definition(group: &str, version: &str, kind: &str) -> String {
+    let mut parts: Vec<&str> = group.split('.').collect();
+    parts.reverse();
+    format!("{}.{version}.{kind}", parts.join("."))
+}
+
 /// `RbacAuthorizationV1` of `rbac.authorization.k8s.io` and `v1`: the middle of operation ids.
 pub(crate) fn group_version(group: &str, version: &str) -> String {
-    format!("{}{}", group_words(group), capital(version))
+    format!("{}{}", group_words(group), identifier(version, true))
 }
 
 /// `RbacAuthorization`; `Core` for the core group.
 pub(crate) fn group_words(group: &str) -> String {
-    if group.is_empty() {
-        return "Core".into();
-    }
-    group.strip_suffix(".k8s.io").unwrap_or(group).split('.').map(capital).collect()
+    identifier(trimmed(group), true)
 }
 
 /// `rbacAuthorization_v1`, or without a version `rbacAuthorization`.
 pub(crate) fn tag(group: &str, version: Option<&str>) -> String {
-    let words = group_words(group);
-    let mut tag = words[..1].to_lowercase() + &words[1..];
+    let mut tag = identifier(trimmed(group), false);
     if let Some(version) = version {
         tag.push('_');
-        tag.push_str(version);
+        tag.push_str(&identifier(version, false));
     }
     tag
+}
+
+fn trimmed(group: &str) -> &str {
+    if group.is_empty() { "core" } else { group.strip_suffix(".k8s.io").unwrap_or(group) }
+}
+
+/// The words of a name without what stands between them, in camel case.
+pub(crate) fn identifier(name: &str, mut capitalize: bool) -> String {
+    let mut out = String::with_capacity(name.len());
+    for (i, c) in name.char_indices() {
+        if !(c.is_alphabetic() || c == '_' || i != 0 && c.is_numeric()) {
+            capitalize = true;
+        } else if std::mem::take(&mut capitalize) {
+            out.extend(c.to_uppercase());
+        } else {
+            out.push(c);
+        }
+    }
+    out
 }
 
 /// With its first letter in upper case.

@@ -1,12 +1,14 @@
 //! Paths and operations of the served resources, the same for every dialect.
 
+mod custom;
 mod operation;
 mod parameters;
 
 use catalog::{Catalog, Resource, Subresource, Verbs};
 
 use crate::names;
-use crate::schemas::{Special, Target, TypeRef};
+use crate::schemas::{Special, Target};
+use operation::PATCHES;
 pub(crate) use operation::{Answer, Body, Method, Operation, Produces, in_order, phrase};
 use parameters::{DELETE, LIST, NAME, NAMESPACE, PATCH, PATH, PRETTY, WATCH, WRITE, of_options};
 pub(crate) use parameters::{Param, ParamIn};
@@ -23,17 +25,32 @@ pub(crate) struct PathItem {
 pub(crate) const ROOTS: [&str; 5] =
     [".well-known/openid-configuration", "api", "apis", "openid/v1/jwks", "version"];
 
-/// Every path of one group version, sorted.
+/// Every path of one group version, sorted. As upstream, there is no discovery path if all its resources are custom.
 pub(crate) fn of_group_version(catalog: &Catalog, group: &str, version: &str) -> Vec<PathItem> {
     let root = format!("/{}", names::path(group, version));
     let gv = names::group_version(group, version);
-    let answer = target(catalog, "meta.v1.APIResourceList");
-    let operation = plain(format!("get{gv}APIResources"), names::tag(group, Some(version)), answer);
-    let mut items = vec![one(&names::path(group, version), operation)];
-    for r in catalog.resources_of(group, version) {
-        Draft { catalog, r, root: &root, gv: &gv }.resource(&mut items);
+    let mut items = Vec::new();
+    let mut discovery = false;
+    let all = catalog.resources().iter().enumerate();
+    for (i, r) in all.filter(|(_, r)| r.group == *group && r.version == *version) {
+        if r.custom {
+            custom::Draft { catalog, r, i, root: &root, gv: &gv }.resource(&mut items);
+        } else {
+            Draft { catalog, r, root: &root, gv: &gv }.resource(&mut items);
+            discovery = true;
+        }
+    }
+    if discovery {
+        let answer = target(catalog, "meta.v1.APIResourceList");
+        let operation = plain(format!("get{gv}APIResources"), names::tag(group, Some(version)), answer);
+        items.push(one(&names::path(group, version), operation));
     }
     sorted(items)
+}
+
+/// Whether a group has built-in resources.
+pub(crate) fn has_builtin(catalog: &Catalog, group: &str) -> bool {
+    catalog.resources().iter().any(|r| r.group == *group && !r.custom)
 }
 
 /// One of [`ROOTS`], or the discovery document of a group.
@@ -60,26 +77,35 @@ pub(crate) fn of_discovery(catalog: &Catalog, path: &str) -> Option<Vec<PathItem
         "apis" => ("getAPIVersions".into(), "apis".into(), "meta.v1.APIGroupList"),
         _ => {
             let group = path.strip_prefix("apis/")?;
-            catalog.groups().iter().find(|g| !g.name.is_empty() && g.name == *group)?;
+            if group.is_empty() || !has_builtin(catalog, group) {
+                return None;
+            }
             (format!("get{}APIGroup", names::group_words(group)), names::tag(group, None), "meta.v1.APIGroup")
         }
     };
     Some(vec![one(path, plain(id, tag, target(catalog, kind)))])
 }
 
-/// Every path of the server, sorted.
-pub(crate) fn all(catalog: &Catalog) -> Vec<PathItem> {
-    let mut items = Vec::new();
-    for path in ROOTS {
-        items.extend(of_discovery(catalog, path).unwrap_or_default());
-    }
+/// Calls `visit` with every path of the server, in order. Only the paths of one group version are in memory at a time.
+pub(crate) fn each(catalog: &Catalog, visit: &mut dyn FnMut(&PathItem)) {
+    // The prefix of the paths of each part. Because prefixes end in a slash, sorting them sorts the paths.
+    let mut parts: Vec<(String, Option<(&str, &str)>)> =
+        ROOTS.iter().map(|path| (format!("/{path}/"), None)).collect();
     for g in catalog.groups() {
-        items.extend(of_discovery(catalog, &format!("apis/{}", g.name)).unwrap_or_default());
-        for version in &g.versions {
-            items.extend(of_group_version(catalog, &g.name, version));
+        if !g.name.is_empty() {
+            parts.push((format!("/apis/{}/", g.name), None));
         }
+        let version = |v| (format!("/{}/", names::path(&g.name, v)), Some((g.name.as_str(), v)));
+        parts.extend(g.versions.iter().map(|v| version(v.as_str())));
     }
-    sorted(items)
+    parts.sort();
+    for (prefix, group_version) in parts {
+        let items = match group_version {
+            Some((group, version)) => of_group_version(catalog, group, version),
+            None => of_discovery(catalog, prefix.trim_matches('/')).unwrap_or_default(),
+        };
+        items.iter().for_each(&mut *visit);
+    }
 }
 
 fn sorted(mut items: Vec<PathItem>) -> Vec<PathItem> {
@@ -113,7 +139,7 @@ fn one(path: &str, operation: Operation) -> PathItem {
 /// A built-in type; a catalogue without it (in tests) gets the empty object instead.
 fn target(catalog: &Catalog, kind: &str) -> Answer {
     let found = catalog.schema().find(kind);
-    Answer::Is(found.map_or(Target::Special(Special::RawExtension), |id| Target::Type(TypeRef::builtin(id))))
+    Answer::Is(found.map_or(Target::Special(Special::RawExtension), |id| Target::Type(id)))
 }
 
 /// The paths of one resource, under construction.
@@ -228,7 +254,7 @@ impl Draft<'_> {
         let gvk = [sub.group.to_string(), sub.version.to_string(), sub.kind.to_string()];
         let suffix = names::capital(&sub.name);
         let Some(ty) = sub.ty else { return };
-        let body = Target::Type(TypeRef::new(self.r, ty));
+        let body = Target::Type(ty);
         let pretty = parameters::sorted(&[PRETTY], named);
         // Options as a body kind mean a stream: the connection is handed over, and options come in the query.
         if sub.kind.ends_with("Options") {
@@ -287,6 +313,7 @@ impl Draft<'_> {
             let mut op = self.operation(named("patch"));
             (op.action, op.gvk, op.answers) = (Some("patch"), Some(gvk), vec![(200, answer), (201, answer)]);
             op.parameters = PATCH.to_vec();
+            op.consumes = PATCHES;
             op.body = Some(Body::Patch);
             ops.push((Method::Patch, op));
         }
@@ -308,10 +335,8 @@ impl Draft<'_> {
         op.action = Some("list");
         op.parameters = LIST.to_vec();
         op.produces = Produces::Streams;
-        let builtin = self.catalog.find_type(&self.r.group, &self.r.version, &self.r.list_kind);
-        let schema = self.r.schema();
-        let own = || schema.find(&format!("{}List", schema.get(self.r.ty).name));
-        let list = builtin.or_else(own).map(|ty| Answer::Is(Target::Type(TypeRef::new(self.r, ty))));
+        let list = self.catalog.find_type(&self.r.group, &self.r.version, &self.r.list_kind);
+        let list = list.map(|ty| Answer::Is(Target::Type(ty)));
         op.answers = vec![(200, list.unwrap_or(Answer::Text))];
         op
     }
@@ -358,7 +383,7 @@ impl Draft<'_> {
     }
 
     fn own(&self) -> Target {
-        Target::Type(TypeRef::new(self.r, self.r.ty))
+        Target::Type(self.r.ty)
     }
 
     fn own_gvk(&self) -> [String; 3] {

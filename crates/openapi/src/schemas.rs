@@ -2,48 +2,46 @@
 
 use std::collections::BTreeMap;
 
-use catalog::{AnyKind, Catalog, Field, ListKind, MapKind, Resource, ResourceId, Shape, StructType, TypeId};
+use catalog::{AnyKind, Catalog, Field, ListKind, MapKind, Resource, Shape, StructType, TypeId};
 
 use crate::document::Version;
 use crate::json::{group_version_kind, quoted};
 use crate::names;
-use crate::paths::PathItem;
 
 /// The target of a `$ref`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    Type(TypeRef),
+    Type(TypeId),
     /// Go types that are not structs in JSON.
     Special(Special),
+    Custom(Custom),
 }
 
-/// A type and its schema.
+/// The kind of a custom resource, or the kind of its lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TypeRef {
-    /// The resource whose schema has it; `None`: a built-in one.
-    of: Option<ResourceId>,
-    id: TypeId,
+pub(crate) struct Custom {
+    /// Its index among the resources of the catalogue.
+    pub resource: usize,
+    pub list: bool,
 }
 
-impl TypeRef {
-    pub(crate) fn builtin(id: TypeId) -> TypeRef {
-        TypeRef { of: None, id }
+impl Custom {
+    pub(crate) fn resource(self, catalog: &Catalog) -> &Resource {
+        &catalog.resources()[self.resource]
     }
 
-    pub(crate) fn new(resource: &Resource, id: TypeId) -> TypeRef {
-        TypeRef {
-            of: resource.storage.as_ref().filter(|_| resource.schema().is_own(id)).map(|_| resource.id),
-            id,
-        }
+    pub(crate) fn kind(self, catalog: &Catalog) -> &str {
+        let resource = self.resource(catalog);
+        if self.list { &resource.list_kind } else { &resource.kind }
     }
+}
 
-    fn resolve(self, catalog: &Catalog) -> (Option<&Resource>, &StructType) {
-        let resource = self.of.and_then(|of| catalog.resources().iter().find(|resource| resource.id == of));
-        match resource {
-            Some(resource) => (Some(resource), resource.schema().get(self.id)),
-            None => (None, catalog.schema().get(self.id)),
-        }
-    }
+/// A named schema.
+#[derive(Debug)]
+pub(crate) enum Definition {
+    Node(Node),
+    /// Read from its CustomResourceDefinition when written: together they would be large.
+    Custom(Custom),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,20 +155,23 @@ impl Node {
 
 pub(crate) fn name(catalog: &Catalog, target: Target) -> String {
     match target {
-        Target::Type(ty) => names::definition(&ty.resolve(catalog).1.name),
+        Target::Type(id) => names::definition(&catalog.schema().get(id).name),
         Target::Special(s) => s.name().into(),
+        Target::Custom(custom) => {
+            let resource = custom.resource(catalog);
+            names::custom_definition(&resource.group, &resource.version, custom.kind(catalog))
+        }
     }
 }
 
-/// Definitions by name: those that operations name, and all that these refer to. Options that go with requests of every
-/// group are kinds of each of `groups`.
+/// Definitions by name: `todo`, and all that these refer to. Options of requests are kinds of each of `groups`.
 pub(crate) fn reachable(
     catalog: &Catalog,
-    items: &[PathItem],
+    mut todo: Vec<Target>,
     groups: &[(String, String)],
-) -> BTreeMap<String, Node> {
-    let operations = items.iter().flat_map(|item| &item.operations);
-    let mut todo: Vec<Target> = operations.flat_map(|(_, op)| op.targets()).collect();
+) -> BTreeMap<String, Definition> {
+    // Built-in definitions are taken first: they win over custom ones of the same name.
+    todo.sort_by_key(|target| !matches!(target, Target::Custom(_)));
     let mut done = BTreeMap::new();
     while let Some(target) = todo.pop() {
         let name = name(catalog, target);
@@ -178,16 +179,19 @@ pub(crate) fn reachable(
             continue;
         }
         let node = match target {
-            Target::Type(ty) => {
-                let (resource, ty) = ty.resolve(catalog);
-                structure(resource, ty, groups)
-            }
+            Target::Type(id) => structure(catalog.schema().get(id), groups),
             Target::Special(s) => special(s),
+            Target::Custom(custom) => {
+                done.insert(name, Definition::Custom(custom));
+                let metadata = if custom.list { "meta.v1.ListMeta" } else { "meta.v1.ObjectMeta" };
+                todo.extend(catalog.schema().find(metadata).map(Target::Type));
+                continue;
+            }
         };
         if let Kind::Object { properties, .. } = &node.kind {
             todo.extend(properties.values().filter_map(target_of));
         }
-        done.insert(name, node);
+        done.insert(name, Definition::Node(node));
     }
     done
 }
@@ -201,9 +205,8 @@ fn target_of(node: &Node) -> Option<Target> {
     }
 }
 
-/// `of`: the resource whose type it is, unless it is a built-in one.
-fn structure(of: Option<&Resource>, ty: &StructType, groups: &[(String, String)]) -> Node {
-    let properties = ty.fields.iter().map(|f| (f.name.to_string(), property(of, f))).collect();
+fn structure(ty: &StructType, groups: &[(String, String)]) -> Node {
+    let properties = ty.fields.iter().map(|f| (f.name.to_string(), property(f))).collect();
     let required = ty.fields.iter().filter(|f| f.required).map(|f| f.name.to_string()).collect();
     let mut node = Node::from(Kind::Object { properties, required });
     let kinds: Vec<String> = match (&ty.gvk, ty.name.as_str()) {
@@ -225,8 +228,8 @@ fn structure(of: Option<&Resource>, ty: &StructType, groups: &[(String, String)]
     node
 }
 
-fn property(of: Option<&Resource>, f: &Field) -> Node {
-    let mut node = shape(of, &f.shape, f.any);
+fn property(f: &Field) -> Node {
+    let mut node = shape(&f.shape, f.any);
     node.default = match (&f.default, &f.shape) {
         (Some(json), _) => Some(json.to_string()),
         // The value Go has when the field is not sent: only fields that are no pointers have one.
@@ -267,8 +270,8 @@ fn property(of: Option<&Resource>, f: &Field) -> Node {
 }
 
 /// A list's or a map's element: held by value, so it has a zero.
-fn element(of: Option<&Resource>, inner: &Shape, any: AnyKind) -> Box<Node> {
-    let mut node = shape(of, inner, any);
+fn element(inner: &Shape, any: AnyKind) -> Box<Node> {
+    let mut node = shape(inner, any);
     node.default = zero(inner).map(Into::into);
     Box::new(node)
 }
@@ -283,15 +286,12 @@ fn zero(shape: &Shape) -> Option<&'static str> {
     }
 }
 
-fn shape(of: Option<&Resource>, s: &Shape, any: AnyKind) -> Node {
+fn shape(s: &Shape, any: AnyKind) -> Node {
     let special = |s| Kind::Ref(Target::Special(s));
     Node::from(match s {
-        Shape::Struct(id) => {
-            let ty = of.map_or_else(|| TypeRef::builtin(*id), |of| TypeRef::new(of, *id));
-            Kind::Ref(Target::Type(ty))
-        }
-        Shape::List(inner) => Kind::Array(element(of, inner, any)),
-        Shape::Map(inner) => Kind::Map(element(of, inner, any)),
+        Shape::Struct(id) => Kind::Ref(Target::Type(*id)),
+        Shape::List(inner) => Kind::Array(element(inner, any)),
+        Shape::Map(inner) => Kind::Map(element(inner, any)),
         Shape::String | Shape::Duration => Kind::Scalar("string", None),
         Shape::Bool => Kind::Scalar("boolean", None),
         Shape::Int32 => Kind::Scalar("integer", Some("int32")),

@@ -1,5 +1,6 @@
 //! Documents are valid: they parse, refer only to what they define, and contain what clients look for.
 
+mod custom;
 mod parse;
 mod upstream;
 
@@ -7,22 +8,32 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use catalog::{Catalog, Verbs};
 
-use crate::names;
+use crate::{Documents, Entry, NoCustomSchemas, names};
 use parse::{Value, parse};
 
 fn documents(c: &Catalog) -> BTreeMap<String, Value> {
     let index = parse(&crate::v3_index(&hashes_of(c)));
     let paths = index.get("paths").members().into_iter().map(|(path, _)| path.to_owned());
-    paths.map(|p| (p.clone(), parse(&crate::v3_group(c, &p).expect("listed, so it is there")))).collect()
+    paths.map(|p| (p.clone(), parse(&of(c).v3(&p).expect("listed, so it is there")))).collect()
 }
 
 fn gvk(v: &Value) -> (String, String, String) {
     (v.get("group").text().into(), v.get("version").text().into(), v.get("kind").text().into())
 }
 
+fn of(catalog: &Catalog) -> Documents<'_> {
+    Documents::new(catalog, &NoCustomSchemas)
+}
+
 fn hashes_of(catalog: &Catalog) -> BTreeMap<String, String> {
-    let hash = |name: String| crate::v3_hash(catalog, &name).map(|hash| (name, hash));
-    crate::v3_entries(catalog).into_iter().filter_map(hash).collect()
+    let hash = |(path, entry): (String, Entry)| match entry {
+        Entry::Custom(hash) => (path, hash),
+        Entry::BuiltIn => {
+            let document = of(catalog).v3(&path).expect("listed, so it is there");
+            (path, crate::fingerprint(&document))
+        }
+    };
+    of(catalog).v3_entries().into_iter().map(hash).collect()
 }
 
 #[test]
@@ -45,7 +56,8 @@ fn the_index_lists_every_group_version() {
 fn unknown_documents_are_absent() {
     let c = Catalog::builtin();
     for path in ["", "api/v2", "apis/apps/v2", "apis/nope", "apis/", "apis//v1", "api", "apis/apps/v1/"] {
-        assert_eq!(crate::v3_group(&c, path).is_some(), path == "api", "{path}");
+        assert_eq!(of(&c).v3(path).is_some(), path == "api", "{path}");
+        assert_eq!(of(&c).v3_entry(path), (path == "api").then_some(Entry::BuiltIn), "{path}");
     }
 }
 
@@ -67,7 +79,7 @@ fn every_reference_of_v3_resolves() {
 #[test]
 fn every_reference_of_v2_resolves() {
     let c = Catalog::builtin();
-    let doc = parse(&crate::v2(&c));
+    let doc = parse(&of(&c).v2());
     doc.find("$ref", &mut |r| {
         if let Value::Text(r) = r {
             let mut steps = r.strip_prefix("#/").expect("a local reference").splitn(2, '/');
@@ -81,7 +93,7 @@ fn every_reference_of_v2_resolves() {
 #[test]
 fn every_patchable_kind_has_a_patch_with_field_validation() {
     let c = Catalog::builtin();
-    let v2 = parse(&crate::v2(&c));
+    let v2 = parse(&of(&c).v2());
     let mut all: Vec<Value> = documents(&c).into_values().collect();
     all.push(v2);
     let mut found = [BTreeSet::new(), BTreeSet::new()];
@@ -135,7 +147,7 @@ fn every_verb_of_discovery_is_an_operation() {
 #[test]
 fn operation_ids_are_unique_and_upstreams() {
     let c = Catalog::builtin();
-    let doc = parse(&crate::v2(&c));
+    let doc = parse(&of(&c).v2());
     let mut ids = BTreeSet::new();
     doc.find("operationId", &mut |id| {
         assert!(ids.insert(id.text().to_owned()), "{} twice", id.text());
@@ -156,7 +168,7 @@ fn operation_ids_are_unique_and_upstreams() {
 #[test]
 fn definitions_say_how_lists_merge() {
     let c = Catalog::builtin();
-    let doc = parse(&crate::v3_group(&c, "apis/apps/v1").unwrap());
+    let doc = parse(&of(&c).v3("apis/apps/v1").unwrap());
     let schema = |name: &str| doc.get("components").get("schemas").get(&format!("io.k8s.api.{name}"));
     let ports = schema("core.v1.Container").get("properties").get("ports");
     assert_eq!(ports.get("x-kubernetes-list-type").text(), "map");
@@ -175,9 +187,9 @@ fn definitions_say_how_lists_merge() {
 #[test]
 fn the_same_catalogue_gives_the_same_bytes() {
     let (a, b) = (Catalog::builtin(), Catalog::builtin());
-    assert_eq!(crate::v2(&a), crate::v2(&b));
-    assert_eq!(crate::v2_protobuf(&a), crate::v2_protobuf(&b));
-    assert_eq!(crate::fingerprint(&crate::v2(&a)), crate::fingerprint(&crate::v2(&b)));
+    assert_eq!(of(&a).v2(), of(&b).v2());
+    assert_eq!(of(&a).v2_protobuf(), of(&b).v2_protobuf());
+    assert_eq!(crate::fingerprint(&of(&a).v2()), crate::fingerprint(&of(&b).v2()));
     assert_ne!(crate::fingerprint(b"a"), crate::fingerprint(b"b"));
 }
 
@@ -217,8 +229,8 @@ fn fields(mut bytes: &[u8]) -> Vec<(u64, &[u8])> {
 #[test]
 fn protobuf_and_json_name_the_same_definitions_and_paths() {
     let c = Catalog::builtin();
-    let json = parse(&crate::v2(&c));
-    let document = crate::v2_protobuf(&c);
+    let json = parse(&of(&c).v2());
+    let document = of(&c).v2_protobuf();
     let top = fields(&document);
     let names = |table: u64, entry: u64| -> Vec<String> {
         let (_, body) = top.iter().find(|(n, _)| *n == table).unwrap();
@@ -246,7 +258,7 @@ fn protobuf_and_json_name_the_same_definitions_and_paths() {
 fn protobuf_and_json_of_v3_name_the_same_definitions_and_paths() {
     let c = Catalog::builtin();
     for (path, json) in documents(&c) {
-        let document = crate::v3_group_protobuf(&c, &path).unwrap();
+        let document = of(&c).v3_protobuf(&path).unwrap();
         let top = fields(&document);
         assert_eq!(top[0], (1, b"3.0.0".as_slice()));
         let inside = |body: &[u8], number: u64| -> Vec<u8> {
@@ -267,7 +279,7 @@ fn protobuf_and_json_of_v3_name_the_same_definitions_and_paths() {
 #[test]
 fn protobuf_of_v3_says_what_json_says_of_a_field() {
     let c = Catalog::builtin();
-    let document = crate::v3_group_protobuf(&c, "apis/apps/v1").unwrap();
+    let document = of(&c).v3_protobuf("apis/apps/v1").unwrap();
     let find = |body: &[u8], number: u64| -> Vec<u8> {
         fields(body).into_iter().find(|(n, _)| *n == number).expect("it is there").1.to_vec()
     };
@@ -291,7 +303,7 @@ fn protobuf_of_v3_says_what_json_says_of_a_field() {
 #[test]
 fn media_types_are_in_upstreams_order() {
     let c = Catalog::builtin();
-    let doc = parse(&crate::v2(&c));
+    let doc = parse(&of(&c).v2());
     let types = |path: &str, method: &str, list: &str| {
         let all = doc.get("paths").get(path).get(method).get(list);
         all.list().iter().map(|ty| ty.text().to_owned()).collect::<Vec<_>>()
@@ -302,7 +314,7 @@ fn media_types_are_in_upstreams_order() {
     assert_eq!(types("/api/v1/pods", "get", "produces")[..3], objects);
     assert_eq!(types("/api/v1/namespaces/{name}", "patch", "consumes")[3], "application/apply-patch+yaml");
     // In v3 they name members, which are sorted.
-    let doc = parse(&crate::v3_group(&c, "api/v1").unwrap());
+    let doc = parse(&of(&c).v3("api/v1").unwrap());
     let get = doc.get("paths").get("/api/v1/namespaces/{name}").get("get");
     let content = get.get("responses").get("200").get("content");
     let names: Vec<&str> = content.members().into_iter().map(|(name, _)| name).collect();
@@ -313,7 +325,7 @@ fn media_types_are_in_upstreams_order() {
 fn a_document_that_needs_no_definitions_has_none() {
     let c = Catalog::builtin();
     for path in [".well-known/openid-configuration", "openid/v1/jwks"] {
-        let doc = parse(&crate::v3_group(&c, path).unwrap());
+        let doc = parse(&of(&c).v3(path).unwrap());
         let parts: Vec<&str> = doc.get("components").members().into_iter().map(|(name, _)| name).collect();
         assert_eq!(parts, ["securitySchemes"], "{path}");
     }

@@ -1,18 +1,18 @@
 //! The Swagger 2.0 document as JSON.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use catalog::Catalog;
 
+use crate::Documents;
 use crate::document::{self, Version, Writer};
 use crate::json::Json;
-use crate::paths::{self, Answer, Operation, Param, PathItem, phrase};
-use crate::schemas::{self, Node};
+use crate::paths::{self, Answer, Operation, Param, phrase};
+use crate::schemas::{self, Definition, Target};
 
-/// The content of the document, for both encodings.
+/// The content of the document beside its paths, for both encodings.
 pub(crate) struct Parts {
-    pub items: Vec<PathItem>,
-    pub definitions: std::collections::BTreeMap<String, Node>,
+    pub definitions: BTreeMap<String, Definition>,
     /// Parameters that operations refer to by name.
     pub shared: Vec<Param>,
 }
@@ -59,24 +59,45 @@ const KNOWN: [(&str, &str); 38] = [
     ("storagemigration.k8s.io", "v1beta1"),
 ];
 
+const NOT_IN_CLIENTS: [&str; 4] =
+    ["admission.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "imagepolicy.k8s.io"];
+
 pub(crate) fn parts(catalog: &Catalog) -> Parts {
-    let items = paths::all(catalog);
-    let operations = || items.iter().flat_map(|i| &i.operations);
-    let served = catalog.groups().iter();
-    let served = served.flat_map(|g| g.versions.iter().map(move |v| (g.name.to_string(), v.to_string())));
+    let mut targets: Vec<Target> = Vec::new();
+    let mut shared: Vec<Param> = Vec::new();
+    paths::each(catalog, &mut |item| {
+        let own = item.operations.iter().map(|(_, op)| &op.parameters);
+        for p in own.chain([&item.parameters]).flatten() {
+            if is_shared(p) && !shared.contains(p) {
+                shared.push(*p);
+            }
+        }
+        for target in item.operations.iter().flat_map(|(_, op)| op.targets()) {
+            // Consecutive operations mostly refer to the same definitions.
+            if !targets.iter().rev().take(4).any(|last| *last == target) {
+                targets.push(target);
+            }
+        }
+    });
+    shared.sort_by_key(shared_name);
+    let definitions = schemas::reachable(catalog, targets, &known_groups(catalog));
+    Parts { definitions, shared }
+}
+
+/// Group versions of the options of requests.
+fn known_groups(catalog: &Catalog) -> Vec<(String, String)> {
+    let served = catalog.resources().iter().filter(|r| !r.custom);
+    let served = served.map(|r| (r.group.to_string(), r.version.to_string()));
     let known = KNOWN.iter().map(|(group, version)| ((*group).to_owned(), (*version).to_owned()));
     let groups: BTreeSet<(String, String)> = served.chain(known).collect();
-    let groups: Vec<(String, String)> = groups.into_iter().collect();
-    let definitions = schemas::reachable(catalog, &items, &groups);
-    let mut shared: Vec<Param> = Vec::new();
-    let lists = items.iter().map(|i| &i.parameters).chain(operations().map(|(_, op)| &op.parameters));
-    for p in lists.flatten() {
-        if is_shared(p) && !shared.contains(p) {
-            shared.push(*p);
-        }
-    }
-    shared.sort_by_key(shared_name);
-    Parts { items, definitions, shared }
+    groups.into_iter().collect()
+}
+
+/// The same in v3 documents of custom resources: those that client-go knows.
+pub(crate) fn client_groups(catalog: &Catalog) -> Vec<(String, String)> {
+    let mut groups = known_groups(catalog);
+    groups.retain(|(group, _)| !NOT_IN_CLIENTS.contains(&group.as_str()));
+    groups
 }
 
 /// Older clients look for `dryRun` and `fieldValidation` without following references, so these are written out.
@@ -89,23 +110,23 @@ pub(crate) fn shared_name(p: &Param) -> String {
     format!("{}-{}-{}", p.name, p.location.name(), p.ty)
 }
 
-pub(crate) fn json(catalog: &Catalog) -> Vec<u8> {
-    let parts = parts(catalog);
-    let writer = Writer { catalog, version: Version::V2 };
+pub(crate) fn json(of: Documents<'_>) -> Vec<u8> {
+    let parts = parts(of.catalog);
+    let writer = Writer { of, version: Version::V2 };
     let mut w = Json::new();
     w.object(|w| {
         writer.definitions(w.key("definitions"), &parts.definitions);
-        document::info(w);
+        document::info(w, document::INFO);
         w.key("parameters").object(|w| {
             for p in &parts.shared {
                 parameter(w.key(&shared_name(p)), p);
             }
         });
         w.key("paths").object(|w| {
-            for item in &parts.items {
+            paths::each(of.catalog, &mut |item| {
                 let write = |w: &mut Json, op: &Operation| operation(w, &writer, op);
                 document::path(w.key(&item.path), item, write, reference_or_parameter);
-            }
+            });
         });
         w.key("security").array(|w| w.object(|w| w.key("BearerToken").array(|_| ())));
         document::security(w.key("securityDefinitions"));
@@ -116,8 +137,8 @@ pub(crate) fn json(catalog: &Catalog) -> Vec<u8> {
 
 fn operation(w: &mut Json, writer: &Writer<'_>, op: &Operation) {
     w.object(|w| {
-        if !consumes(op).is_empty() {
-            w.key("consumes").strings(consumes(op).iter().copied());
+        if !op.consumes.is_empty() {
+            w.key("consumes").strings(op.consumes.iter().copied());
         }
         w.key("operationId").string(&op.id);
         if op.body.is_some() || !op.parameters.is_empty() {
@@ -152,10 +173,6 @@ fn operation(w: &mut Json, writer: &Writer<'_>, op: &Operation) {
         w.key("tags").strings([op.tag.as_str()]);
         document::extensions(w, &op.extensions());
     });
-}
-
-pub(crate) fn consumes(op: &Operation) -> &'static [&'static str] {
-    op.body.map_or(op.consumes, |b| b.consumes())
 }
 
 fn reference_or_parameter(w: &mut Json, p: &Param) {

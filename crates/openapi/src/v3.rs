@@ -4,23 +4,40 @@ use std::collections::BTreeMap;
 
 use catalog::Catalog;
 
+use crate::Documents;
 use crate::document::{self, Version, Writer};
 use crate::json::Json;
 use crate::names;
-use crate::paths::{self, Answer, Body, Operation, Param, PathItem, in_order, phrase};
-use crate::schemas::{self, Node};
+use crate::paths::{self, Answer, Operation, Param, PathItem, in_order, phrase};
+use crate::schemas::{self, Definition};
+use crate::v2::client_groups;
 
-/// The entries of the index: `api/v1`, `apis/apps`, `apis/apps/v1`, in alphabetical order.
-pub(crate) fn entries(catalog: &Catalog) -> Vec<String> {
-    let mut all: Vec<String> = paths::ROOTS.map(str::to_owned).to_vec();
-    for g in catalog.groups() {
-        if !g.name.is_empty() {
-            all.push(format!("apis/{}", g.name));
-        }
-        all.extend(g.versions.iter().map(|v| names::path(&g.name, v)));
+/// The entries of the index, `api/v1`, `apis/apps`, `apis/apps/v1`, each with the indices of its custom resources in the
+/// catalogue.
+pub(crate) fn entries(catalog: &Catalog) -> BTreeMap<String, Vec<usize>> {
+    let mut all: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for path in paths::ROOTS {
+        all.entry(path.to_owned()).or_default();
     }
-    all.sort();
+    for (i, r) in catalog.resources().iter().enumerate() {
+        let entry = all.entry(names::path(&r.group, &r.version)).or_default();
+        if r.custom {
+            entry.push(i);
+        } else if !r.group.is_empty() {
+            all.entry(format!("apis/{}", r.group)).or_default();
+        }
+    }
     all
+}
+
+/// One of [`entries`].
+pub(crate) fn entry(catalog: &Catalog, path: &str) -> Option<Vec<usize>> {
+    let Some((group, version)) = group_version(catalog, path) else {
+        return paths::of_discovery(catalog, path).map(|_| Vec::new());
+    };
+    let all = catalog.resources().iter().enumerate();
+    let custom = all.filter(|(_, r)| r.custom && r.group == *group && r.version == *version);
+    Some(custom.map(|(i, _)| i).collect())
 }
 
 pub(crate) fn index(hashes: &BTreeMap<String, String>) -> Vec<u8> {
@@ -40,34 +57,69 @@ pub(crate) fn index(hashes: &BTreeMap<String, String>) -> Vec<u8> {
 /// The content of a document, before it is encoded.
 pub(crate) struct Parts {
     pub items: Vec<PathItem>,
-    pub definitions: BTreeMap<String, Node>,
+    pub definitions: BTreeMap<String, Definition>,
+    pub style: Style,
+}
+
+/// Upstream builds documents of built-in and of custom resources differently.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Style {
+    BuiltIn,
+    Custom,
+}
+
+impl Style {
+    /// Title and version of the API.
+    pub(crate) fn info(self) -> (&'static str, &'static str) {
+        match self {
+            Style::BuiltIn => document::INFO,
+            Style::Custom => ("Kubernetes CRD Swagger", "v0.1.0"),
+        }
+    }
+
+    pub(crate) fn has_security(self) -> bool {
+        self == Style::BuiltIn
+    }
 }
 
 pub(crate) fn parts(catalog: &Catalog, path: &str) -> Option<Parts> {
-    let (group, items) = match group_version(catalog, path) {
+    let core = || (String::new(), "v1".to_owned());
+    let mut style = Style::BuiltIn;
+    let (groups, items) = match group_version(catalog, path) {
         Some((group, version)) => {
-            ((group.to_owned(), version.to_owned()), paths::of_group_version(catalog, group, version))
+            if catalog.resources_of(group, version).all(|r| r.custom) {
+                style = Style::Custom;
+            }
+            let own = (group.to_owned(), version.to_owned());
+            let groups = match style {
+                Style::Custom => client_groups(catalog),
+                Style::BuiltIn if own == core() => vec![own],
+                Style::BuiltIn => vec![core(), own],
+            };
+            (groups, paths::of_group_version(catalog, group, version))
         }
-        None => ((String::new(), "v1".to_owned()), paths::of_discovery(catalog, path)?),
+        None => (vec![core()], paths::of_discovery(catalog, path)?),
     };
-    let core = (String::new(), "v1".to_owned());
-    let groups = if group == core { vec![core] } else { vec![core, group] };
-    let definitions = schemas::reachable(catalog, &items, &groups);
-    Some(Parts { items, definitions })
+    let operations = items.iter().flat_map(|item| &item.operations);
+    let targets = operations.flat_map(|(_, op)| op.targets()).collect();
+    let definitions = schemas::reachable(catalog, targets, &groups);
+    Some(Parts { items, definitions, style })
 }
 
-pub(crate) fn document(catalog: &Catalog, path: &str) -> Option<Vec<u8>> {
-    let Parts { items, definitions } = parts(catalog, path)?;
-    let writer = Writer { catalog, version: Version::V3 };
+pub(crate) fn document(of: Documents<'_>, path: &str) -> Option<Vec<u8>> {
+    let Parts { items, definitions, style } = parts(of.catalog, path)?;
+    let writer = Writer { of, version: Version::V3 };
     let mut w = Json::new();
     w.object(|w| {
         w.key("components").object(|w| {
             if !definitions.is_empty() {
                 writer.definitions(w.key("schemas"), &definitions);
             }
-            document::security(w.key("securitySchemes"));
+            if style.has_security() {
+                document::security(w.key("securitySchemes"));
+            }
         });
-        document::info(w);
+        document::info(w, style.info());
         w.key("openapi").string("3.0.0");
         w.key("paths").object(|w| {
             for item in &items {
@@ -95,8 +147,8 @@ fn operation(w: &mut Json, writer: &Writer<'_>, op: &Operation) {
         if !op.parameters.is_empty() {
             w.key("parameters").array(|w| op.parameters.iter().for_each(|p| parameter(w, p)));
         }
-        if let Some(body) = op.body {
-            w.key("requestBody").object(|w| request_body(w, writer, body));
+        if op.body.is_some() {
+            w.key("requestBody").object(|w| request_body(w, writer, op));
         }
         w.key("responses").object(|w| {
             for (code, answer) in &op.answers {
@@ -116,9 +168,10 @@ fn operation(w: &mut Json, writer: &Writer<'_>, op: &Operation) {
     });
 }
 
-fn request_body(w: &mut Json, writer: &Writer<'_>, body: Body) {
+fn request_body(w: &mut Json, writer: &Writer<'_>, op: &Operation) {
+    let Some(body) = op.body else { return };
     w.key("content").object(|w| {
-        for ty in in_order(body.consumes()) {
+        for ty in in_order(op.consumes) {
             w.key(ty).object(|w| w.key("schema").object(|w| writer.reference(w, body.target())));
         }
     });

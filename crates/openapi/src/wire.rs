@@ -3,33 +3,42 @@
 //! The numbers are those of OpenAPIv2.proto; each function names the message it writes.
 
 pub(crate) mod message;
+pub(crate) mod published;
 
 use std::collections::BTreeMap;
 
-use catalog::Catalog;
-
-use crate::document::{Version, reference};
+use crate::Documents;
+use crate::document::{INFO, Version, Writer as Text};
 use crate::json::quoted;
-use crate::paths::{Answer, Body, Method, Operation, Param, ParamIn, PathItem, phrase};
-use crate::schemas::{Kind, Node, Target};
+use crate::paths::{self, Answer, Body, Method, Operation, Param, ParamIn, PathItem, phrase};
+use crate::schemas::{Definition, Kind, Node, Target};
 use crate::v2;
 use message::Message;
 
-pub(crate) fn document(catalog: &Catalog) -> Vec<u8> {
-    let parts = v2::parts(catalog);
-    let writer = Writer { catalog };
+pub(crate) fn document(of: Documents<'_>) -> Vec<u8> {
+    let parts = v2::parts(of.catalog);
+    let writer = Writer { text: Text { of, version: Version::V2 } };
     let mut m = Message::with_capacity(2 << 20);
     m.string(1, "2.0");
     m.message(2, |info| {
-        info.string(1, "Kubernetes");
-        info.string(2, crate::API_VERSION);
+        info.string(1, INFO.0);
+        info.string(2, INFO.1);
     });
     m.message(8, |paths| {
-        for item in &parts.items {
+        paths::each(of.catalog, &mut |item| {
             named(paths, 2, &item.path, |value| writer.path(value, item));
+        });
+    });
+    m.message(9, |all| {
+        for (name, definition) in &parts.definitions {
+            named(all, 1, name, |value| match definition {
+                Definition::Node(node) => writer.schema(value, node),
+                Definition::Custom(custom) => {
+                    published::v2(value, &writer.text.publisher().definition(*custom));
+                }
+            });
         }
     });
-    m.message(9, |all| schemas(all, &parts.definitions, |m, node| writer.schema(m, node)));
     m.message(10, |parameters| {
         for p in &parts.shared {
             named(parameters, 1, &v2::shared_name(p), |value| parameter(value, p));
@@ -50,7 +59,7 @@ pub(crate) fn document(catalog: &Catalog) -> Vec<u8> {
 }
 
 struct Writer<'a> {
-    catalog: &'a Catalog,
+    text: Text<'a>,
 }
 
 impl Writer<'_> {
@@ -87,7 +96,7 @@ impl Writer<'_> {
     }
 
     fn reference(&self, m: &mut Message, target: Target) {
-        m.string(1, &reference(self.catalog, Version::V2, target));
+        m.string(1, &self.text.reference_text(target));
     }
 
     /// `PathItem`.
@@ -114,7 +123,7 @@ impl Writer<'_> {
         m.string(1, &op.tag);
         m.string(5, &op.id);
         op.produces.types().iter().for_each(|ty| m.string(6, ty));
-        v2::consumes(op).iter().for_each(|ty| m.string(7, ty));
+        op.consumes.iter().for_each(|ty| m.string(7, ty));
         if let Some(body) = op.body {
             m.message(8, |item| item.message(1, |parameter| parameter.message(1, |b| self.body(b, body))));
         }

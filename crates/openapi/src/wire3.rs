@@ -2,24 +2,24 @@
 //!
 //! The numbers are those of OpenAPIv3.proto; each function says which of its messages it writes. Says what `v3` says as JSON.
 
-use catalog::Catalog;
-
-use crate::document::{Version, reference};
+use crate::Documents;
+use crate::document::{Version, Writer as Text};
 use crate::json::quoted;
-use crate::paths::{Answer, Body, Method, Operation, Param, ParamIn, PathItem, in_order, phrase};
-use crate::schemas::{Kind, Node, Target};
+use crate::paths::{Answer, Method, Operation, Param, ParamIn, PathItem, in_order, phrase};
+use crate::schemas::{Definition, Kind, Node, Target};
 use crate::v3;
 use crate::wire::message::Message;
-use crate::wire::{extensions, named, schemas};
+use crate::wire::{extensions, named, published, schemas};
 
-pub(crate) fn document(catalog: &Catalog, path: &str) -> Option<Vec<u8>> {
-    let parts = v3::parts(catalog, path)?;
-    let writer = Writer { catalog };
+pub(crate) fn document(of: Documents<'_>, path: &str) -> Option<Vec<u8>> {
+    let parts = v3::parts(of.catalog, path)?;
+    let writer = Writer { text: Text { of, version: Version::V3 } };
     let mut m = Message::with_capacity(256 << 10);
     m.string(1, "3.0.0");
     m.message(2, |info| {
-        info.string(1, "Kubernetes");
-        info.string(6, crate::API_VERSION);
+        let (title, version) = parts.style.info();
+        info.string(1, title);
+        info.string(6, version);
     });
     m.message(4, |paths| {
         for item in &parts.items {
@@ -28,7 +28,19 @@ pub(crate) fn document(catalog: &Catalog, path: &str) -> Option<Vec<u8>> {
     });
     m.message(5, |components| {
         if !parts.definitions.is_empty() {
-            components.message(1, |all| schemas(all, &parts.definitions, |m, node| writer.schema(m, node)));
+            components.message(1, |all| {
+                for (name, definition) in &parts.definitions {
+                    named(all, 1, name, |value| match definition {
+                        Definition::Node(node) => writer.schema(value, node),
+                        Definition::Custom(custom) => {
+                            published::v3(value, &writer.text.publisher().definition(*custom));
+                        }
+                    });
+                }
+            });
+        }
+        if !parts.style.has_security() {
+            return;
         }
         components.message(7, |all| {
             named(all, 1, "BearerToken", |value| {
@@ -45,7 +57,7 @@ pub(crate) fn document(catalog: &Catalog, path: &str) -> Option<Vec<u8>> {
 }
 
 struct Writer<'a> {
-    catalog: &'a Catalog,
+    text: Text<'a>,
 }
 
 impl Writer<'_> {
@@ -91,7 +103,7 @@ impl Writer<'_> {
 
     /// The reference of a `...OrReference`.
     fn reference(&self, m: &mut Message, target: Target) {
-        m.message(2, |one| one.string(1, &reference(self.catalog, Version::V3, target)));
+        m.message(2, |one| one.string(1, &self.text.reference_text(target)));
     }
 
     /// `PathItem`.
@@ -116,8 +128,8 @@ impl Writer<'_> {
         m.string(1, &op.tag);
         m.string(5, &op.id);
         op.parameters.iter().for_each(|p| m.message(6, |one| parameter(one, p)));
-        if let Some(body) = op.body {
-            m.message(7, |one| one.message(1, |m| self.body(m, body)));
+        if op.body.is_some() {
+            m.message(7, |one| one.message(1, |m| self.body(m, op)));
         }
         m.message(8, |responses| {
             for (code, answer) in &op.answers {
@@ -138,9 +150,10 @@ impl Writer<'_> {
     }
 
     /// `RequestBody`.
-    fn body(&self, m: &mut Message, body: Body) {
+    fn body(&self, m: &mut Message, op: &Operation) {
+        let Some(body) = op.body else { return };
         m.message(2, |content| {
-            for ty in in_order(body.consumes()) {
+            for ty in in_order(op.consumes) {
                 named(content, 1, ty, |media| media.message(1, |s| self.reference(s, body.target())));
             }
         });

@@ -15,7 +15,7 @@ pub(crate) struct Operation {
     /// Group, version and kind of what the operation is about.
     pub gvk: Option<[String; 3]>,
     pub parameters: Vec<Param>,
-    /// What v2 lists as `consumes` for an operation without a body.
+    /// Media types of the body; v2 lists them for operations without a body too.
     pub consumes: &'static [&'static str],
     pub body: Option<Body>,
     pub produces: Produces,
@@ -69,19 +69,17 @@ impl Body {
     pub(crate) fn required(self) -> bool {
         !matches!(self, Body::Options(_))
     }
-
-    pub(crate) fn consumes(self) -> &'static [&'static str] {
-        match self {
-            Body::Object(_) | Body::Options(_) => &["*/*"],
-            Body::Patch => &[
-                "application/json-patch+json",
-                "application/merge-patch+json",
-                "application/strategic-merge-patch+json",
-                "application/apply-patch+yaml",
-            ],
-        }
-    }
 }
+
+/// Media types of patches. Custom resources have no patch keys, and so no strategic merge patches.
+pub(crate) const PATCHES: &[&str] = &[
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+];
+pub(crate) const CUSTOM_PATCHES: &[&str] =
+    &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Answer {
@@ -92,6 +90,8 @@ pub(crate) enum Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Produces {
     Objects,
+    /// Objects of custom resources, which have no protobuf.
+    Custom,
     /// Objects, or a watch stream of them.
     Streams,
     Log,
@@ -108,6 +108,7 @@ impl Produces {
             Produces::Objects => {
                 &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"]
             }
+            Produces::Custom => &["application/json", "application/yaml"],
             Produces::Streams => &[
                 "application/json",
                 "application/yaml",

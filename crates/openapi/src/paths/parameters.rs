@@ -38,6 +38,8 @@ const FIELD_MANAGER: Param = query("fieldManager", "string");
 /// kubectl looks for it on PATCH before it asks the server to validate fields.
 const FIELD_VALIDATION: Param = query("fieldValidation", "string");
 
+/// Of a custom resource.
+pub(crate) const GET: &[Param] = &[query("resourceVersion", "string")];
 pub(crate) const WRITE: &[Param] = &[DRY_RUN, FIELD_MANAGER, FIELD_VALIDATION];
 pub(crate) const PATCH: &[Param] = &[DRY_RUN, FIELD_MANAGER, FIELD_VALIDATION, query("force", "boolean")];
 pub(crate) const DELETE: &[Param] = &[

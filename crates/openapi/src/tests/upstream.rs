@@ -8,7 +8,7 @@
 //! `tests/golden/v3_defaults.txt` has what only v3 says, the defaults; made by `OPENAPI_FACTS_V3=folder` with a v3
 //! document a file: those of `api/openapi-spec/v3` of the group versions we serve.
 
-mod facts;
+pub(super) mod facts;
 
 use std::path::{Path, PathBuf};
 
@@ -18,12 +18,12 @@ use facts::Facts;
 /// Known differences and their reasons. A row that no longer differs must be removed.
 const DIFFERS: [(&str, &str); 0] = [];
 
-fn golden(name: &str) -> PathBuf {
+pub(super) fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
 /// Facts that differ, as a text; a fact named by `known` may.
-fn differences(upstream: &Facts, ours: &Facts, known: &[(&str, &str)]) -> String {
+pub(super) fn differences(upstream: &Facts, ours: &Facts, known: &[(&str, &str)]) -> String {
     let mut wrong = String::new();
     let mut excused = Vec::new();
     for key in upstream.0.keys().chain(ours.0.keys().filter(|key| !upstream.0.contains_key(*key))) {
@@ -50,7 +50,7 @@ fn v2_has_the_operations_and_definitions_of_upstream() {
         return std::fs::write(golden("v2.txt"), facts.write()).unwrap();
     }
     let upstream = Facts::read(&std::fs::read_to_string(golden("v2.txt")).unwrap());
-    let ours = Facts::of(&crate::v2(&Catalog::builtin()));
+    let ours = Facts::of(&super::of(&Catalog::builtin()).v2());
     assert!(upstream.0.len() > 1_300, "only {} facts in the golden file", upstream.0.len());
 
     let wrong = differences(&upstream, &ours, &DIFFERS);
@@ -66,8 +66,8 @@ fn v3_has_the_defaults_of_upstream() {
     }
     let c = Catalog::builtin();
     let upstream = Facts::read(&std::fs::read_to_string(golden("v3_defaults.txt")).unwrap());
-    let paths = crate::v3::entries(&c);
-    let ours = Facts::defaults(paths.iter().map(|path| crate::v3_group(&c, path).expect("listed")));
+    let paths = super::of(&c).v3_entries();
+    let ours = Facts::defaults(paths.keys().map(|path| super::of(&c).v3(path).expect("listed")));
     assert!(upstream.0.len() > 300, "only {} facts in the golden file", upstream.0.len());
     let wrong = differences(&upstream, &ours, &[]);
     assert!(wrong.is_empty(), "not as upstream:\n{wrong}");
@@ -75,6 +75,6 @@ fn v3_has_the_defaults_of_upstream() {
 
 #[test]
 fn recorded_facts_parse() {
-    let ours = Facts::of(&crate::v2(&Catalog::builtin()));
+    let ours = Facts::of(&super::of(&Catalog::builtin()).v2());
     assert_eq!(Facts::read(&ours.write()).0, ours.0);
 }

@@ -38,6 +38,11 @@ impl Message {
         self.out.extend_from_slice(&value.to_le_bytes());
     }
 
+    pub(crate) fn int(&mut self, number: u32, value: i64) {
+        self.varint(u64::from(number) << 3);
+        self.varint(value as u64);
+    }
+
     pub(crate) fn message(&mut self, number: u32, body: impl FnOnce(&mut Message)) {
         self.varint(u64::from(number) << 3 | 2);
         // The length is known only afterwards: most bodies take one or two bytes for it, so the body is

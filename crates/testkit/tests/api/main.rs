@@ -33,6 +33,7 @@ mod metrics;
 mod namespace_objects;
 mod nodes;
 mod openapi;
+mod openapi_custom;
 mod options;
 mod patch_errors;
 mod pod_changes;

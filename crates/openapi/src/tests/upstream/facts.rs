@@ -16,10 +16,10 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 /// By path and method, or by the name of a definition.
-pub(super) struct Facts(pub BTreeMap<String, String>);
+pub(in crate::tests) struct Facts(pub BTreeMap<String, String>);
 
 impl Facts {
-    pub(super) fn of(document: &[u8]) -> Facts {
+    pub(in crate::tests) fn of(document: &[u8]) -> Facts {
         let document: Value = serde_json::from_slice(document).expect("a JSON document");
         let mut facts = BTreeMap::new();
         for (path, item) in members(&document["paths"]) {
@@ -36,7 +36,7 @@ impl Facts {
     }
 
     /// What v3 documents say is filled in, by definition.
-    pub(super) fn defaults(documents: impl Iterator<Item = Vec<u8>>) -> Facts {
+    pub(in crate::tests) fn defaults(documents: impl Iterator<Item = Vec<u8>>) -> Facts {
         let mut facts = BTreeMap::new();
         for document in documents {
             let document: Value = serde_json::from_slice(&document).expect("a JSON document");
@@ -54,7 +54,7 @@ impl Facts {
         Facts(facts)
     }
 
-    pub(super) fn write(&self) -> String {
+    pub(in crate::tests) fn write(&self) -> String {
         let is_path = |key: &str| key.starts_with('/');
         let shared: BTreeMap<String, &str> = self
             .0
@@ -83,7 +83,7 @@ impl Facts {
         out
     }
 
-    pub(super) fn read(text: &str) -> Facts {
+    pub(in crate::tests) fn read(text: &str) -> Facts {
         let mut facts = BTreeMap::new();
         let mut shared = BTreeMap::new();
         let mut path = "";
