@@ -11,6 +11,7 @@
 //!
 //! The rules a schema itself must obey are in [`rules`]; they read the JSON, because they are also about what no node keeps.
 
+mod access;
 mod check;
 mod coerce;
 mod default;
@@ -28,6 +29,7 @@ mod ratchet;
 mod show;
 mod valid;
 
+pub use access::shown;
 pub use coerce::{Coerce, sort};
 pub use embedded::{CheckMetadata, MetadataError};
 pub use format::StringFormat;
