@@ -113,6 +113,9 @@ impl Walk<'_> {
         if !at.rules.rules().is_empty() {
             self.expressions(at, path, new, old, correlation)?;
         }
+        if self.out.remaining < 0 {
+            return Err(Exhausted);
+        }
         if self.rules.in_all_of {
             for part in at.rules.all_of() {
                 deep(|| self.value(At { rules: part, ..at }, path, new, old, correlation.all_of()))?;
