@@ -10,6 +10,7 @@ use crate::environment::Environment;
 use crate::escape::RESERVED;
 use crate::function::Function;
 use crate::issue::Issues;
+use crate::messages;
 use crate::types::Type;
 use crate::value::Val;
 use assign::{Mapping, is_dyn, most_general};
@@ -213,6 +214,9 @@ impl Checker<'_> {
     }
 
     fn field(&mut self, id: Id, object: &str, field: &str) -> Type {
+        if messages::message_type(object).is_some() {
+            return messages::field(object, field).unwrap_or_else(|| self.undefined(id, field));
+        }
         let Some(provider) = self.env.provider().filter(|provider| provider.is_object(object)) else {
             self.report(id, format!("unexpected failed resolution of '{object}'"));
             return Type::Error;
@@ -221,10 +225,11 @@ impl Checker<'_> {
             let keyword = self.env.keyword_fields() && RESERVED.contains(&field);
             keyword.then(|| provider.field(object, &format!("__{field}__"))).flatten()
         });
-        declared.unwrap_or_else(|| {
-            self.report(id, format!("undefined field '{field}'"));
-            Type::Error
-        })
+        declared.unwrap_or_else(|| self.undefined(id, field))
+    }
+    fn undefined(&mut self, id: Id, field: &str) -> Type {
+        self.report(id, format!("undefined field '{field}'"));
+        Type::Error
     }
 
     fn check_call(&mut self, expr: &mut Expr) {
@@ -417,7 +422,7 @@ impl Checker<'_> {
                     type_name = name.to_string();
                     result = (**inner).clone();
                 }
-                Type::Wrapper(_) => result = (**inner).clone(),
+                other if messages::message_type(&type_name).is_some() => result = other.clone(),
                 other => {
                     let message = format!("'{other}' is not a message type");
                     self.report(id, message);
@@ -431,14 +436,7 @@ impl Checker<'_> {
         self.set(id, result.clone());
         for field in &mut object.fields {
             self.check(&mut field.value);
-            let declared = match &result {
-                Type::Wrapper(inner) if &*field.name == "value" => (**inner).clone(),
-                Type::Wrapper(_) => {
-                    self.report(field.id, format!("undefined field '{}'", field.name));
-                    Type::Error
-                }
-                _ => self.field(field.id, &type_name, &field.name),
-            };
+            let declared = self.field(field.id, &type_name, &field.name);
             let own = self.unwrapped(&field.value, field.optional);
             if !self.mapping.is_assignable(&declared, &own) {
                 let message = format!(

@@ -2,6 +2,7 @@
 
 mod estimate;
 
+use std::cell::Cell;
 use std::ops::{Add, Mul};
 
 pub use estimate::estimate;
@@ -35,6 +36,20 @@ pub struct ActualCall<'c, 'a> {
     pub args: &'c [Val<'a>],
     /// Null in place of an error.
     pub result: &'c Val<'a>,
+    failure: Cell<Option<&'static str>>,
+}
+
+impl<'c, 'a> ActualCall<'c, 'a> {
+    pub fn new(function: &'c str, overload: &'c str, args: &'c [Val<'a>], result: &'c Val<'a>) -> Self {
+        ActualCall { function, overload, args, result, failure: Cell::new(None) }
+    }
+    /// Upstream panics while it counts: evaluation ends with that.
+    pub fn panic(&self, message: &'static str) {
+        self.failure.set(Some(message));
+    }
+    pub(crate) fn panicked(&self) -> Option<&'static str> {
+        self.failure.get()
+    }
 }
 
 /// A call to be estimated.

@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::function::Function;
 use crate::issue::Issues;
 use crate::library::{LIBRARIES, Library};
+use crate::messages;
 use crate::parse::{Syntax, parse};
 use crate::program::{self, Program};
 use crate::types::Type;
@@ -149,6 +150,9 @@ impl Environment {
         if let Some(ty) = self.base.types.get(name) {
             return Some(ty.clone());
         }
+        if let Some(ty) = messages::message_type(name) {
+            return Some(ty);
+        }
         let provider = self.provider.as_ref()?;
         match name {
             // Upstream's provider of declared types knows these two by their short names.
@@ -208,7 +212,6 @@ impl Base {
         for ty in library.types {
             self.types.insert(Name::from(ty.name().to_owned()), ty);
         }
-        self.types.extend(library.named);
         for feature in library.features {
             match feature {
                 Feature::CrossTypeNumericComparisons => self.cross_type = true,

@@ -19,6 +19,7 @@ pub mod escape;
 mod function;
 mod issue;
 pub mod library;
+mod messages;
 pub mod ops;
 pub mod parse;
 mod pattern;

@@ -3,18 +3,28 @@
 //! A library is one file here that says what it declares, and one row of [`LIBRARIES`].
 
 mod arguments;
+pub mod authz;
+pub mod cidr;
 pub mod comprehensions;
 mod costs;
 pub mod ext_lists;
+pub mod format;
+pub mod ip;
+pub mod jsonpatch;
 pub mod lists;
+mod netip;
 pub mod optional;
+pub mod quantity;
+mod quote;
 pub mod regex;
+pub mod semver;
 pub mod sets;
 pub mod standard;
 pub mod strings;
+#[cfg(test)]
+mod testing;
 mod time;
-
-use catalog::Name;
+pub mod urls;
 
 use crate::environment::{Feature, Version};
 use crate::function::Function;
@@ -26,8 +36,6 @@ pub struct Library {
     pub functions: Vec<Function>,
     /// Types that have a name in expressions (`net.IP`), each declared as a variable of its own type's type.
     pub types: Vec<Type>,
-    /// Types that expressions know by another name than their own.
-    pub named: Vec<(Name, Type)>,
     /// Changes of the language itself.
     pub features: Vec<Feature>,
 }
@@ -48,10 +56,13 @@ const fn since(minor: u32, name: &'static str, library: fn() -> Library) -> Row 
 /// In upstream's order, which overload resolution and messages depend on.
 pub static LIBRARIES: &[Row] = &[
     since(0, "standard", standard::library),
+    since(0, "urls", urls::library),
     since(0, "regex", regex::library),
     since(0, "lists", lists::library),
+    since(27, "authz", authz::library),
     since(28, "cross-type numeric comparisons", || Library::of_feature(Feature::CrossTypeNumericComparisons)),
     since(28, "optional types", optional::library),
+    since(28, "quantity", quantity::library),
     since(29, "literal validation", || Library::of_feature(Feature::LiteralValidation)),
     Row {
         name: "strings",
@@ -61,7 +72,13 @@ pub static LIBRARIES: &[Row] = &[
     },
     since(29, "strings", strings::library),
     since(29, "sets", sets::library),
+    since(30, "ip", ip::library),
+    since(30, "cidr", cidr::library),
+    since(31, "format", format::library),
+    // Its feature gate, which is on, decides before the version: upstream says 1.31.
+    since(0, "authz selectors", authz::selectors),
     since(32, "two-variable comprehensions", comprehensions::library),
+    since(33, "semver", semver::library),
     since(34, "ext_lists", ext_lists::library),
 ];
 

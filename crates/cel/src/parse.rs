@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! text ──lex──> tokens ──grammar──> tree, macros expanded where their calls are read
-//!                          └─ refused: `syntax` reads the tokens again and says what ANTLR would have said
+//!                          └─ an unexpected token: reported and recovered from as ANTLR does
 //! ```
 
 mod grammar;
 pub(crate) mod lex;
 mod literal;
 mod macros;
-mod syntax;
+mod recovery;
 
 #[cfg(test)]
 mod tests;
@@ -19,6 +19,7 @@ use std::sync::Arc;
 use crate::ast::{Ast, Expr, Id, Kind, Location, Source};
 use crate::issue::Issues;
 use lex::Lexeme;
+use recovery::Recovery;
 
 /// Longest expression, in characters.
 const MAX_LENGTH: usize = 100_000;
@@ -49,40 +50,40 @@ pub fn parse(text: &str, syntax: Syntax) -> Result<Ast, Issues> {
         return Err(issues);
     }
     let (lexemes, unreadable) = lex::lex(&source);
-    for (at, skipped) in &unreadable {
+    for (from, to) in &unreadable {
+        let skipped: String = source.chars[*from as usize..*to as usize].iter().collect();
         let message = format!("Syntax error: token recognition error at: '{skipped}'");
-        issues.report(source.location(*at), message);
+        issues.report(source.location(*from), message);
     }
     let mut parser = Parser {
         source: &source,
         lexemes: &lexemes,
+        unreadable: &unreadable,
         at: 0,
         syntax,
-        issues,
+        recovery: Recovery::default(),
+        found: Vec::new(),
         offsets: vec![None],
         depth: [0; 3],
     };
-    match parser.start() {
-        Ok(root) if parser.issues.is_empty() => {
-            let offsets = parser.offsets;
-            Ok(Ast { root, source, offsets })
-        }
-        Ok(_) => Err(parser.issues),
-        Err(Refused::Syntax) => {
-            let mut issues = parser.issues;
-            syntax::explain(&source, &lexemes, &mut issues);
-            Err(issues)
-        }
-        Err(Refused::TooDeep(message)) => {
-            let mut issues = parser.issues;
-            issues.report(Location::NONE, message);
-            Err(issues)
-        }
+    let root = parser.start();
+    let Parser { recovery, found, offsets, .. } = parser;
+    // Of the tree itself after what is wrong with the tokens.
+    for (location, message) in recovery.reported.into_iter().chain(found) {
+        issues.report(location, message);
+    }
+    if let Err(Refused::TooDeep(message)) = root {
+        issues.report(Location::NONE, message);
+    }
+    match root {
+        Ok(root) if issues.is_empty() => Ok(Ast { root, source, offsets }),
+        _ => Err(issues),
     }
 }
 
-/// Why the grammar gave up.
+/// Why parsing ends early.
 enum Refused {
+    /// Enough was reported.
     Syntax,
     TooDeep(&'static str),
 }
@@ -90,9 +91,13 @@ enum Refused {
 struct Parser<'s> {
     source: &'s Source,
     lexemes: &'s [Lexeme],
+    /// What is part of no token.
+    unreadable: &'s [(u32, u32)],
     at: usize,
     syntax: Syntax,
-    issues: Issues,
+    recovery: Recovery,
+    /// What is wrong with the tree.
+    found: Vec<(Location, String)>,
     /// By node: where it starts. What macros replaced has no place any more.
     offsets: Vec<Option<u32>>,
     /// How deep each rule that nests is in itself.
@@ -118,7 +123,7 @@ impl Parser<'_> {
     }
     /// Reports what is wrong with the node that starts here, which stays unspecified.
     fn error(&mut self, offset: u32, message: impl Into<String>) -> Expr {
-        self.issues.report(self.source.location(offset), message);
+        self.found.push((self.source.location(offset), message.into()));
         let id = self.id(offset);
         Expr::new(id, Kind::Unspecified)
     }

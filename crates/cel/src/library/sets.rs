@@ -4,7 +4,7 @@ use crate::cost::{ActualCall, CallEstimate, Cost, EstimatedCall, Range};
 use crate::error::Error;
 use crate::function::{Function, Native, Overload};
 use crate::library::Library;
-use crate::library::arguments::{MAX_COMPARISONS, list};
+use crate::library::arguments::{MAX_COMPARISONS, list, unaffordable};
 use crate::ops;
 use crate::types::Type;
 use crate::value::Val;
@@ -56,7 +56,7 @@ fn contains_all(args: &[Val<'_>], container: usize, items: usize) -> Result<bool
 fn affordable(args: &[Val<'_>]) -> Result<(), Error> {
     match list(args, 0)?.len().saturating_mul(list(args, 1)?.len()) {
         0..=MAX_COMPARISONS => Ok(()),
-        _ => Err(Error::cost_limit_exceeded()),
+        _ => Err(unaffordable()),
     }
 }
 

@@ -18,7 +18,6 @@ pub fn library() -> Library {
     functions.extend(conversions());
     functions.extend(strings());
     functions.extend(time::functions());
-    let wrapper = |inner: Type| Type::Wrapper(std::sync::Arc::new(inner));
     let types = [
         Bool,
         Bytes,
@@ -33,20 +32,7 @@ pub fn library() -> Library {
         Type::Type(None),
         Uint,
     ];
-    let wrappers = [
-        ("BoolValue", Bool),
-        ("BytesValue", Bytes),
-        ("DoubleValue", Double),
-        ("FloatValue", Double),
-        ("Int32Value", Int),
-        ("Int64Value", Int),
-        ("StringValue", String),
-        ("UInt32Value", Uint),
-        ("UInt64Value", Uint),
-    ];
-    let named =
-        wrappers.map(|(name, inner)| (format!("google.protobuf.{name}").into(), wrapper(inner))).to_vec();
-    Library { functions, types: types.to_vec(), named, ..Library::default() }
+    Library { functions, types: types.to_vec(), ..Library::default() }
 }
 
 fn a() -> Type {

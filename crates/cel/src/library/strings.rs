@@ -1,7 +1,7 @@
 //! Functions of strings: `charAt`, `indexOf`, `split`, `join`, `format` and others. Positions count characters.
 
 mod cost;
-pub(crate) mod format;
+mod format;
 mod number;
 mod quote;
 

@@ -1,13 +1,14 @@
-//! The grammar: one method a rule, in CEL.g4's order.
+//! The grammar: one method a rule, in CEL.g4's order. A rule's value is what it has when it stops, complete or not.
 
 use std::sync::Arc;
 
 use super::lex::{Lexeme, Token};
 use super::literal;
+use super::recovery::{Set, Step, Stop};
 use super::{MAX_DEPTH, Parser, Refused};
-use crate::ast::{Element, Entry, Expr, Field, Id, Kind, Select, Struct};
+use crate::ast::{Call, Element, Entry, Expr, Field, Id, Kind, Select, Struct};
 use crate::escape::RESERVED;
-use crate::value::Val;
+use crate::value::{Text, Val};
 
 /// An expression and how deep upstream recurses for it.
 struct Parsed {
@@ -25,38 +26,72 @@ enum Nests {
     Calc,
 }
 
+/// What an operand without `!` starts with.
+const MEMBER: Set = Set::of(&[
+    Token::LeftBracket,
+    Token::LeftBrace,
+    Token::LeftParen,
+    Token::Dot,
+    Token::Minus,
+    Token::True,
+    Token::False,
+    Token::Null,
+    Token::Float,
+    Token::Int,
+    Token::Uint,
+    Token::Str,
+    Token::Bytes,
+    Token::Ident,
+]);
+const EXPR: Set = MEMBER.or(Set::of(&[Token::Not]));
+const OPTIONAL_EXPR: Set = EXPR.or(Set::of(&[Token::Question]));
+const IDENT: Set = Set::of(&[Token::Ident, Token::EscapedIdent]);
+const OPTIONAL_FIELD: Set = IDENT.or(Set::of(&[Token::Question]));
+
+// What may follow a rule where it is used.
+const RULE_END: Set = Set::of(&[]).or_end();
+const AFTER_CONDITION: Set = Set::of(&[Token::Question]).or_end();
+const AFTER_RELATION: Set = Set::of(&[
+    Token::Equals,
+    Token::NotEquals,
+    Token::In,
+    Token::Less,
+    Token::LessEquals,
+    Token::GreaterEquals,
+    Token::Greater,
+])
+.or_end();
+const AFTER_CALC: Set =
+    Set::of(&[Token::Plus, Token::Minus, Token::Star, Token::Slash, Token::Percent]).or_end();
+const AFTER_MEMBER: Set = Set::of(&[Token::Dot, Token::LeftBracket]).or_end();
+const AFTER_ITEM: Set = Set::of(&[Token::Comma]).or_end();
+const PAREN: Set = Set::of(&[Token::RightParen]);
+const COLON: Set = Set::of(&[Token::Colon]);
+
 impl Parsed {
     fn leaf(expr: Expr) -> Parsed {
         Parsed { expr, height: 0 }
     }
+    fn missing() -> Parsed {
+        Parsed::leaf(Expr::new(0, Kind::Unspecified))
+    }
+    /// Leaves nothing behind.
+    fn take(&mut self) -> Parsed {
+        std::mem::replace(self, Parsed::missing())
+    }
 }
 
 impl Parser<'_> {
-    pub(super) fn start(&mut self) -> Result<Expr, Refused> {
-        let parsed = self.expr()?;
-        self.expect(Token::End)?;
+    pub(super) fn start(&mut self) -> Rule<Expr> {
+        let parsed = self.rule(RULE_END, Parsed::missing(), |p, value| {
+            *value = p.expr(Set::of(&[Token::End]))?;
+            p.expect(line!(), Token::End, RULE_END)?;
+            Ok(())
+        })?;
         if parsed.height > MAX_DEPTH {
             return Err(Refused::TooDeep("max recursion depth exceeded"));
         }
         Ok(parsed.expr)
-    }
-
-    fn lexeme(&self) -> Lexeme {
-        // The last token is the end, and nothing consumes it.
-        self.lexemes[self.at.min(self.lexemes.len() - 1)]
-    }
-    fn ahead(&self, by: usize) -> Token {
-        self.lexemes.get(self.at + by).map_or(Token::End, |lexeme| lexeme.token)
-    }
-    fn accept(&mut self, token: Token) -> Option<Lexeme> {
-        let lexeme = self.lexeme();
-        (lexeme.token == token).then(|| {
-            self.at += usize::from(token != Token::End);
-            lexeme
-        })
-    }
-    fn expect(&mut self, token: Token) -> Rule<Lexeme> {
-        self.accept(token).ok_or(Refused::Syntax)
     }
 
     /// Runs a rule one level deeper in itself.
@@ -70,273 +105,359 @@ impl Parser<'_> {
         result
     }
 
-    fn expr(&mut self) -> Rule {
+    fn expr(&mut self, follow: Set) -> Rule {
         self.nested(Nests::Expr, |p| {
-            let condition = p.logic(Token::Or, "_||_")?;
-            let Some(question) = p.accept(Token::Question) else { return Ok(condition) };
-            let id = p.id(question.start);
-            let yes = p.logic(Token::Or, "_||_")?;
-            p.expect(Token::Colon)?;
-            let no = p.expr()?;
-            let height = 1 + condition.height.max(yes.height).max(no.height);
-            let expr = p.global_call(id, "_?_:_", vec![condition.expr, yes.expr, no.expr]);
-            Ok(Parsed { expr, height })
+            p.rule(follow, Parsed::missing(), |p, value| {
+                *value = p.logic(Token::Or, AFTER_CONDITION)?;
+                let Some(question) = p.accept(Token::Question) else { return Ok(()) };
+                let condition = value.take();
+                let id = p.id(question.start);
+                let yes = p.logic(Token::Or, COLON)?;
+                let colon = p.expect(line!(), Token::Colon, EXPR);
+                let no = if colon.is_ok() { p.expr(RULE_END)? } else { Parsed::missing() };
+                value.height = 1 + condition.height.max(yes.height).max(no.height);
+                value.expr = p.global_call(id, "_?_:_", vec![condition.expr, yes.expr, no.expr]);
+                colon.map(|_| ())
+            })
         })
     }
 
     /// `||` over `&&` over relations, each a balanced tree, since their order does not matter.
-    fn logic(&mut self, operator: Token, function: &str) -> Rule {
+    fn logic(&mut self, operator: Token, follow: Set) -> Rule {
+        let after = Set::of(&[operator]).or_end();
         let term = |p: &mut Self| match operator {
-            Token::Or => p.logic(Token::And, "_&&_"),
-            _ => p.relation(),
+            Token::Or => p.logic(Token::And, after),
+            _ => p.relation(0, after),
         };
-        let first = term(self)?;
-        let mut height = first.height;
-        let mut terms = vec![first.expr];
-        let mut ids = Vec::new();
-        while let Some(lexeme) = self.accept(operator) {
-            let next = term(self)?;
-            height = height.max(next.height);
-            terms.push(next.expr);
-            ids.push(self.id(lexeme.start));
-        }
-        let mut terms: Vec<Option<Expr>> = terms.into_iter().map(Some).collect();
-        Ok(Parsed { expr: balanced(&mut terms, &ids, function), height })
+        self.rule(follow, Parsed::missing(), |p, value| {
+            let first = term(p)?;
+            if p.token() != operator {
+                *value = first;
+                return Ok(());
+            }
+            let mut terms = vec![Some(first.expr)];
+            let mut ids = Vec::new();
+            value.height = first.height;
+            while let Some(lexeme) = p.accept(operator) {
+                let next = term(p)?;
+                value.height = value.height.max(next.height);
+                terms.push(Some(next.expr));
+                ids.push(p.id(lexeme.start));
+            }
+            let function = if operator == Token::Or { "_||_" } else { "_&&_" };
+            value.expr = balanced(&mut terms, &ids, function);
+            Ok(())
+        })
     }
 
-    fn relation(&mut self) -> Rule {
+    fn relation(&mut self, lowest: u32, follow: Set) -> Rule {
         self.nested(Nests::Relation, |p| {
-            let mut left = p.calc(0)?;
-            loop {
-                let function = match p.lexeme().token {
-                    Token::Less => "_<_",
-                    Token::LessEquals => "_<=_",
-                    Token::GreaterEquals => "_>=_",
-                    Token::Greater => "_>_",
-                    Token::Equals => "_==_",
-                    Token::NotEquals => "_!=_",
-                    Token::In => "@in",
-                    _ => return Ok(left),
-                };
-                left = p.binary(left, function, |p| p.nested(Nests::Relation, |p| p.calc(0)))?;
-            }
+            p.rule(follow, Parsed::missing(), |p, value| {
+                *value = p.calc(0, AFTER_RELATION)?;
+                loop {
+                    let function = match p.token() {
+                        _ if lowest > 1 => return Ok(()),
+                        Token::Less => "_<_",
+                        Token::LessEquals => "_<=_",
+                        Token::GreaterEquals => "_>=_",
+                        Token::Greater => "_>_",
+                        Token::Equals => "_==_",
+                        Token::NotEquals => "_!=_",
+                        Token::In => "@in",
+                        _ => return Ok(()),
+                    };
+                    p.binary(value, function, |p| p.relation(2, AFTER_RELATION))?;
+                }
+            })
         })
     }
 
     /// Operators that bind at least as tightly as `lowest`: 1 for `+ -`, 2 for `* / %`.
-    fn calc(&mut self, lowest: u32) -> Rule {
+    fn calc(&mut self, lowest: u32, follow: Set) -> Rule {
         self.nested(Nests::Calc, |p| {
-            let mut left = p.unary()?;
-            loop {
-                let (function, binding) = match p.lexeme().token {
-                    Token::Star => ("_*_", 2),
-                    Token::Slash => ("_/_", 2),
-                    Token::Percent => ("_%_", 2),
-                    Token::Plus => ("_+_", 1),
-                    Token::Minus => ("_-_", 1),
-                    _ => return Ok(left),
-                };
-                if binding < lowest {
-                    return Ok(left);
+            p.rule(follow, Parsed::missing(), |p, value| {
+                *value = p.unary()?;
+                loop {
+                    let (function, binding) = match p.token() {
+                        Token::Star => ("_*_", 2),
+                        Token::Slash => ("_/_", 2),
+                        Token::Percent => ("_%_", 2),
+                        Token::Plus => ("_+_", 1),
+                        Token::Minus => ("_-_", 1),
+                        _ => return Ok(()),
+                    };
+                    if binding < lowest {
+                        return Ok(());
+                    }
+                    p.binary(value, function, |p| p.calc(binding + 1, AFTER_CALC))?;
                 }
-                left = p.binary(left, function, |p| p.calc(binding + 1))?;
+            })
+        })
+    }
+
+    fn binary(
+        &mut self,
+        left: &mut Parsed,
+        function: &str,
+        right: impl FnOnce(&mut Self) -> Rule,
+    ) -> Rule<()> {
+        let operator = self.take();
+        let id = self.id(operator.start);
+        let right = right(self)?;
+        let Parsed { expr, height } = left.take();
+        left.height = 1 + height.max(right.height);
+        left.expr = self.global_call(id, function, vec![expr, right.expr]);
+        Ok(())
+    }
+
+    fn unary(&mut self) -> Rule {
+        let start = self.lexeme().start;
+        let mut parsed = self.rule(AFTER_CALC, Parsed::missing(), |p, value| {
+            p.sync(line!(), EXPR)?;
+            let operator = p.lexeme();
+            let function = match (operator.token, p.peek(1).token) {
+                // One minus before a number belongs to the number.
+                (Token::Minus, Token::Int | Token::Float) => {
+                    *value = p.member()?;
+                    return Ok(());
+                }
+                (Token::Minus, next) if MEMBER.contains(next) => "-_",
+                (Token::Minus, _) => return p.no_alternative(line!(), 1),
+                (Token::Not, _) => "!_",
+                (token, _) if MEMBER.contains(token) => {
+                    *value = p.member()?;
+                    return Ok(());
+                }
+                _ => return p.no_alternative(line!(), 0),
+            };
+            let mut count = 0;
+            let end = loop {
+                p.take();
+                count += 1;
+                p.sync_loop(MEMBER.or(Set::of(&[operator.token])));
+                if p.token() != operator.token {
+                    break Ok(());
+                }
+                if operator.token == Token::Minus && !MEMBER.contains(p.peek(1).token) {
+                    break p.no_alternative(line!(), 1);
+                }
+            };
+            let id = (count % 2 == 1).then(|| p.id(operator.start));
+            let operand = match &end {
+                Ok(()) => p.member()?,
+                Err(_) => Parsed::missing(),
+            };
+            value.height = operand.height;
+            value.expr = match id {
+                Some(id) => p.global_call(id, function, vec![operand.expr]),
+                None => operand.expr,
+            };
+            end
+        })?;
+        if let Kind::Unspecified = parsed.expr.kind
+            && parsed.expr.id == 0
+        {
+            // What upstream puts in the place of an operand it could not read.
+            parsed.expr = Expr::new(self.id(start), Kind::Literal(Val::Str(Text::Borrowed("<<error>>"))));
+        }
+        Ok(parsed)
+    }
+
+    fn member(&mut self) -> Rule {
+        self.rule(RULE_END, Parsed::missing(), |p, value| {
+            *value = p.primary()?;
+            loop {
+                match (p.token(), p.peek(1).token, p.peek(2).token) {
+                    (Token::Dot, Token::Ident, Token::LeftParen) => p.member_call(value)?,
+                    (Token::Dot, Token::Question | Token::Ident | Token::EscapedIdent, _) => {
+                        p.select(value)?
+                    }
+                    (Token::Dot, ..) => return p.no_alternative(line!(), 1),
+                    (Token::LeftBracket, ..) => p.index(value)?,
+                    _ => return Ok(()),
+                }
             }
         })
     }
 
-    fn binary(&mut self, left: Parsed, function: &str, right: impl FnOnce(&mut Self) -> Rule) -> Rule {
-        let operator = self.lexeme();
-        self.at += 1;
-        let id = self.id(operator.start);
-        let right = right(self)?;
-        let height = 1 + left.height.max(right.height);
-        Ok(Parsed { expr: self.global_call(id, function, vec![left.expr, right.expr]), height })
+    fn member_call(&mut self, value: &mut Parsed) -> Step<()> {
+        self.take();
+        let name = self.take();
+        let open = self.take();
+        let id = self.id(open.start);
+        let (args, height, end) = self.arguments(line!(), AFTER_MEMBER)?;
+        let target = value.take();
+        let function = self.text(name);
+        value.height = 1 + target.height.max(height);
+        value.expr = self.receiver_call(id, &function, target.expr, args);
+        end
     }
 
-    fn unary(&mut self) -> Rule {
-        let operator = self.lexeme();
-        let (token, function) = match operator.token {
-            Token::Not => (Token::Not, "!_"),
-            // One minus before a number belongs to the number.
-            Token::Minus if matches!(self.ahead(1), Token::Int | Token::Float) => return self.member(),
-            Token::Minus => (Token::Minus, "-_"),
-            _ => return self.member(),
+    fn select(&mut self, value: &mut Parsed) -> Step<()> {
+        let dot = self.take();
+        let optional = self.accept(Token::Question).is_some();
+        let name = self.lexeme();
+        let field = self.escaped_ident(AFTER_MEMBER)?;
+        let field = self.field_name(field, name.start);
+        let operand = value.take();
+        value.height = operand.height + 1;
+        value.expr = if !optional {
+            let id = self.id(dot.start);
+            let select = Select { operand: operand.expr, field: field.into(), test: false };
+            Expr::new(id, Kind::Select(Box::new(select)))
+        } else if !self.syntax.optional {
+            self.error(dot.start, "unsupported syntax '.?'")
+        } else {
+            let field_id = self.id(name.start);
+            let field = Expr::new(field_id, Kind::Literal(Val::string(field)));
+            let id = self.id(dot.start);
+            self.call(id, "_?._", None, vec![operand.expr, field])
         };
-        let mut count = 0;
-        while self.accept(token).is_some() {
-            count += 1;
-        }
-        if count % 2 == 0 {
-            return self.member();
-        }
-        let id = self.id(operator.start);
-        let operand = self.member()?;
-        let height = operand.height;
-        Ok(Parsed { expr: self.global_call(id, function, vec![operand.expr]), height })
+        Ok(())
     }
 
-    fn member(&mut self) -> Rule {
-        let mut left = self.primary()?;
-        loop {
-            let start = self.lexeme();
-            match start.token {
-                Token::Dot if self.ahead(1) == Token::Ident && self.ahead(2) == Token::LeftParen => {
-                    self.at += 1;
-                    let name = self.expect(Token::Ident)?;
-                    let open = self.expect(Token::LeftParen)?;
-                    let id = self.id(open.start);
-                    let (args, deepest) = self.arguments()?;
-                    let function = self.text(name);
-                    left.height = 1 + left.height.max(deepest);
-                    left.expr = self.receiver_call(id, &function, left.expr, args);
-                }
-                Token::Dot => {
-                    self.at += 1;
-                    let optional = self.accept(Token::Question).is_some();
-                    let name = self.lexeme();
-                    let field = self.escaped_ident(name.start)?;
-                    left.height += 1;
-                    left.expr = if !optional {
-                        let id = self.id(start.start);
-                        let select = Select { operand: left.expr, field: field.into(), test: false };
-                        Expr::new(id, Kind::Select(Box::new(select)))
-                    } else if !self.syntax.optional {
-                        self.error(start.start, "unsupported syntax '.?'")
-                    } else {
-                        let field_id = self.id(name.start);
-                        let field = Expr::new(field_id, Kind::Literal(Val::string(field)));
-                        let id = self.id(start.start);
-                        self.call(id, "_?._", None, vec![left.expr, field])
-                    };
-                }
-                Token::LeftBracket => {
-                    self.at += 1;
-                    let optional = self.accept(Token::Question).is_some();
-                    let id = self.id(start.start);
-                    let index = self.expr()?;
-                    self.expect(Token::RightBracket)?;
-                    left.height = 1 + left.height.max(index.height);
-                    left.expr = if optional && !self.syntax.optional {
-                        self.error(start.start, "unsupported syntax '[?'")
-                    } else {
-                        let function = if optional { "_[?_]" } else { "_[_]" };
-                        self.global_call(id, function, vec![left.expr, index.expr])
-                    };
-                }
-                _ => return Ok(left),
-            }
-        }
+    fn index(&mut self, value: &mut Parsed) -> Step<()> {
+        let open = self.take();
+        let id = self.id(open.start);
+        let mut index = Parsed::missing();
+        let mut optional = false;
+        let end = self.sync(line!(), OPTIONAL_EXPR).and_then(|()| {
+            optional = self.accept(Token::Question).is_some();
+            index = self.expr(Set::of(&[Token::RightBracket]))?;
+            self.expect(line!(), Token::RightBracket, AFTER_MEMBER).map(|_| ())
+        });
+        let operand = value.take();
+        value.height = 1 + operand.height.max(index.height);
+        value.expr = if optional && !self.syntax.optional {
+            self.error(open.start, "unsupported syntax '[?'")
+        } else {
+            let function = if optional { "_[?_]" } else { "_[_]" };
+            self.global_call(id, function, vec![operand.expr, index.expr])
+        };
+        end
     }
 
-    /// The name of a field; `at` is where a problem with it is reported.
-    fn escaped_ident(&mut self, at: u32) -> Rule<String> {
-        let lexeme = self.lexeme();
-        match lexeme.token {
-            Token::Ident => {
-                self.at += 1;
-                Ok(self.text(lexeme))
+    /// The token of a field's name.
+    fn escaped_ident(&mut self, follow: Set) -> Rule<Option<Lexeme>> {
+        self.rule(follow, None, |p, value| {
+            p.sync(line!(), IDENT)?;
+            if !IDENT.contains(p.token()) {
+                return p.no_alternative(line!(), 0);
             }
-            Token::EscapedIdent => {
-                self.at += 1;
-                self.error(at, "unsupported syntax: '`'");
-                Ok(String::new())
-            }
-            _ => Err(Refused::Syntax),
-        }
+            *value = Some(p.take());
+            Ok(())
+        })
+    }
+    /// The name itself; `at` is where a problem with it is reported.
+    fn field_name(&mut self, name: Option<Lexeme>, at: u32) -> String {
+        match name {
+            Some(name) if name.token == Token::Ident => return self.text(name),
+            Some(_) => self.error(at, "unsupported syntax: '`'"),
+            None => self.error(at, "unsupported ident kind"),
+        };
+        String::new()
     }
 
     fn primary(&mut self) -> Rule {
-        let first = self.lexeme();
-        match first.token {
-            Token::Ident | Token::Dot => self.name(),
-            Token::LeftParen => {
-                self.at += 1;
-                let inner = self.expr()?;
-                self.expect(Token::RightParen)?;
-                Ok(inner)
+        self.rule(AFTER_MEMBER, Parsed::missing(), |p, value| {
+            p.sync(line!(), MEMBER)?;
+            match p.token() {
+                Token::Dot if p.peek(1).token != Token::Ident => p.no_alternative(line!(), 1),
+                Token::Ident | Token::Dot => p.name(value),
+                Token::LeftParen => {
+                    p.take();
+                    *value = p.expr(PAREN)?;
+                    p.expect(line!(), Token::RightParen, RULE_END).map(|_| ())
+                }
+                Token::LeftBracket => p.list(value),
+                Token::LeftBrace => p.map(value),
+                token if MEMBER.contains(token) => {
+                    *value = p.literal()?;
+                    Ok(())
+                }
+                _ => p.no_alternative(line!(), 0),
             }
-            Token::LeftBracket => {
-                self.at += 1;
-                self.list(first)
-            }
-            Token::LeftBrace => {
-                self.at += 1;
-                self.map(first)
-            }
-            _ => self.literal(),
-        }
+        })
     }
 
     /// A variable, a call, or the construction of an object.
-    fn name(&mut self) -> Rule {
+    fn name(&mut self, value: &mut Parsed) -> Step<()> {
         let first = self.lexeme();
-        let dot = usize::from(self.accept(Token::Dot).is_some());
-        if self.lexeme().token != Token::Ident {
-            return Err(Refused::Syntax);
-        }
+        let dot = self.accept(Token::Dot).map_or("", |_| ".");
         let mut end = 1;
-        while self.ahead(end) == Token::Dot && self.ahead(end + 1) == Token::Ident {
+        while self.peek(end).token == Token::Dot && self.peek(end + 1).token == Token::Ident {
             end += 2;
         }
-        if self.ahead(end) == Token::LeftBrace {
-            let words: String = (0..end).map(|by| self.text(self.lexemes[self.at + by])).collect();
-            self.at += end;
-            let name = if dot == 1 { format!(".{words}") } else { words };
-            return self.object(&name);
+        if self.peek(end).token == Token::LeftBrace {
+            let mut words = String::new();
+            for _ in 0..end {
+                let word = self.take();
+                words.push_str(&self.text(word));
+            }
+            return self.object(&format!("{dot}{words}"), value);
         }
-        let name = self.expect(Token::Ident)?;
+        let name = self.take();
         let word = self.text(name);
         let reserved = RESERVED.contains(&word.as_str());
-        let full = if dot == 1 { format!(".{word}") } else { word.clone() };
+        let full = format!("{dot}{word}");
         let Some(open) = self.accept(Token::LeftParen) else {
-            if reserved {
-                return Ok(Parsed::leaf(self.error(first.start, format!("reserved identifier: {word}"))));
-            }
-            let id = self.id(name.start);
-            return Ok(Parsed::leaf(Expr::new(id, Kind::Ident(full.into()))));
+            value.expr = if reserved {
+                self.error(first.start, format!("reserved identifier: {word}"))
+            } else {
+                Expr::new(self.id(name.start), Kind::Ident(full.into()))
+            };
+            return Ok(());
         };
-        if reserved {
-            let (issues, offsets) = (self.issues.clone(), self.offsets.len());
-            let (_, height) = self.arguments()?;
-            // Upstream does not look at the arguments of such a call.
-            self.issues = issues;
-            self.offsets.truncate(offsets);
-            return Ok(Parsed {
-                expr: self.error(first.start, format!("reserved identifier: {word}")),
-                height,
-            });
-        }
+        let (found, ids) = (self.found.len(), self.offsets.len());
         let id = self.id(open.start);
-        let (args, height) = self.arguments()?;
-        Ok(Parsed { expr: self.global_call(id, &full, args), height })
+        let (args, height, end) = self.arguments(line!(), RULE_END)?;
+        value.height = height;
+        value.expr = if reserved {
+            // Upstream does not look at the arguments of such a call.
+            self.found.truncate(found);
+            self.offsets.truncate(ids);
+            self.error(first.start, format!("reserved identifier: {word}"))
+        } else {
+            self.global_call(id, &full, args)
+        };
+        end
     }
 
-    /// Arguments up to the closing parenthesis.
-    fn arguments(&mut self) -> Rule<(Vec<Expr>, u32)> {
+    /// Arguments and the parenthesis behind them, or why it is not there.
+    fn arguments(&mut self, place: u32, next: Set) -> Rule<(Vec<Expr>, u32, Step<()>)> {
         let mut args = Vec::new();
         let mut height = 0;
-        if self.accept(Token::RightParen).is_some() {
-            return Ok((args, height));
+        match self.sync(place, EXPR.or(PAREN)) {
+            Ok(()) => {}
+            Err(Stop::All(refused)) => return Err(refused),
+            Err(stop) => return Ok((args, height, Err(stop))),
         }
-        loop {
-            let arg = self.expr()?;
-            height = height.max(arg.height);
-            args.push(arg.expr);
-            if self.accept(Token::Comma).is_none() {
-                self.expect(Token::RightParen)?;
-                return Ok((args, height));
-            }
+        if EXPR.contains(self.token()) {
+            self.rule(PAREN, (), |p, ()| {
+                loop {
+                    let arg = p.expr(AFTER_ITEM)?;
+                    height = height.max(arg.height);
+                    args.push(arg.expr);
+                    if p.accept(Token::Comma).is_none() {
+                        return Ok(());
+                    }
+                }
+            })?;
+        }
+        match self.expect(place + 100_000, Token::RightParen, next) {
+            Err(Stop::All(refused)) => Err(refused),
+            end => Ok((args, height, end.map(|_| ()))),
         }
     }
 
-    fn list(&mut self, open: Lexeme) -> Rule {
+    fn list(&mut self, value: &mut Parsed) -> Step<()> {
+        let open = self.take();
         let id = self.id(open.start);
         let mut elements = Vec::new();
-        let mut height = 0;
-        self.items(Token::RightBracket, |p| {
-            let question = p.accept(Token::Question);
-            let value = p.expr()?;
-            height = height.max(value.height);
+        let height = &mut value.height;
+        let end = self.items(line!(), Token::RightBracket, OPTIONAL_EXPR, |p| {
+            let (question, element) = p.optional_expr(AFTER_ITEM)?;
+            *height = (*height).max(element.height);
             let optional = match question {
                 Some(question) if !p.syntax.optional => {
                     p.error(question.start, "unsupported syntax '?'");
@@ -344,111 +465,145 @@ impl Parser<'_> {
                 }
                 question => question.is_some(),
             };
-            elements.push(Element { value: value.expr, optional });
+            elements.push(Element { value: element.expr, optional });
             Ok(())
-        })?;
-        Ok(Parsed { expr: Expr::new(id, Kind::List(elements)), height })
+        });
+        value.expr = Expr::new(id, Kind::List(elements));
+        end
     }
 
-    fn map(&mut self, open: Lexeme) -> Rule {
+    fn optional_expr(&mut self, follow: Set) -> Rule<(Option<Lexeme>, Parsed)> {
+        self.rule(follow, (None, Parsed::missing()), |p, value| {
+            p.sync(line!(), OPTIONAL_EXPR)?;
+            value.0 = p.accept(Token::Question);
+            value.1 = p.expr(RULE_END)?;
+            Ok(())
+        })
+    }
+
+    fn map(&mut self, value: &mut Parsed) -> Step<()> {
+        let open = self.take();
         let id = self.id(open.start);
         let mut entries = Vec::new();
-        let mut height = 0;
-        self.items(Token::RightBrace, |p| {
+        let height = &mut value.height;
+        let end = self.items(line!(), Token::RightBrace, OPTIONAL_EXPR, |p| {
             let start = p.lexeme().start;
             // The entry is numbered before its key, by the colon's place.
             let entry = p.id(start);
-            let optional = p.accept(Token::Question).is_some();
-            let key = p.expr()?;
-            let colon = p.expect(Token::Colon)?;
+            let found = p.found.len();
+            let (question, key) = p.optional_expr(COLON)?;
+            let colon = p.expect(line!(), Token::Colon, EXPR).inspect_err(|_| {
+                // An entry without a colon is none: nothing of it is looked at.
+                p.found.truncate(found);
+            })?;
             p.offsets[entry as usize] = Some(colon.start);
-            let value = p.expr()?;
-            height = height.max(key.height).max(value.height);
-            if optional && !p.syntax.optional {
+            let value = p.expr(AFTER_ITEM)?;
+            *height = (*height).max(key.height).max(value.height);
+            if question.is_some() && !p.syntax.optional {
                 p.error(start, "unsupported syntax '?'");
             }
-            entries.push(Entry { key: key.expr, value: value.expr, optional });
+            entries.push(Entry { key: key.expr, value: value.expr, optional: question.is_some() });
             Ok(())
-        })?;
-        Ok(Parsed { expr: Expr::new(id, Kind::Map(entries)), height })
+        });
+        value.expr = Expr::new(id, Kind::Map(entries));
+        end
     }
 
-    fn object(&mut self, name: &str) -> Rule {
-        let open = self.expect(Token::LeftBrace)?;
+    fn object(&mut self, name: &str, value: &mut Parsed) -> Step<()> {
+        let open = self.take();
         let id = self.id(open.start);
         let mut fields = Vec::new();
-        let mut height = 0;
+        let height = &mut value.height;
         let first = self.lexeme().start;
-        self.items(Token::RightBrace, |p| {
+        let end = self.items(line!(), Token::RightBrace, OPTIONAL_FIELD, |p| {
             let start = p.lexeme().start;
             let field_id: Id = p.id(start);
-            let optional = p.accept(Token::Question).is_some();
-            let name = p.escaped_ident(first)?;
-            let colon = p.expect(Token::Colon)?;
+            let (optional, name) = p.rule(COLON, (false, None), |p, value| {
+                p.sync(line!(), OPTIONAL_FIELD)?;
+                value.0 = p.accept(Token::Question).is_some();
+                value.1 = p.escaped_ident(RULE_END)?;
+                Ok(())
+            })?;
+            let colon = p.expect(line!(), Token::Colon, EXPR)?;
             p.offsets[field_id as usize] = Some(colon.start);
-            let value = p.expr()?;
-            height = height.max(value.height);
+            let value = p.expr(AFTER_ITEM)?;
+            *height = (*height).max(value.height);
             if optional && !p.syntax.optional {
                 p.error(start, "unsupported syntax '?'");
             }
+            let name = p.field_name(name, first);
             fields.push(Field { id: field_id, name: name.into(), value: value.expr, optional });
             Ok(())
-        })?;
+        });
         let object = Struct { name: Arc::from(name), fields };
-        Ok(Parsed { expr: Expr::new(id, Kind::Struct(Box::new(object))), height })
+        value.expr = Expr::new(id, Kind::Struct(Box::new(object)));
+        end
     }
 
     /// Items between commas up to `close`, with a last comma perhaps, or a comma alone.
-    fn items(&mut self, close: Token, mut item: impl FnMut(&mut Self) -> Rule<()>) -> Rule<()> {
-        if self.lexeme().token != close && self.lexeme().token != Token::Comma {
-            item(self)?;
-            while self.lexeme().token == Token::Comma && self.ahead(1) != close {
-                self.at += 1;
-                item(self)?;
-            }
+    fn items(
+        &mut self,
+        place: u32,
+        close: Token,
+        first: Set,
+        mut item: impl FnMut(&mut Self) -> Step<()>,
+    ) -> Step<()> {
+        let after = Set::of(&[Token::Comma, close]);
+        self.sync(place, first.or(after))?;
+        if first.contains(self.token()) {
+            self.rule(after, (), |p, ()| {
+                item(p)?;
+                while p.token() == Token::Comma && first.contains(p.peek(1).token) {
+                    p.take();
+                    item(p)?;
+                }
+                Ok(())
+            })?;
         }
+        self.sync(place + 100_000, after)?;
         self.accept(Token::Comma);
-        self.expect(close)?;
-        Ok(())
+        self.expect(place + 200_000, close, RULE_END).map(|_| ())
     }
 
     fn literal(&mut self) -> Rule {
-        let first = self.lexeme();
-        let negative = self.accept(Token::Minus).is_some();
-        let lexeme = self.lexeme();
-        let text = self.text(lexeme);
-        let value = match lexeme.token {
-            Token::Int => literal::int(&text, negative).ok_or("invalid int literal"),
-            Token::Float => literal::double(&text, negative).ok_or("invalid double literal"),
-            _ if negative => return Err(Refused::Syntax),
-            Token::Uint => literal::uint(&text).ok_or("invalid uint literal"),
-            Token::Str => literal::string(&text),
-            Token::Bytes => literal::bytes(&text),
-            Token::True => Ok(Val::Bool(true)),
-            Token::False => Ok(Val::Bool(false)),
-            Token::Null => Ok(Val::Null),
-            _ => return Err(Refused::Syntax),
-        };
-        self.at += 1;
-        Ok(Parsed::leaf(match value {
-            Ok(value) => {
-                let id = self.id(first.start);
-                Expr::new(id, Kind::Literal(value))
+        self.rule(RULE_END, Parsed::missing(), |p, result| {
+            let first = p.lexeme();
+            let negative = first.token == Token::Minus;
+            if negative {
+                if !matches!(p.peek(1).token, Token::Int | Token::Float) {
+                    return p.no_alternative(line!(), 1);
+                }
+                p.take();
             }
-            Err(message) => self.error(first.start, message),
-        }))
+            let lexeme = p.take();
+            let text = p.text(lexeme);
+            let value = match lexeme.token {
+                Token::Int => literal::int(&text, negative).ok_or("invalid int literal"),
+                Token::Float => literal::double(&text, negative).ok_or("invalid double literal"),
+                Token::Uint => literal::uint(&text).ok_or("invalid uint literal"),
+                Token::Str => literal::string(&text),
+                Token::Bytes => literal::bytes(&text),
+                Token::True => Ok(Val::Bool(true)),
+                Token::False => Ok(Val::Bool(false)),
+                _ => Ok(Val::Null),
+            };
+            result.expr = match value {
+                Ok(value) => Expr::new(p.id(first.start), Kind::Literal(value)),
+                Err(message) => p.error(first.start, message),
+            };
+            Ok(())
+        })
     }
 }
 
 fn balanced(terms: &mut [Option<Expr>], ids: &[Id], function: &str) -> Expr {
-    let take = |term: &mut Option<Expr>| term.take().unwrap_or(Expr::new(0, Kind::Unspecified));
     if ids.is_empty() {
-        return take(&mut terms[0]);
+        return terms[0].take().unwrap_or(Expr::new(0, Kind::Unspecified));
     }
     let middle = ids.len() / 2;
     let (left, right) = terms.split_at_mut(middle + 1);
     let left = balanced(left, &ids[..middle], function);
     let right = balanced(right, &ids[middle + 1..], function);
-    let call = crate::ast::Call { function: Arc::from(function), target: None, args: vec![left, right] };
+    let call = Call { function: Arc::from(function), target: None, args: vec![left, right] };
     Expr::new(ids[middle], Kind::Call(Box::new(call)))
 }

@@ -43,6 +43,48 @@ pub(crate) enum Token {
 }
 
 impl Token {
+    /// In the grammar's order, without the end.
+    pub(crate) const ALL: [Token; 35] = {
+        use Token::*;
+        [
+            Equals,
+            NotEquals,
+            In,
+            Less,
+            LessEquals,
+            GreaterEquals,
+            Greater,
+            And,
+            Or,
+            LeftBracket,
+            RightBracket,
+            LeftBrace,
+            RightBrace,
+            LeftParen,
+            RightParen,
+            Dot,
+            Comma,
+            Minus,
+            Not,
+            Question,
+            Colon,
+            Plus,
+            Star,
+            Slash,
+            Percent,
+            True,
+            False,
+            Null,
+            Float,
+            Int,
+            Uint,
+            Str,
+            Bytes,
+            Ident,
+            EscapedIdent,
+        ]
+    };
+
     /// How messages name what they expect.
     pub(crate) fn display(self) -> &'static str {
         use Token::*;
@@ -95,40 +137,29 @@ pub(crate) struct Lexeme {
     pub end: u32,
 }
 
-/// All tokens up to the end, and the places no token starts at with the characters skipped there.
-pub(crate) fn lex(source: &Source) -> (Vec<Lexeme>, Vec<(u32, String)>) {
+/// All tokens up to the end, and the stretches that are part of none.
+pub(crate) fn lex(source: &Source) -> (Vec<Lexeme>, Vec<(u32, u32)>) {
     let chars = &source.chars;
     let mut lexer = Lexer { chars, at: 0 };
     let mut lexemes = Vec::with_capacity(chars.len() / 3 + 1);
-    let mut errors = Vec::new();
+    let mut unreadable = Vec::new();
     loop {
         lexer.skip_hidden();
         let start = lexer.at;
-        let at = |offset: usize| offset as u32;
         if start == chars.len() {
-            lexemes.push(Lexeme { token: Token::End, start: at(start), end: at(start) });
-            return (lexemes, errors);
+            lexemes.push(Lexeme { token: Token::End, start: start as u32, end: start as u32 });
+            return (lexemes, unreadable);
         }
         match lexer.longest() {
             Ok((token, end)) => {
-                lexemes.push(Lexeme { token, start: at(start), end: at(end) });
+                lexemes.push(Lexeme { token, start: start as u32, end: end as u32 });
                 lexer.at = end;
             }
             Err(failed) => {
-                let skipped = &chars[start..chars.len().min(failed + 1)];
-                errors.push((at(start), skipped.iter().flat_map(|c| displayed(*c)).collect()));
                 lexer.at = chars.len().min(failed + 1);
+                unreadable.push((start as u32, lexer.at as u32));
             }
         }
-    }
-}
-
-fn displayed(c: char) -> Vec<char> {
-    match c {
-        '\n' => vec!['\\', 'n'],
-        '\t' => vec!['\\', 't'],
-        '\r' => vec!['\\', 'r'],
-        c => vec![c],
     }
 }
 

@@ -128,7 +128,7 @@ fn by_constant<'a>(
 }
 
 /// What Go calls a value that cannot be a key.
-pub(super) fn not_a_key(key: &Val<'_>) -> Option<&'static str> {
+pub(super) fn not_a_key(key: &Val<'_>) -> Option<String> {
     match key {
         Val::Bool(_) | Val::Int(_) | Val::Uint(_) | Val::Double(_) | Val::Str(_) => None,
         other => Some(super::fold::go_type(other)),

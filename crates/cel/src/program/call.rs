@@ -51,7 +51,8 @@ impl Call {
         };
         let cost = match self.cost {
             CallCost::One => 1,
-            rule => rule.of(self, args, answer.as_ref().unwrap_or(&Val::Null)),
+            _ if answer.as_ref().is_err_and(Error::is_fatal) => 0,
+            rule => rule.of(self, args, answer.as_ref().unwrap_or(&Val::Null))?,
         };
         charged(frame, cost, answer)
     }
@@ -145,10 +146,10 @@ fn first_entry<'a>(map: &Map<'a>) -> Option<(Val<'a>, Val<'a>)> {
 }
 
 impl CallCost {
-    fn of(self, call: &Call, args: &[Val<'_>], result: &Val<'_>) -> u64 {
+    fn of(self, call: &Call, args: &[Val<'_>], result: &Val<'_>) -> Result<u64, Error> {
         let size = |index: usize| args.get(index).map_or(1, Val::cost_size);
         let scaled = |size: f64, factor: f64| (size * factor).ceil() as u64;
-        match self {
+        Ok(match self {
             CallCost::One => 1,
             CallCost::Traverse => traversal(size(0)),
             CallCost::ListSize => size(1),
@@ -159,12 +160,18 @@ impl CallCost {
             }
             CallCost::Contains => traversal(size(0)) * traversal(size(1)),
             CallCost::Custom(of_overload, of_function, default) => {
-                let actual = ActualCall { function: &call.function, overload: call.overload, args, result };
-                of_overload
+                let actual = ActualCall::new(&call.function, call.overload, args, result);
+                let own = of_overload
                     .and_then(|cost| (cost.actual)(&actual))
-                    .or_else(|| of_function.and_then(|cost| (cost.actual)(&actual)))
-                    .unwrap_or_else(|| default.of(call, args, result))
+                    .or_else(|| of_function.and_then(|cost| (cost.actual)(&actual)));
+                if let Some(message) = actual.panicked() {
+                    return Err(Error::internal(message));
+                }
+                match own {
+                    Some(cost) => cost,
+                    None => return default.of(call, args, result),
+                }
             }
-        }
+        })
     }
 }

@@ -4,8 +4,8 @@ use super::Activation;
 use super::node::{Construct, Node, SetKey};
 use crate::cost::{CREATE_LIST, CREATE_MAP, CREATE_OBJECT};
 use crate::error::Error;
+use crate::messages;
 use crate::ops;
-use crate::types::Type;
 use crate::value::{OwnedMap, Val, unhashable};
 
 pub(super) type Answer<'a> = Result<Val<'a>, Error>;
@@ -210,22 +210,12 @@ impl Construct {
             fields.retain(|(own, _)| **own != **name);
             fields.push((name, value));
         }
-        match (&self.wrapper, &self.provider) {
-            (Some(ty), _) => Ok(fields.pop().map_or_else(|| zero(ty), |(_, value)| value)),
-            (None, Some(provider)) => provider.construct(&self.name, fields),
-            (None, None) => Err(Error::new(format!("unknown type '{}'", self.name))),
+        if messages::message_type(&self.name).is_some() {
+            return messages::construct(&self.name, fields);
         }
-    }
-}
-
-fn zero<'a>(ty: &Type) -> Val<'a> {
-    match ty {
-        Type::Bool => Val::Bool(false),
-        Type::Int => Val::Int(0),
-        Type::Uint => Val::Uint(0),
-        Type::Double => Val::Double(0.0),
-        Type::String => Val::Str(crate::value::Text::Borrowed("")),
-        Type::Bytes => Val::bytes([]),
-        _ => Val::Null,
+        match &self.provider {
+            Some(provider) => provider.construct(&self.name, fields),
+            None => Err(Error::new(format!("unknown type '{}'", self.name))),
+        }
     }
 }

@@ -113,8 +113,8 @@ pub(super) fn append<'a>(slot: usize, right: &'a Node, frame: &mut Frame<'a>) ->
 }
 
 /// What Go's `%T` calls a value.
-pub(super) fn go_type(value: &Val<'_>) -> &'static str {
-    match value {
+pub(super) fn go_type(value: &Val<'_>) -> String {
+    let name = match value {
         Val::Null => "types.Null",
         Val::Bool(_) => "types.Bool",
         Val::Int(_) => "types.Int",
@@ -130,6 +130,15 @@ pub(super) fn go_type(value: &Val<'_>) -> &'static str {
         Val::Map(_) => "*types.baseMap",
         Val::Type(_) => "*types.Type",
         Val::Optional(_) => "*types.Optional",
-        Val::Opaque(_) | Val::Preserved(_) => "ref.Val",
-    }
+        // Upstream's types are named after what they are called here.
+        Val::Opaque(value) => {
+            let ty = value.ty();
+            return format!(
+                "cel.{}",
+                ty.name().rsplit('.').next().unwrap_or("").replace("NamedFormat", "Format")
+            );
+        }
+        Val::Preserved(_) => "ref.Val",
+    };
+    name.to_owned()
 }

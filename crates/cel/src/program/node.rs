@@ -123,8 +123,6 @@ pub(super) enum CallCost {
 pub(super) struct Construct {
     pub name: Arc<str>,
     pub provider: Option<Arc<dyn TypeProvider>>,
-    /// For a wrapper: its value's zero.
-    pub wrapper: Option<Type>,
     pub fields: Vec<(Arc<str>, Node, bool)>,
 }
 

@@ -89,17 +89,8 @@ impl Planner<'_> {
                     .iter()
                     .map(|field| Ok((Arc::clone(&field.name), self.plan(&field.value)?, field.optional)))
                     .collect::<Result<Vec<_>, Error>>()?;
-                let wrapper = match self.checked.type_of(expr.id) {
-                    Type::Wrapper(inner) => Some((**inner).clone()),
-                    _ => None,
-                };
                 let provider = self.env.provider().cloned();
-                Ok(Node::Construct(Box::new(Construct {
-                    name: Arc::clone(&object.name),
-                    provider,
-                    wrapper,
-                    fields,
-                })))
+                Ok(Node::Construct(Box::new(Construct { name: Arc::clone(&object.name), provider, fields })))
             }
             Kind::Comprehension(comprehension) => self.plan_fold(comprehension),
         }

@@ -63,8 +63,12 @@ fn actual_flatten(call: &ActualCall<'_, '_>) -> Option<u64> {
 
 /// All elements of an argument compared with each other.
 fn comparisons(call: &ActualCall<'_, '_>, index: usize) -> Option<u64> {
-    let size = call.args.get(index)?.cost_size();
-    let first = call.args.get(index)?.as_list().and_then(|list: &List<'_>| list.get(0));
+    let list = call.args.get(index)?;
+    if list.as_list().is_none() {
+        call.panic("interface conversion: *types.Err is not traits.Lister: missing method Add");
+    }
+    let size = list.cost_size();
+    let first = list.as_list().and_then(|list: &List<'_>| list.get(0));
     let factor = match first {
         Some(Ok(Val::Str(_) | Val::Bytes(_))) => TEXT_COMPARISON,
         _ => COMPARISON,

@@ -9,7 +9,7 @@
 mod check;
 mod values;
 
-pub(crate) use check::check;
+pub(super) use check::check;
 
 use crate::error::Error;
 use crate::library::arguments::{list, text};
@@ -19,7 +19,7 @@ use crate::value::Val;
 
 /// What an argument is written as. Precisions are as given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verb {
+enum Verb {
     String,
     Decimal,
     Fixed(Option<i64>),
@@ -30,7 +30,7 @@ pub(crate) enum Verb {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Piece<'f> {
+enum Piece<'f> {
     Text(&'f str),
     Clause {
         /// Of the argument.
@@ -40,20 +40,20 @@ pub(crate) enum Piece<'f> {
 }
 
 /// Reads a format piece by piece: of several mistakes the first one counts, in it or in an argument.
-pub(crate) struct Reader<'f> {
+struct Reader<'f> {
     format: &'f str,
     at: usize,
     /// How many clauses there were.
-    pub(crate) clauses: usize,
+    clauses: usize,
 }
 
 impl<'f> Reader<'f> {
-    pub(crate) fn new(format: &'f str) -> Reader<'f> {
+    fn new(format: &'f str) -> Reader<'f> {
         Reader { format, at: 0, clauses: 0 }
     }
 
     /// The next piece, with so many arguments for all clauses. Nothing follows an error.
-    pub(crate) fn next(&mut self, arguments: usize) -> Option<Result<Piece<'f>, String>> {
+    fn next(&mut self, arguments: usize) -> Option<Result<Piece<'f>, String>> {
         let rest = &self.format[self.at..];
         let Some(clause) = rest.strip_prefix('%') else {
             let text = rest.split('%').next().filter(|text| !text.is_empty())?;
@@ -122,7 +122,7 @@ fn parse(clause: &[u8]) -> Result<(Verb, usize), String> {
 impl Verb {
     /// Whether arguments of a type can be written so, as far as the type alone tells. Validation asks this for the elements of
     /// literal lists and maps that are written with `%s`, too.
-    pub(crate) fn accepts(self, ty: &Type) -> Result<(), String> {
+    fn accepts(self, ty: &Type) -> Result<(), String> {
         let kind = match ty {
             Type::Wrapper(inner) => inner,
             other => other,

@@ -5,7 +5,11 @@ use crate::library::strings::format::{Piece, Reader, Verb};
 use crate::types::Type;
 
 /// What is wrong with a call, and where: at the argument that cannot be written, or at the call itself.
-pub(crate) fn check<'t>(id: Id, call: &Call, type_of: &dyn Fn(Id) -> &'t Type) -> Result<(), (Id, String)> {
+pub(in crate::library::strings) fn check<'t>(
+    id: Id,
+    call: &Call,
+    type_of: &dyn Fn(Id) -> &'t Type,
+) -> Result<(), (Id, String)> {
     let (Some(Expr { kind: Kind::Literal(format), .. }), [Expr { kind: Kind::List(arguments), .. }]) =
         (&call.target, &call.args[..])
     else {
