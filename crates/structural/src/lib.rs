@@ -12,6 +12,7 @@
 //! The rules a schema itself must obey are in [`rules`]; they read the JSON, because they are also about what no node keeps.
 
 mod access;
+mod at;
 mod check;
 mod coerce;
 mod default;
@@ -22,12 +23,18 @@ mod lists;
 mod name;
 mod node;
 mod number;
+pub mod openapi;
 mod parse;
 mod pattern;
 mod prune;
 mod ratchet;
+mod read;
+pub mod rules;
 mod show;
 mod valid;
+
+#[cfg(test)]
+mod tests;
 
 pub use access::shown;
 pub use coerce::{Coerce, sort};
