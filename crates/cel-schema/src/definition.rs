@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use object::{FieldError, FieldErrorKind, Value, deep, quote};
+use structural::rules::RuleSite;
 use structural::{Additional, ListType, Node, Rule, Structural, Type};
 
 use crate::compile::{Compiled, How, compile};
@@ -54,17 +55,15 @@ pub struct Definition<'d> {
 }
 
 impl Definition<'_> {
-    /// The errors of the rules of a schema at `path`. Only of a schema that is structural and whose defaults are valid;
-    /// `known` are the other errors of its parts: rules of what is wrong in itself are not compiled.
-    pub fn check(&self, schema: &Arc<Structural>, path: &str, known: &[FieldError]) -> Vec<FieldError> {
-        if !schema.has_rules() {
+    /// The errors of the rules of a schema at `path`. `sites` are where rules can be compiled: not those of what is wrong in itself.
+    pub fn check(&self, schema: &Arc<Structural>, path: &str, sites: &[RuleSite]) -> Vec<FieldError> {
+        if sites.is_empty() {
             return Vec::new();
         }
-        let known = known.iter().map(|error| error.field.as_str()).filter(|field| field.starts_with(path));
         let mut walk = Walk {
             definition: self,
             schema,
-            known: known.collect(),
+            sites: sites.iter().map(|site| site.at.as_str()).collect(),
             path: path.to_owned(),
             errors: Vec::new(),
             total: 0,
@@ -147,8 +146,7 @@ fn max_elements(node: Node<'_>) -> Option<u64> {
 struct Walk<'d> {
     definition: &'d Definition<'d>,
     schema: &'d Arc<Structural>,
-    /// The fields of errors that are known.
-    known: Vec<&'d str>,
+    sites: HashSet<&'d str>,
     path: String,
     errors: Vec<FieldError>,
     total: u64,
@@ -186,18 +184,14 @@ impl Walk<'_> {
             deep(|| self.node(items, &below));
             self.path.truncate(here);
         }
-        if !node.rules().is_empty() && !self.is_wrong() {
-            self.rules(node, scope);
+        if !node.rules().is_empty() {
+            self.path.push('.');
+            self.path.push_str(VALIDATIONS);
+            if self.sites.contains(&*self.path) {
+                self.rules(node, scope);
+            }
+            self.path.truncate(here);
         }
-    }
-
-    /// Whether something else is wrong here or further down.
-    fn is_wrong(&self) -> bool {
-        let below = |field: &&str| {
-            let rest = field.strip_prefix(&*self.path);
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-        };
-        self.known.iter().any(below)
     }
 
     fn rules<'s>(&mut self, node: Node<'s>, scope: &Scope<'s>) {
@@ -223,7 +217,7 @@ impl Walk<'_> {
         };
         let cardinality = scope.cardinality.unwrap_or_else(|| decl.max_cardinality());
         for (i, (rule, compiled)) in node.rules().iter().zip(&compiled).enumerate() {
-            let at = format!("{}.{VALIDATIONS}[{i}]", self.path);
+            let at = format!("{}[{i}]", self.path);
             self.rule(&at, rule, compiled, cardinality, scope);
         }
     }
@@ -271,7 +265,7 @@ impl Walk<'_> {
     fn internal(&mut self, why: &str) {
         self.errors.push(FieldError {
             kind: FieldErrorKind::Internal,
-            field: format!("{}.{VALIDATIONS}", self.path),
+            field: self.path.clone(),
             bad_value: String::new(),
             detail: why.to_owned(),
         });

@@ -3,6 +3,7 @@
 pub mod approval;
 mod conversion;
 mod defaults;
+mod rules;
 mod selectable;
 mod validation;
 mod warnings;
