@@ -61,7 +61,8 @@ pub(crate) fn construct<'a>(name: &str, mut fields: Vec<(&str, Val<'a>)>) -> Res
         }
         "Timestamp" => {
             let nanos = i128::from(int("seconds")) * 1_000_000_000 + i128::from(int("nanos"));
-            let seconds = nanos.div_euclid(1_000_000_000).clamp(i128::from(i64::MIN), i128::from(i64::MAX));
+            // Far beyond any year upstream can print.
+            let seconds = nanos.div_euclid(1_000_000_000).clamp(-1 << 55, 1 << 55);
             let nanos = nanos.rem_euclid(1_000_000_000) as u32;
             Ok(Val::Timestamp(Timestamp { seconds: seconds as i64, nanos, offset: 0 }))
         }

@@ -8,8 +8,11 @@ pub use arithmetic::{add, compare, divide, modulo, multiply, negate, subtract};
 pub use convert::{convert, go_parse_float};
 pub use lists::concat;
 
+use std::collections::HashMap;
+
 use crate::error::Error;
-use crate::value::{List, Map, Val};
+use crate::schema::Schema;
+use crate::value::{List, Map, Val, member, member_name};
 
 /// `==`.
 pub fn equal(left: &Val<'_>, right: &Val<'_>) -> Result<bool, Error> {
@@ -53,30 +56,9 @@ fn map_equal(left: &Map<'_>, right: &Map<'_>) -> Result<bool, Error> {
         return Ok(false);
     }
     if let Map::View { map, schema: Some(schema) } = left {
-        for (name, value) in map.iter() {
-            if schema.member(name).is_some() {
-                let key = Val::from(name.as_str());
-                match (left.find(&key), right.find(&key)) {
-                    (None, None) => {}
-                    (Some(a), Some(b)) => {
-                        if !same(&a?, &b?)? {
-                            return Ok(false);
-                        }
-                    }
-                    _ => return Ok(false),
-                }
-            } else {
-                // A member without a schema is compared as it is, if the other side has it.
-                let Map::View { map: other, schema: Some(_) } = right else {
-                    return Err(Error::no_such_overload());
-                };
-                if other.get(name).is_some_and(|other| !lists::deep_equal(value, other)) {
-                    return Ok(false);
-                }
-            }
-        }
-        return Ok(true);
+        return view_equal(map, *schema, right);
     }
+    let right = Lookup::of(right);
     for (key, value) in left.entries() {
         let Some(other) = right.find(&key) else { return Ok(false) };
         // Only a plain "no" counts here: upstream goes on after an error.
@@ -91,6 +73,77 @@ fn map_equal(left: &Map<'_>, right: &Map<'_>) -> Result<bool, Error> {
         }
     }
     Ok(true)
+}
+
+/// Equality of a view with a schema, which also sees members without one.
+fn view_equal(map: &object::Map, schema: &dyn Schema, right: &Map<'_>) -> Result<bool, Error> {
+    let lookup = Lookup::of(right);
+    for (name, value) in map.iter() {
+        if schema.member(name).is_some() {
+            // Upstream looks for both by this name, as if it were an escaped one.
+            let key = Val::from(name.as_str());
+            let own = match member_name(Some(schema), &key) {
+                Some(Ok(own)) if *own == **name => member(value, Some(schema), name),
+                Some(Ok(own)) => map.get(&own).and_then(|value| member(value, Some(schema), &own)),
+                _ => None,
+            };
+            match (own, lookup.find(&key)) {
+                (None, None) => {}
+                (Some(a), Some(b)) => {
+                    if !same(&a?, &b?)? {
+                        return Ok(false);
+                    }
+                }
+                _ => return Ok(false),
+            }
+        } else {
+            // A member without a schema is compared as it is, if the other side has it.
+            if !matches!(right, Map::View { schema: Some(_), .. }) {
+                return Err(Error::no_such_overload());
+            }
+            if lookup.raw(name).is_some_and(|other| !lists::deep_equal(value, other)) {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// More members are indexed before many are looked up.
+pub(crate) const MANY: usize = 32;
+
+/// A map to look many keys up in.
+struct Lookup<'m, 'a> {
+    map: &'m Map<'a>,
+    index: Option<HashMap<&'a str, &'a object::Value>>,
+}
+
+impl<'m, 'a> Lookup<'m, 'a> {
+    fn of(map: &'m Map<'a>) -> Lookup<'m, 'a> {
+        let index = match map {
+            Map::View { map, .. } if map.len() > MANY => {
+                Some(map.iter().map(|(name, value)| (name.as_str(), value)).collect())
+            }
+            _ => None,
+        };
+        Lookup { map, index }
+    }
+    fn raw(&self, name: &str) -> Option<&'a object::Value> {
+        match (&self.index, self.map) {
+            (Some(index), _) => index.get(name).copied(),
+            (None, Map::View { map, .. }) => map.get(name),
+            _ => None,
+        }
+    }
+    fn find(&self, key: &Val<'_>) -> Option<Result<Val<'a>, Error>> {
+        match (&self.index, self.map) {
+            (Some(_), Map::View { schema, .. }) => match member_name(*schema, key)? {
+                Ok(name) => member(self.raw(&name)?, *schema, &name),
+                Err(error) => Some(Err(error)),
+            },
+            _ => self.map.find(key),
+        }
+    }
 }
 
 /// `in`.

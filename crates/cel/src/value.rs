@@ -13,8 +13,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 pub use list::List;
-pub(crate) use map::unhashable;
 pub use map::{Map, Mapper, OwnedMap};
+pub(crate) use map::{member, member_name, unhashable};
 pub use time::Timestamp;
 
 use crate::error::Error;

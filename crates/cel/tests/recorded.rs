@@ -213,3 +213,58 @@ impl SizeEstimator for Sizes {
         Some(Range { min: 0, max: decl.max_elements })
     }
 }
+
+/// Expressions with pieces cut out, doubled and swapped: whatever comes out, nothing panics.
+#[test]
+fn broken_expressions_do_not_panic() {
+    let env = EnvironmentSet::of(Version(1, 36)).stored_expressions.extend(
+        [("x".into(), Type::Dyn), ("l".into(), Type::list(Type::Int)), ("s".into(), Type::String)],
+        None,
+    );
+    let object = value::to_object(&json!({"a": [1, "b", null], "c": {"d": 1.5}}));
+    let activation = Variables::new()
+        .with("x", Val::dynamic(&object))
+        .with("l", Val::list(vec![Val::Int(3), Val::Int(-1)]))
+        .with("s", "text");
+    let mut random = 0x2545_f491_4f6c_dd1du64;
+    let mut next = |below: usize| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        (random % below.max(1) as u64) as usize
+    };
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data");
+    let mut texts: Vec<String> = Vec::new();
+    for file in ["expr-macros", "expr-syntax", "expr-random-vars", "expr-optional", "expr-strings"] {
+        let lines = fs::read_to_string(format!("{folder}/{file}.jsonl")).unwrap();
+        let cases = lines.lines().filter_map(|line| serde_json::from_str::<Json>(line).ok());
+        texts.extend(cases.filter_map(|case| case["expr"].as_str().map(str::to_owned)));
+    }
+    for _ in 0..20_000 {
+        let mut chars: Vec<char> = texts[next(texts.len())].chars().take(200).collect();
+        for _ in 0..=next(3) {
+            let from = next(chars.len());
+            let to = (from + next(6)).min(chars.len());
+            let piece: Vec<char> = chars[from..to].to_vec();
+            match next(3) {
+                0 => chars.drain(from..to).for_each(drop),
+                1 => {
+                    let at = next(chars.len());
+                    chars.splice(at..at, piece).for_each(drop);
+                }
+                _ => {
+                    let other: Vec<char> = texts[next(texts.len())].chars().take(20).collect();
+                    chars.splice(from..to, other).for_each(drop);
+                }
+            }
+        }
+        let text: String = chars.into_iter().collect();
+        if let Ok(checked) = env.compile(&text) {
+            let estimate = cel::cost::estimate(&env, &checked, &());
+            assert!(estimate.min <= estimate.max, "{text}");
+            if let Ok(program) = env.program(&checked) {
+                let _ = program.eval_within(&activation, 100_000);
+            }
+        }
+    }
+}

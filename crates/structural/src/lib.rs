@@ -39,6 +39,7 @@ mod tests;
 pub use access::shown;
 pub use coerce::{Coerce, sort};
 pub use embedded::{CheckMetadata, MetadataError};
+pub use explain::rules_blocked_by;
 pub use format::StringFormat;
 pub use node::{Additional, ListType, MapType, Node, Rule, Structural, Type};
 pub use pattern::{Pattern, PatternError};

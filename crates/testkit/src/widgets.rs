@@ -1,8 +1,6 @@
 //! A resource that is not built in, for tests of definitions that come and go.
 
-use std::sync::Arc;
-
-use catalog::{Catalog, Resource, ResourceDef};
+use catalog::{Catalog, ResourceDef};
 
 const WIDGETS: &str = "\
 resource example.io/v1 widgets example.v1.Widget namespaced singular=widget short=wd verbs=all
@@ -30,12 +28,8 @@ type example.v1.WidgetStatus
   1 phase string omitempty
 ";
 
-/// `widgets.example.io`, as a CustomResourceDefinition would define it: namespaced, with a status.
+/// `widgets.example.io`, namespaced, with a status.
 pub fn widgets() -> ResourceDef {
     let defs = Catalog::builtin().parse_definitions(&[("widgets.cat", WIDGETS)]);
-    let mut def = defs.expect("the definition parses").remove(0);
-    for served in &mut def.served {
-        *served = Arc::new(Resource { custom: true, ..Resource::clone(served) });
-    }
-    def
+    defs.expect("the definition parses").remove(0)
 }

@@ -1,5 +1,6 @@
 //! Equality and concatenation of lists, which for lists of the object depend on `x-kubernetes-list-type`.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use catalog::Name;
@@ -8,7 +9,7 @@ use object::Value;
 use crate::error::Error;
 use crate::escape::escape;
 use crate::ops::{equal as equals, same};
-use crate::schema::{ListKind, Schema};
+use crate::schema::ListKind;
 use crate::value::{List, Map, Val};
 
 pub(super) fn equal(left: &List<'_>, right: &List<'_>) -> Result<bool, Error> {
@@ -25,7 +26,6 @@ pub(super) fn equal(left: &List<'_>, right: &List<'_>) -> Result<bool, Error> {
                     return Ok(false);
                 }
             }
-            Ok(true)
         }
         Some((_, ListKind::Atomic)) => {
             for (a, b) in left.iter().zip(right.iter()) {
@@ -33,32 +33,31 @@ pub(super) fn equal(left: &List<'_>, right: &List<'_>) -> Result<bool, Error> {
                     return Ok(false);
                 }
             }
-            Ok(true)
         }
         Some((_, ListKind::Set)) => {
-            let set = Natives::of(left)?;
+            let set = natives(left)?.into_iter().collect::<HashSet<_>>();
             for item in right.iter() {
-                if !set.contains(&item?)? {
+                if !set.contains(&Native::of(&item?)?) {
                     return Ok(false);
                 }
             }
-            Ok(true)
         }
         Some((_, ListKind::Map(keys))) => {
             let keys = escaped(keys);
-            let own: Vec<Val<'_>> = left.to_vec()?;
+            let own = left.to_vec()?;
+            // Of duplicate keys the last one counts.
+            let by_key: HashMap<_, _> = own.iter().map(|item| (keys_of(item, &keys), item)).collect();
             for item in right.iter() {
                 let item = item?;
-                // Of duplicate keys the last one counts.
-                let twin = own.iter().rev().find(|own| same_keys(own, &item, &keys));
+                let twin = keys_of(&item, &keys).and_then(|keys| by_key.get(&Some(keys)));
                 match twin {
                     Some(twin) if same(twin, &item)? => {}
                     _ => return Ok(false),
                 }
             }
-            Ok(true)
         }
     }
+    Ok(true)
 }
 
 /// `+`.
@@ -78,63 +77,76 @@ pub fn concat<'a>(left: &List<'a>, right: &List<'a>) -> Result<List<'a>, Error> 
     match kind {
         ListKind::Atomic => items.extend(right.to_vec()?),
         ListKind::Set => {
-            let mut set = Natives::of(left)?;
+            let mut set = natives(left)?.into_iter().collect::<HashSet<_>>();
             for item in right.iter() {
                 let item = item?;
-                if !set.contains(&item)? {
-                    set.0.push(item.clone());
+                if set.insert(Native::of(&item)?) {
                     items.push(item);
                 }
             }
         }
         ListKind::Map(keys) => {
             let keys = escaped(keys);
-            let own = items.len();
+            let places: HashMap<_, _> =
+                items.iter().enumerate().map(|(at, item)| (keys_of(item, &keys), at)).collect();
             for item in right.iter() {
                 let item = item?;
-                match items[..own].iter().rposition(|own| same_keys(own, &item, &keys)) {
-                    Some(at) => items[at] = item,
+                let place = keys_of(&item, &keys).and_then(|keys| places.get(&Some(keys)));
+                match place {
+                    Some(at) => items[*at] = item,
                     None => items.push(item),
                 }
             }
         }
     }
-    Ok(merged(items, schema))
+    Ok(List::Merged { items: Arc::new(items), schema })
 }
 
-fn merged<'a>(items: Vec<Val<'a>>, schema: &'a dyn Schema) -> List<'a> {
-    List::Merged { items: Arc::new(items), schema }
+/// A value as Go compares what it was decoded to.
+#[derive(PartialEq, Eq, Hash)]
+enum Native {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Uint(u64),
+    /// Its bits, both zeros being one.
+    Double(u64),
+    Text(Box<str>),
+    Duration(i64),
+    Time(i64, u32),
+    /// Equal to nothing else.
+    Other(usize),
 }
 
-/// The elements of a set, compared as Go compares what they were decoded to.
-struct Natives<'a>(Vec<Val<'a>>);
-
-impl<'a> Natives<'a> {
-    fn of(list: &List<'a>) -> Result<Natives<'a>, Error> {
-        let raw = match list {
-            List::View { items, .. } => items.iter().map(Val::dynamic).collect(),
-            other => other.to_vec()?,
-        };
-        raw.iter().try_for_each(hashable)?;
-        Ok(Natives(raw))
+impl Native {
+    fn of(item: &Val<'_>) -> Result<Native, Error> {
+        let unhashable =
+            |ty: &str| Err(Error::internal(format_args!("runtime error: hash of unhashable type {ty}")));
+        Ok(match item {
+            Val::Null => Native::Null,
+            Val::Bool(b) => Native::Bool(*b),
+            Val::Int(i) => Native::Int(*i),
+            Val::Uint(u) => Native::Uint(*u),
+            Val::Double(d) => Native::Double((d + 0.0).to_bits()),
+            Val::Str(text) => Native::Text(Box::from(&**text)),
+            Val::Duration(nanos) => Native::Duration(*nanos),
+            Val::Timestamp(time) => Native::Time(time.seconds, time.nanos),
+            // Go panics when a slice or a map is looked up in a map.
+            Val::Map(Map::View { .. }) => return unhashable("map[string]interface {}"),
+            Val::List(List::View { .. }) => return unhashable("[]interface {}"),
+            Val::Map(_) => return unhashable("map[ref.Val]ref.Val"),
+            Val::List(_) => return unhashable("[]ref.Val"),
+            Val::Bytes(_) => return unhashable("[]uint8"),
+            other => Native::Other(std::ptr::from_ref(other).addr()),
+        })
     }
-    fn contains(&self, item: &Val<'_>) -> Result<bool, Error> {
-        hashable(item)?;
-        Ok(self.0.iter().any(|own| super::same_key(own, item)))
-    }
 }
 
-/// Go panics when a slice or a map is looked up in a map.
-fn hashable(item: &Val<'_>) -> Result<(), Error> {
-    let unhashable =
-        |ty: &str| Err(Error::internal(format_args!("runtime error: hash of unhashable type {ty}")));
-    match item {
-        Val::Map(Map::View { .. }) => unhashable("map[string]interface {}"),
-        Val::List(List::View { .. }) => unhashable("[]interface {}"),
-        Val::Map(_) => unhashable("map[ref.Val]ref.Val"),
-        Val::List(_) => unhashable("[]ref.Val"),
-        Val::Bytes(_) => unhashable("[]uint8"),
-        _ => Ok(()),
+/// The elements of a set, without their schema.
+fn natives(list: &List<'_>) -> Result<Vec<Native>, Error> {
+    match list {
+        List::View { items, .. } => items.iter().map(|item| Native::of(&Val::dynamic(item))).collect(),
+        other => other.iter().map(|item| Native::of(&item?)).collect(),
     }
 }
 
@@ -143,33 +155,23 @@ fn escaped(keys: &[Name]) -> Vec<String> {
     keys.iter().map(|key| escape(key).map_or_else(|| key.to_string(), |name| name.into_owned())).collect()
 }
 
-fn same_keys(a: &Val<'_>, b: &Val<'_>, keys: &[String]) -> bool {
-    let (Val::Map(Map::View { map: a, .. }), Val::Map(Map::View { map: b, .. })) = (a, b) else {
-        return false;
-    };
-    keys.iter().all(|key| match (a.get(key), b.get(key)) {
-        (Some(a), Some(b)) => deep_equal(a, b),
-        (None, None) => true,
-        (Some(value), None) | (None, Some(value)) => value.is_null(),
-    })
+/// The values of an element's keys, what is absent being null. `None` for what is no object of the API.
+fn keys_of(item: &Val<'_>, keys: &[String]) -> Option<Vec<Native>> {
+    let Val::Map(Map::View { map, .. }) = item else { return None };
+    keys.iter().map(|key| Native::of(&map.get(key).map_or(Val::Null, Val::dynamic)).ok()).collect()
 }
 
-/// Equality of data without a schema: empty and absent are one in Go's semantic equality.
+/// Equality of data without a schema.
 pub(super) fn deep_equal(a: &Value, b: &Value) -> bool {
-    let empty = |value: &Value| match value {
-        Value::Null => true,
-        Value::List(list) => list.is_empty(),
-        Value::Map(map) => map.is_empty(),
-        _ => false,
-    };
     object::deep(|| match (a, b) {
         (Value::List(a), Value::List(b)) => {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| deep_equal(a, b))
         }
-        (Value::Map(a), Value::Map(b)) => {
-            a.len() == b.len() && a.iter().all(|(name, a)| b.get(name).is_some_and(|b| deep_equal(a, b)))
+        (Value::Map(own), Value::Map(other)) => {
+            let members = object::Index::of(Some(b));
+            own.len() == other.len()
+                && own.iter().all(|(name, a)| members.get(name).is_some_and(|b| deep_equal(a, b)))
         }
-        (Value::Null, other) | (other, Value::Null) => other.is_null() || (empty(other) && false),
         (a, b) => a == b,
     })
 }
@@ -178,7 +180,6 @@ pub(super) fn deep_equal(a: &Value, b: &Value) -> bool {
 pub(super) fn native_equal(value: &Value, other: &Val<'_>) -> bool {
     match (value, other) {
         (_, Val::Preserved(other)) => deep_equal(value, other),
-        (Value::Null, Val::Null) => false,
         (Value::Bool(a), Val::Bool(b)) => a == b,
         (Value::Int(a), Val::Int(b)) => a == b,
         (Value::Float(a), Val::Double(b)) => a == b,
@@ -187,7 +188,9 @@ pub(super) fn native_equal(value: &Value, other: &Val<'_>) -> bool {
             a.len() == items.len() && a.iter().zip(*items).all(|(a, b)| deep_equal(a, b))
         }
         (Value::Map(a), Val::Map(Map::View { map, .. })) => {
-            a.len() == map.len() && a.iter().all(|(name, a)| map.get(name).is_some_and(|b| deep_equal(a, b)))
+            let members = object::Index::of(Some(value));
+            a.len() == map.len()
+                && map.iter().all(|(name, b)| members.get(name).is_some_and(|a| deep_equal(a, b)))
         }
         _ => false,
     }

@@ -4,8 +4,8 @@ use super::eval::{Answer, Frame};
 use super::node::{Attribute, Key, Qualifier, Root};
 use crate::cost::SELECT;
 use crate::error::Error;
-use crate::ops;
-use crate::value::{Map, Val};
+use crate::schema::Shape;
+use crate::value::{Map, Val, member};
 
 impl Attribute {
     /// Its value, as an expression of its own.
@@ -82,7 +82,7 @@ impl Qualifier {
         let failed = if optional { 0 } else { SELECT };
         let computed;
         let (key, found) = match &self.key {
-            Key::Const { key, unescaped } => (key, by_constant(value, key, unescaped.as_deref())),
+            Key::Const { key, unescaped } => (key, by_constant(value, key, unescaped.as_deref(), frame)),
             Key::Attribute(attribute) => match object::deep(|| attribute.resolve(frame)) {
                 Ok(key) => {
                     if let Some(kind) = not_a_key(&key) {
@@ -90,7 +90,7 @@ impl Qualifier {
                         return Err(Error::new(format!("invalid qualifier type: {kind}")));
                     }
                     computed = key;
-                    (&computed, ops::select(value, &computed))
+                    (&computed, frame.select(value, &computed))
                 }
                 Err(error) if error.is_fatal() => return Err(error),
                 Err(error) => {
@@ -114,16 +114,14 @@ fn by_constant<'a>(
     value: &Val<'a>,
     key: &Val<'static>,
     unescaped: Option<&str>,
-) -> Option<Result<Val<'a>, Error>> {
+    frame: &mut Frame<'a>,
+) -> Option<Answer<'a>> {
     match (value, key) {
-        (Val::Map(map @ Map::View { schema: Some(schema), .. }), Val::Str(name)) => {
-            if matches!(schema.shape(), crate::schema::Shape::Object) {
-                map.find_unescaped(unescaped?)
-            } else {
-                map.find_unescaped(name)
-            }
+        (Val::Map(Map::View { map, schema: Some(schema) }), Val::Str(name)) => {
+            let name = if matches!(schema.shape(), Shape::Object) { unescaped? } else { name };
+            member(frame.raw_member(map, name)?, Some(*schema), name)
         }
-        _ => ops::select(value, key),
+        _ => frame.select(value, key),
     }
 }
 

@@ -5,7 +5,7 @@ use super::node::{Body, Call, CallCost};
 use crate::cost::{ActualCall, REGEX_LENGTH, STRING_TRAVERSAL, traversal};
 use crate::error::Error;
 use crate::types::Type;
-use crate::value::{List, Map, Val};
+use crate::value::{List, Val};
 
 impl Call {
     pub(super) fn eval<'a>(&'a self, frame: &mut Frame<'a>) -> Answer<'a> {
@@ -129,7 +129,7 @@ fn is_a(value: &Val<'_>, ty: &Type) -> bool {
             first_element(list).is_none_or(|first| is_a(&first, element))
         }
         (Type::Map(entry), Val::Map(map)) => {
-            first_entry(map).is_none_or(|(key, value)| is_a(&key, &entry[0]) && is_a(&value, &entry[1]))
+            map.first().is_none_or(|(key, value)| is_a(&key, &entry[0]) && is_a(&value, &entry[1]))
         }
         _ => false,
     }
@@ -139,12 +139,6 @@ fn first_element<'a>(list: &List<'a>) -> Option<Val<'a>> {
     list.get(0)?.ok()
 }
 
-fn first_entry<'a>(map: &Map<'a>) -> Option<(Val<'a>, Val<'a>)> {
-    let key = map.keys().into_iter().next()?;
-    let value = map.find(&key)?.ok()?;
-    Some((key, value))
-}
-
 impl CallCost {
     fn of(self, call: &Call, args: &[Val<'_>], result: &Val<'_>) -> Result<u64, Error> {
         let size = |index: usize| args.get(index).map_or(1, Val::cost_size);
@@ -152,7 +146,6 @@ impl CallCost {
         Ok(match self {
             CallCost::One => 1,
             CallCost::Traverse => traversal(size(0)),
-            CallCost::ListSize => size(1),
             CallCost::Shorter => traversal(size(0).min(size(1))),
             CallCost::Both => traversal(size(0) + size(1)),
             CallCost::Regex => {

@@ -1,12 +1,14 @@
 //! Evaluation, counting what it costs.
 
+use std::collections::HashMap;
+
 use super::Activation;
 use super::node::{Construct, Node, SetKey};
 use crate::cost::{CREATE_LIST, CREATE_MAP, CREATE_OBJECT};
 use crate::error::Error;
 use crate::messages;
 use crate::ops;
-use crate::value::{OwnedMap, Val, unhashable};
+use crate::value::{Map, OwnedMap, Val, member, member_name, unhashable};
 
 pub(super) type Answer<'a> = Result<Val<'a>, Error>;
 
@@ -16,6 +18,8 @@ pub(super) struct Frame<'a> {
     pub(super) slots: Vec<Slot<'a>>,
     cost: u64,
     limit: u64,
+    /// Members of large maps of the object, by the map's address: loops look keys up in the same map again and again.
+    indexes: HashMap<usize, HashMap<&'a str, &'a object::Value>>,
 }
 
 /// A local variable.
@@ -28,7 +32,7 @@ pub(super) enum Slot<'a> {
 impl<'a> Frame<'a> {
     pub(super) fn new(variables: &'a dyn Activation, slots: usize, limit: u64) -> Frame<'a> {
         let slots = (0..slots).map(|_| Slot::Ready(Ok(Val::Null))).collect();
-        Frame { variables, slots, cost: 0, limit }
+        Frame { variables, slots, cost: 0, limit, indexes: HashMap::new() }
     }
     pub(super) fn cost(&self) -> u64 {
         self.cost
@@ -36,6 +40,37 @@ impl<'a> Frame<'a> {
     pub(super) fn charge(&mut self, cost: u64) -> Result<(), Error> {
         self.cost = self.cost.saturating_add(cost);
         if self.cost > self.limit { Err(Error::cost_limit_exceeded()) } else { Ok(()) }
+    }
+    /// A member of a map by its own name, through an index if there are many.
+    pub(super) fn raw_member(&mut self, map: &'a object::Map, name: &str) -> Option<&'a object::Value> {
+        if map.len() <= ops::MANY {
+            return map.get(name);
+        }
+        let index = self
+            .indexes
+            .entry(std::ptr::from_ref(map).addr())
+            .or_insert_with(|| map.iter().map(|(name, value)| (name.as_str(), value)).collect());
+        index.get(name).copied()
+    }
+    /// What `[]` and `.` select; `None` if there is no such key or element.
+    pub(super) fn select(&mut self, operand: &Val<'a>, key: &Val<'_>) -> Option<Answer<'a>> {
+        match operand {
+            Val::Map(Map::View { map, schema }) => match member_name(*schema, key)? {
+                Ok(name) => member(self.raw_member(map, &name)?, *schema, &name),
+                Err(error) => Some(Err(error)),
+            },
+            other => ops::select(other, key),
+        }
+    }
+    /// `in`.
+    fn contains(&mut self, container: &Val<'a>, item: &Val<'_>) -> Result<bool, Error> {
+        match container {
+            Val::Map(Map::View { schema, .. }) => match self.select(container, item) {
+                Some(Err(error)) if schema.is_some() => Err(error),
+                found => Ok(found.is_some()),
+            },
+            other => ops::contains(other, item),
+        }
     }
     /// A local variable's value.
     pub(super) fn slot(&mut self, slot: usize) -> Answer<'a> {
@@ -67,6 +102,10 @@ impl Node {
                     Val::Bytes(_) => Err(unhashable()),
                     item => Ok(Val::Bool(SetKey::of(&item).is_some_and(|key| set.contains(&key)))),
                 }
+            }
+            Node::In(parts) => {
+                let (item, container, by_size) = &**parts;
+                contained(item, container, *by_size, frame)
             }
             Node::List(elements) => {
                 let list = list(elements, frame);
@@ -123,22 +162,11 @@ fn logic<'a>(terms: &'a [Node; 2], decisive: bool, frame: &mut Frame<'a>) -> Ans
 }
 
 fn equality<'a>(sides: &'a [Node; 2], wanted: bool, frame: &mut Frame<'a>) -> Answer<'a> {
-    let left = sides[0].eval(frame);
-    if let Err(error) = &left
-        && error.is_fatal()
-    {
-        return left;
-    }
-    let right = sides[1].eval(frame);
-    if let Err(error) = &right
-        && error.is_fatal()
-    {
-        return right;
-    }
+    let left = settled(sides[0].eval(frame))?;
+    let right = settled(sides[1].eval(frame))?;
     let size = |side: &Answer<'_>| side.as_ref().map_or(1, Val::cost_size);
-    let cost = match (&left, &right) {
-        (Ok(Val::Str(_)), Ok(Val::Str(_))) => crate::cost::traversal(size(&left).min(size(&right))),
-        (Ok(Val::Opaque(_)), _) if wanted => 1,
+    let cost = match &left {
+        Ok(Val::Opaque(_)) if wanted => 1,
         _ => crate::cost::traversal(size(&left).min(size(&right))),
     };
     let answer = left.and_then(|left| {
@@ -152,6 +180,25 @@ fn equality<'a>(sides: &'a [Node; 2], wanted: bool, frame: &mut Frame<'a>) -> An
         }
     });
     charged(frame, cost, answer)
+}
+
+fn contained<'a>(item: &'a Node, container: &'a Node, by_size: bool, frame: &mut Frame<'a>) -> Answer<'a> {
+    let item = settled(item.eval(frame))?;
+    let container = settled(container.eval(frame))?;
+    let cost = match &container {
+        Ok(container) if by_size => container.cost_size(),
+        _ => 1,
+    };
+    let answer = item.and_then(|item| frame.contains(&container?, &item).map(Val::Bool));
+    charged(frame, cost, answer)
+}
+
+/// Passes on what is fatal.
+fn settled(answer: Answer<'_>) -> Result<Answer<'_>, Error> {
+    match answer {
+        Err(error) if error.is_fatal() => Err(error),
+        other => Ok(other),
+    }
 }
 
 fn list<'a>(elements: &'a [(Node, bool)], frame: &mut Frame<'a>) -> Answer<'a> {

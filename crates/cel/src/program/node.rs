@@ -24,6 +24,8 @@ pub(super) enum Node {
     Call(Box<Call>),
     /// `x in [..]` with a constant list.
     InSet(Box<(Node, HashSet<SetKey>)>),
+    /// `x in container`, which costs the size of a list, or 1.
+    In(Box<(Node, Node, bool)>),
     List(Vec<(Node, bool)>),
     Map(Vec<(Node, Node, bool)>),
     Construct(Box<Construct>),
@@ -108,8 +110,6 @@ pub(super) enum CallCost {
     One,
     /// Reading the first argument once.
     Traverse,
-    /// The size of the list, the second argument.
-    ListSize,
     /// Reading the shorter of two.
     Shorter,
     /// Reading both.

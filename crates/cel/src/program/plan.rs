@@ -132,10 +132,13 @@ impl Planner<'_> {
             "orValue" if args.len() == 2 && matches!(overload, "" | "optional_orValue_value") => {
                 return pair(args).map(Node::OptionalOrValue);
             }
-            "@in" if overload == "in_list" => {
-                if let Some(node) = in_set(&mut args) {
+            "@in" => {
+                let by_size = overload == "in_list";
+                if by_size && let Some(node) = in_set(&mut args) {
                     return Ok(node);
                 }
+                let [item, container] = *pair(args)?;
+                return Ok(Node::In(Box::new((item, container, by_size))));
             }
             _ => {}
         }
@@ -369,7 +372,6 @@ fn body(function: Option<&Function>, overload: &str) -> Body {
 fn call_cost(function: Option<&Function>, overload: &str) -> CallCost {
     static ONE: CallCost = CallCost::One;
     static TRAVERSE: CallCost = CallCost::Traverse;
-    static SIZE: CallCost = CallCost::ListSize;
     static SHORTER: CallCost = CallCost::Shorter;
     static BOTH: CallCost = CallCost::Both;
     static REGEX: CallCost = CallCost::Regex;
@@ -377,7 +379,6 @@ fn call_cost(function: Option<&Function>, overload: &str) -> CallCost {
     let default = match overload {
         "starts_with_string" | "ends_with_string" | "string_to_bytes" | "bytes_to_string"
         | "strings_quote" | "string_format" => &TRAVERSE,
-        "in_list" => &SIZE,
         "less_string"
         | "greater_string"
         | "less_equals_string"

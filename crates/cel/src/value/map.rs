@@ -1,10 +1,12 @@
 //! Maps: of the expression, of the object, and of whoever computes members on demand.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
 use crate::error::Error;
+use crate::escape::{escape, unescape};
 use crate::schema::{Schema, Shape};
 use crate::value::Val;
 
@@ -47,63 +49,81 @@ impl<'a> Map<'a> {
                 key => map.get(key).cloned().map(Ok),
             },
             Map::Custom(map) => map.find(key),
-            Map::View { map, schema: None } => map.get(key.as_str()?).map(|value| Ok(Val::dynamic(value))),
-            Map::View { map, schema: Some(schema) } => {
-                let Some(key) = key.as_str() else { return Some(Err(Error::no_such_overload())) };
-                if matches!(schema.shape(), Shape::Object) {
-                    member(map, *schema, &crate::escape::unescape(key)?)
-                } else {
-                    member(map, *schema, key)
-                }
-            }
+            Map::View { map, schema } => match member_name(*schema, key)? {
+                Ok(name) => member(map.get(&name)?, *schema, &name),
+                Err(error) => Some(Err(error)),
+            },
         }
     }
-    /// A member by a name that needs no unescaping any more.
-    pub(crate) fn find_unescaped(&self, name: &str) -> Option<Result<Val<'a>, Error>> {
+    /// Keys and values, in the order of the entries.
+    pub fn entries(&self) -> Vec<(Val<'a>, Result<Val<'a>, Error>)> {
         match self {
-            Map::View { map, schema: Some(schema) } => member(map, *schema, name),
-            _ => self.find(&Val::from(name)),
+            Map::Owned(map) => {
+                map.entries.iter().map(|(key, value)| (key.clone(), Ok(value.clone()))).collect()
+            }
+            Map::View { map, schema } => map
+                .iter()
+                .filter_map(|(name, value)| Some((view_key(name, *schema)?, member(value, *schema, name)?)))
+                .collect(),
+            Map::Custom(map) => {
+                map.keys().into_iter().filter_map(|key| Some((key.clone(), map.find(&key)?))).collect()
+            }
         }
     }
     /// The keys, in the order of the entries.
     pub fn keys(&self) -> Vec<Val<'a>> {
         match self {
             Map::Owned(map) => map.entries.iter().map(|(key, _)| key.clone()).collect(),
+            Map::View { map, schema } => map.iter().filter_map(|(name, _)| view_key(name, *schema)).collect(),
             Map::Custom(map) => map.keys(),
-            Map::View { map, schema: None } => map.iter().map(|(name, _)| Val::from(name.as_str())).collect(),
-            Map::View { map, schema: Some(schema) } => {
-                let is_object = matches!(schema.shape(), Shape::Object);
-                map.iter()
-                    .filter(|(name, _)| schema.member(name).is_some())
-                    .map(|(name, _)| match crate::escape::escape(name) {
-                        Some(escaped) if is_object && escaped != name.as_str() => Val::string(&*escaped),
-                        _ => Val::from(name.as_str()),
-                    })
-                    .collect()
-            }
         }
     }
-    /// Keys and values, in the order of the entries.
-    pub fn entries(&self) -> Vec<(Val<'a>, Result<Val<'a>, Error>)> {
-        if let Map::Owned(map) = self {
-            return map.entries.iter().map(|(key, value)| (key.clone(), Ok(value.clone()))).collect();
+    /// The first entry that fits its schema.
+    pub(crate) fn first(&self) -> Option<(Val<'a>, Val<'a>)> {
+        match self {
+            Map::Owned(map) => map.entries.first().cloned(),
+            Map::View { map, schema } => map.iter().find_map(|(name, value)| {
+                Some((view_key(name, *schema)?, member(value, *schema, name)?.ok()?))
+            }),
+            Map::Custom(_) => self.entries().into_iter().find_map(|(key, value)| Some((key, value.ok()?))),
         }
-        self.keys()
-            .into_iter()
-            .filter_map(|key| {
-                let value = self.find(&key)?;
-                Some((key, value))
-            })
-            .collect()
     }
 }
 
-fn member<'a>(map: &'a object::Map, schema: &'a dyn Schema, name: &str) -> Option<Result<Val<'a>, Error>> {
-    let value = map.get(name)?;
+/// The name of the member a key of a view stands for; `None` if it stands for none.
+pub(crate) fn member_name<'k>(
+    schema: Option<&dyn Schema>,
+    key: &'k Val<'_>,
+) -> Option<Result<Cow<'k, str>, Error>> {
+    match (schema, key.as_str()) {
+        (None, key) => key.map(|key| Ok(Cow::Borrowed(key))),
+        (Some(_), None) => Some(Err(Error::no_such_overload())),
+        (Some(schema), Some(key)) if matches!(schema.shape(), Shape::Object) => unescape(key).map(Ok),
+        (Some(_), Some(key)) => Some(Ok(Cow::Borrowed(key))),
+    }
+}
+
+/// The value of a member of a view. A null field of an object is absent, and so is one without a schema.
+pub(crate) fn member<'a>(
+    value: &'a object::Value,
+    schema: Option<&'a dyn Schema>,
+    name: &str,
+) -> Option<Result<Val<'a>, Error>> {
+    let Some(schema) = schema else { return Some(Ok(Val::dynamic(value))) };
     if value.is_null() && matches!(schema.shape(), Shape::Object) {
         return None;
     }
     Some(Val::view(value, schema.member(name)?))
+}
+
+/// What a member of a view is called; `None` for one without a schema.
+fn view_key<'a>(name: &'a str, schema: Option<&dyn Schema>) -> Option<Val<'a>> {
+    let Some(schema) = schema else { return Some(Val::from(name)) };
+    schema.member(name)?;
+    Some(match escape(name) {
+        Some(Cow::Owned(escaped)) if matches!(schema.shape(), Shape::Object) => Val::string(escaped),
+        _ => Val::from(name),
+    })
 }
 
 /// What Go says of bytes as a key.
@@ -115,29 +135,29 @@ pub(crate) fn unhashable() -> Error {
 #[derive(Clone, Debug, Default)]
 pub struct OwnedMap<'a> {
     pub(crate) entries: Vec<(Val<'a>, Val<'a>)>,
-    index: HashMap<Key, usize>,
+    texts: HashMap<Box<str>, usize>,
+    numbers: HashMap<Number, usize>,
 }
 
 /// Fewer entries are found faster by a scan.
 const FEW: usize = 8;
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Key {
+/// A key that is no text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Number {
     Bool(bool),
     Int(i64),
     Uint(u64),
-    Str(Arc<str>),
 }
 
-impl Key {
-    fn of(value: &Val<'_>) -> Option<Key> {
-        Some(match value {
-            Val::Bool(b) => Key::Bool(*b),
-            Val::Int(i) => Key::Int(*i),
-            Val::Uint(u) => Key::Uint(*u),
-            Val::Str(text) => Key::Str(Arc::from(&**text)),
-            _ => return None,
-        })
+impl Number {
+    fn of(value: &Val<'_>) -> Option<Number> {
+        match value {
+            Val::Bool(b) => Some(Number::Bool(*b)),
+            Val::Int(i) => Some(Number::Int(*i)),
+            Val::Uint(u) => Some(Number::Uint(*u)),
+            _ => None,
+        }
     }
 }
 
@@ -156,10 +176,13 @@ impl<'a> OwnedMap<'a> {
         Some(&self.entries[at].1)
     }
     fn position(&self, key: &Val<'_>) -> Option<usize> {
-        if self.entries.len() > FEW
-            && let Some(key) = Key::of(key)
-        {
-            return self.index.get(&key).copied();
+        if self.entries.len() > FEW {
+            if let Some(text) = key.as_str() {
+                return self.texts.get(text).copied();
+            }
+            if let Some(number) = Number::of(key) {
+                return self.numbers.get(&number).copied();
+            }
         }
         self.entries.iter().position(|(own, _)| crate::ops::same_key(own, key))
     }
@@ -170,20 +193,25 @@ impl<'a> OwnedMap<'a> {
             return;
         }
         self.entries.push((key, value));
-        let added = if self.entries.len() == FEW + 1 { 0 } else { self.entries.len() - 1 };
-        if self.entries.len() > FEW {
-            for at in added..self.entries.len() {
-                if let Some(key) = Key::of(&self.entries[at].0) {
-                    self.index.insert(key, at);
-                }
-            }
+        let count = self.entries.len();
+        if count > FEW {
+            let unindexed = if count == FEW + 1 { 0 } else { count - 1 };
+            (unindexed..count).for_each(|at| self.index(at));
+        }
+    }
+    fn index(&mut self, at: usize) {
+        let key = &self.entries[at].0;
+        if let Some(text) = key.as_str() {
+            self.texts.insert(Box::from(text), at);
+        } else if let Some(number) = Number::of(key) {
+            self.numbers.insert(number, at);
         }
     }
     pub(crate) fn remove(&mut self, key: &Val<'_>) {
-        let kept: Vec<_> =
-            self.entries.drain(..).filter(|(own, _)| !crate::ops::same_key(own, key)).collect();
-        self.index.clear();
-        kept.into_iter().for_each(|(key, value)| self.insert(key, value));
+        if self.position(key).is_some() {
+            let entries = std::mem::take(self).entries;
+            *self = entries.into_iter().filter(|(own, _)| !crate::ops::same_key(own, key)).collect();
+        }
     }
 }
 
