@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use catalog::{Name, Resource, Storage, Types};
+use cel_schema::Limits;
 use kinds::columns::Printer;
 use kinds::warnings::{Accepted, Warnings};
 use kinds::{Context, Defaults, FieldError, Finalizers, Generation, Kind, Rules, ScalePaths};
-use object::{Map, Status, Value, quote};
+use object::{FieldErrorKind, Map, Status, Value, quote};
 use structural::{Coerce, Structural};
 
 use crate::columns::Columns;
@@ -39,6 +40,8 @@ pub struct CustomResource {
 struct Version {
     name: Name,
     schema: Arc<Structural>,
+    /// The CEL rules of the schema; `None` where it has none.
+    rules: Option<cel_schema::Rules>,
     /// The schema's defaults; `None` where it has none.
     defaults: Option<Box<Defaults>>,
     has_status: bool,
@@ -113,6 +116,7 @@ impl Version {
         Ok(Version {
             name: Name::from(name.to_owned()),
             defaults: schema.has_defaults().then(|| defaults(schema.clone())),
+            rules: cel_schema::Rules::new(schema.clone()),
             schema,
             has_status: version.at(&["subresources", "status"]).is_some(),
             scale: version.at(&["subresources", "scale"]).map(scale_paths),
@@ -256,6 +260,9 @@ impl Kind for CustomResource {
             None => schema.validate_lists(new, &mut errors),
             Some(old) => schema.validate_lists_update(new, old, &mut errors),
         }
+        if let Some(rules) = &version.rules {
+            check_rules(rules, new, old, ctx, &mut errors);
+        }
         errors
     }
 
@@ -267,6 +274,35 @@ impl Kind for CustomResource {
     fn warn(&self, write: &Accepted<'_>, warnings: &mut Warnings) {
         warnings.extend(kinds::finalizer_warnings(write.new, write.old));
     }
+}
+
+/// The CEL rules, which are about objects that have the right types and members: others are not asked.
+fn check_rules(
+    rules: &cel_schema::Rules,
+    new: &Value,
+    old: Option<&Value>,
+    ctx: &Context<'_>,
+    errors: &mut Vec<FieldError>,
+) {
+    let blocks = |error: &FieldError| {
+        matches!(
+            error.kind,
+            FieldErrorKind::NotSupported
+                | FieldErrorKind::Required
+                | FieldErrorKind::TooLong
+                | FieldErrorKind::TooMany
+                | FieldErrorKind::TypeInvalid
+        )
+    };
+    if errors.iter().any(blocks) {
+        let detail = "some validation rules were not checked because the object was invalid; \
+                      correct the existing errors to complete validation";
+        errors.push(FieldError::invalid("<nil>", "null", detail));
+        return;
+    }
+    let outcome = rules.validate(new, old, Limits::default());
+    errors.extend(outcome.errors);
+    outcome.warnings.into_iter().for_each(|warning| ctx.warnings.warn(warning));
 }
 
 /// Everything but the metadata, whatever order it is in.

@@ -7,6 +7,7 @@
 pub mod approval;
 mod conversion;
 mod defaults;
+mod rules;
 mod selectable;
 mod shown;
 mod validation;

@@ -1,5 +1,6 @@
 //! The interface of a kind. Default methods are what most kinds do.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use catalog::{Resource, Storage};
@@ -28,6 +29,24 @@ pub struct Context<'a> {
     pub requester: Requester<'a>,
     /// Of the object's namespace, as far as there is one.
     pub namespace: &'a dyn Labels,
+    /// Takes what validation lets pass and the client should know.
+    pub warnings: &'a dyn Warn,
+}
+
+/// Takes warnings.
+pub trait Warn: std::fmt::Debug {
+    fn warn(&self, text: String);
+}
+
+impl Warn for RefCell<Vec<String>> {
+    fn warn(&self, text: String) {
+        self.borrow_mut().push(text);
+    }
+}
+
+/// Drops them.
+impl Warn for () {
+    fn warn(&self, _: String) {}
 }
 
 /// Labels that are looked up on demand.
@@ -56,6 +75,7 @@ impl<'a> Context<'a> {
             version: &storage.version,
             requester: Requester::default(),
             namespace: &NoLabels,
+            warnings: &(),
         }
     }
 

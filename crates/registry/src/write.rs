@@ -8,6 +8,7 @@
 //!              └ conflict: again
 //! ```
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use admission::{Effects, Operation};
@@ -234,10 +235,13 @@ impl Registry {
             allocator.reserve(&attempt, new, effects).map_err(|refusal| refusal.status)?;
         }
         let namespace = InNamespace { table: self.table(), request };
-        let context = context(request, storage, now, &namespace);
+        let warnings = RefCell::default();
+        let context = Context { warnings: &warnings, ..context(request, storage, now, &namespace) };
         let kind = kinds::kind_of(storage);
         kinds::prepare_update(kind, new, old, &context);
-        let encoded = self.complete(request.resource, storage, new, Some(old), &context)?;
+        let encoded = self.complete(request.resource, storage, new, Some(old), &context);
+        effects.warnings.append(&mut warnings.borrow_mut());
+        let encoded = encoded?;
         effects.warnings.extend(kinds::warnings::of(kind, new, Some(old), &context));
         self.admission.validate(&attempt, Some(new), effects).map_err(|refusal| refusal.status)?;
         Ok(encoded)
@@ -425,6 +429,7 @@ pub(crate) fn context<'a>(
             extra: Some(&user.extra),
         },
         namespace,
+        warnings: &(),
     }
 }
 

@@ -11,6 +11,7 @@
 //!
 //! The rules a schema itself must obey are in [`rules`]; they read the JSON, because they are also about what no node keeps.
 
+mod access;
 mod at;
 mod check;
 mod coerce;
@@ -35,6 +36,7 @@ mod valid;
 #[cfg(test)]
 mod tests;
 
+pub use access::shown;
 pub use coerce::{Coerce, sort};
 pub use embedded::{CheckMetadata, MetadataError};
 pub use explain::rules_blocked_by;

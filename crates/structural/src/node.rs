@@ -270,6 +270,15 @@ impl NodeData {
 }
 
 impl<'s> Node<'s> {
+    pub(crate) fn with_index(schema: &'s Structural, index: usize) -> Option<Node<'s>> {
+        (index < schema.len()).then(|| Node { schema, id: NodeId(index as u32) })
+    }
+    pub(crate) fn schema(self) -> &'s Structural {
+        self.schema
+    }
+    pub(crate) fn id(self) -> NodeId {
+        self.id
+    }
     fn data(self) -> &'s NodeData {
         self.schema.node(self.id)
     }
@@ -290,6 +299,11 @@ impl<'s> Node<'s> {
     }
     pub fn ty(self) -> Type {
         self.data().ty
+    }
+    /// `type` as written; empty when absent.
+    pub fn type_name(self) -> &'s str {
+        let odd = self.data().extra.as_ref().and_then(|extra| extra.odd_type.as_deref());
+        odd.unwrap_or(self.ty().as_str())
     }
     pub fn is_nullable(self) -> bool {
         self.data().flags.has(Flags::NULLABLE)

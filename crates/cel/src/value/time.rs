@@ -63,24 +63,14 @@ impl Timestamp {
         if let Some(parsed) = Timestamp::parse(text) {
             return Ok(parsed);
         }
-        // Without a zone, without seconds, with a zone without its colon.
-        let (local, zone) = match text.len() {
-            n if n > 19 && matches!(text.as_bytes()[n - 5], b'+' | b'-') && text.is_ascii() => {
-                (&text[..n - 5], format!("{}:{}", &text[n - 5..n - 2], &text[n - 2..]))
-            }
-            _ if text.ends_with('Z') => (&text[..text.len() - 1], String::from("Z")),
-            _ => (text, String::from("Z")),
-        };
-        let candidates = [
-            format!("{local}{zone}"),
-            format!("{local}:00{zone}"),
-            format!("{}{zone}", local.replacen(' ', "T", 1)),
-        ];
-        candidates.iter().find_map(|candidate| Timestamp::parse(candidate)).ok_or_else(|| {
-            match time::parse_layout(text, time::Layout::Seconds) {
-                Err(error) => error.to_string(),
-                Ok(_) => String::from("invalid time"),
-            }
+        // Without a zone it is UTC. Go's message is about this layout, the last it tries.
+        let local = format!("{text}Z");
+        Timestamp::parse(&local).ok_or_else(|| match time::parse_layout(&local, time::Layout::Seconds) {
+            Err(error) => error
+                .to_string()
+                .replace("Z\"", "\"")
+                .replace("2006-01-02T15:04:05Z07:00", "2006-01-02T15:04:05"),
+            Ok(_) => String::from("invalid time"),
         })
     }
 
@@ -120,7 +110,7 @@ pub(crate) fn parse_format_duration(text: &str) -> Result<i64, String> {
     if let Ok(nanos) = time::parse_duration(text) {
         return Ok(nanos);
     }
-    let invalid = || format!("unable to parse {text:?} as duration");
+    let invalid = || format!("unable to parse {text} as duration");
     let mut total: Option<i64> = None;
     let mut rest = text.trim();
     while !rest.is_empty() {

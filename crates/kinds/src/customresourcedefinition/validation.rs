@@ -1,13 +1,14 @@
 //! The rules of definitions: names that fit, versions of which one is stored, a conversion, and schemas.
 //!
 //! Upstream validates a form in which what all versions have in common stands once, above them; its paths
-//! (`spec.validation`, `spec.subresources`) say so. What a schema must obey is in `structural::rules`. Differs from
-//! kube-apiserver: CEL rules are not compiled when a definition is written.
+//! (`spec.validation`, `spec.subresources`) say so. What a schema must obey is in `structural::rules`, and
+//! what its CEL rules must, in `rules`.
 
 use catalog::Schema;
 use object::{Value, validate_text};
 use structural::rules;
 
+use super::rules::{SchemaRules, Stored};
 use super::{approval, conversion, selectable, shown};
 use crate::check::{Errors, Path, Raw, Seen, flag, items, member, text, texts};
 use crate::metadata::check_embedded;
@@ -103,6 +104,7 @@ fn check_spec(spec: &Value, old: Option<&Value>, established: bool, types: &Sche
             && !has_defaults
             && !schemas(spec).any(rules::has_extensions),
         types,
+        stored: old.map(|old| Stored::of(spec, old)).unwrap_or_default(),
     };
     let old_hoisted = old.map(Hoisted::of);
     let list = SPEC.child("versions");
@@ -133,7 +135,8 @@ fn check_spec(spec: &Value, old: Option<&Value>, established: bool, types: &Sche
     }
     check_names(names, &at, errors);
     let any_status = hoisted.versions.iter().any(|v| hoisted.has_status(v));
-    schemas.check(hoisted.schema(), any_status, &SPEC.child("validation"), errors);
+    let first = items(spec, "versions").first().map_or("", |version| text(version, "name"));
+    schemas.check(hoisted.schema(), first, any_status, &SPEC.child("validation"), errors);
     check_subresources(hoisted.subresources(), &SPEC.child("subresources"), errors);
     check_columns(hoisted.shared[2], &SPEC.child("additionalPrinterColumns"), errors);
     if let Some(fields) = hoisted.shared[3].filter(|fields| fields.as_list() != Some(&[])) {
@@ -181,7 +184,7 @@ fn check_version(
     joined(name, validate_text::dns1035_label(name), &at.child("name"), errors);
     check_deprecation(version, &at.child("deprecationWarning"), errors);
     let own = member(version, "schema").and_then(|schema| member(schema, "openAPIV3Schema"));
-    schemas.check(own, hoisted.has_status(version), &at.child("schema"), errors);
+    schemas.check(own, name, hoisted.has_status(version), &at.child("schema"), errors);
     check_subresources(member(version, "subresources"), &at.child("subresources"), errors);
     check_columns(version.get("additionalPrinterColumns"), &at.child("additionalPrinterColumns"), errors);
     if let Some(fields) = member(version, "selectableFields").filter(|fields| fields.as_list() != Some(&[])) {
@@ -231,20 +234,34 @@ struct Schemas<'c> {
     lenience: rules::Lenience,
     may_be_unstructured: bool,
     types: &'c Schema,
+    /// What was accepted of CEL rules before.
+    stored: Stored,
 }
 
 impl Schemas<'_> {
-    fn check(&self, schema: Option<&Value>, has_status: bool, at: &Path<'_>, errors: &mut Errors) {
+    /// The schema of a version, or of all of them, the first of which is named.
+    fn check(
+        &self,
+        schema: Option<&Value>,
+        version: &str,
+        has_status: bool,
+        at: &Path<'_>,
+        errors: &mut Errors,
+    ) {
         let Some(schema) = schema else { return };
+        let rules = SchemaRules::new(schema);
         let options = rules::Options {
             lenience: &self.lenience,
             has_status,
             may_be_unstructured: self.may_be_unstructured,
             types: self.types,
             check_metadata: &check_embedded,
-            check_rules: &|_, _, _| Vec::new(),
+            check_rules: &|node, default, at| rules.check_default(node, default, at),
         };
-        errors.list.extend(rules::check(schema, &at.to_string(), &options).errors);
+        let mut checked = rules::check(schema, &at.to_string(), &options);
+        errors.list.append(&mut checked.errors);
+        let at = at.child("openAPIV3Schema").to_string();
+        errors.list.extend(rules.check(&checked, &self.stored, version, &at));
     }
 }
 
