@@ -247,7 +247,7 @@ impl Kind for CustomResource {
             scale::check(scale, new, ctx.is_status(), &mut errors);
         }
         if !ctx.is_status() {
-            schema.validate_embedded(new, &kinds::check_embedded_metadata, &mut errors);
+            schema.validate_embedded(new, &kinds::check_embedded, &mut errors);
         }
         match old {
             None => schema.validate_lists(new, &mut errors),

@@ -1,6 +1,7 @@
 //! The list of scenarios, and what one is. A new one is a file beside these and a row in `ALL`.
 
 mod create;
+mod custom;
 mod get;
 mod hold;
 mod list;
@@ -37,6 +38,8 @@ pub const ALL: &[Row] = &[
         "pods, through every admission plugin",
         &Create { sequential: false, what: create::What::Pods },
     ),
+    row("create-custom", "custom resources of 1 KB", &custom::CreateCustom { rule: false }),
+    row("cel", "the same, each held against a CEL rule", &custom::CreateCustom { rule: true }),
     row("get", "one of 1,000 ConfigMaps of 1 KB", &get::Get),
     row("list", "5,000 pods of 2.5 KB (12.7 MB), 2 connections", &list::List),
     row(
@@ -46,6 +49,12 @@ pub const ALL: &[Row] = &[
     ),
     row("watch-paced", "the same at 4,000 creates/s", &FanOut { pace: Some(4_000) }),
     row("patch", "strategic merge of a label of one of 1,000 pods", &patch::Patch),
+    row(
+        "crd-install",
+        "1,000 small CustomResourceDefinitions; deletes all there are afterwards, runs only when named",
+        &custom::InstallDefinitions,
+    )
+    .only_when_named(),
     row(
         "memory",
         "resident memory with 100,000 ConfigMaps of 1 KB; needs --pids, runs only when named",

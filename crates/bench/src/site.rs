@@ -174,8 +174,19 @@ impl<'a> Site<'a> {
         prefix: &str,
         numbers: std::ops::Range<u64>,
     ) -> Result<(), BenchError> {
+        let path = self.path(resource);
+        self.delete_numbers_at(&path, prefix, numbers)
+    }
+
+    /// The same in any collection.
+    pub fn delete_numbers_at(
+        &mut self,
+        path: &str,
+        prefix: &str,
+        numbers: std::ops::Range<u64>,
+    ) -> Result<(), BenchError> {
         // A pod that is bound would wait for its node.
-        let path = format!("{}/{prefix}{NUMBER}?gracePeriodSeconds=0", self.path(resource));
+        let path = format!("{path}/{prefix}{NUMBER}?gracePeriodSeconds=0");
         let template = self.template("DELETE", &path, None, 1);
         let max_requests = numbers.end - numbers.start;
         let load = Load { max_requests, ..Load::new(&template, SETUP_CONNECTIONS, numbers.start) };

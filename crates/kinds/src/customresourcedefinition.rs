@@ -3,10 +3,7 @@
 pub mod approval;
 mod conversion;
 mod defaults;
-mod field_path;
-mod schema;
-mod shown;
-mod structural;
+mod selectable;
 mod validation;
 mod warnings;
 

@@ -103,7 +103,7 @@ pub use equal::same;
 pub use gates::drop_disabled;
 pub use kind::{Context, Defaults, Kind, Labels, NoLabels, Requester};
 pub use list::{kind_of, kind_of_resource, strategy, unstored_kind};
-pub use metadata::{check_embedded_metadata, check_metadata, dedup_owner_references, finalizer_warnings};
+pub use metadata::{check_embedded, check_metadata, dedup_owner_references, finalizer_warnings};
 pub use namespace::is_immortal_namespace;
 pub use object::FieldError;
 pub use options::{WriteQuery, delete_options, unchecked_delete_options};

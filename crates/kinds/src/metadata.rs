@@ -32,7 +32,7 @@ pub(crate) fn check(rules: &Rules, storage: &Storage, new: &Value) -> Vec<FieldE
     }
     let mut errors =
         check_names(new, !rules.skip_generate_name, &|name, prefix| rules.name.problems(name, prefix, new));
-    check_rest(storage, new, &mut errors);
+    check_rest(storage.namespaced, new, &mut errors);
     check_kubernetes_finalizers(rules, new, &mut errors);
     errors
 }
@@ -43,7 +43,20 @@ pub(crate) fn check_common(storage: &Storage, new: &Value) -> Vec<FieldError> {
         true => validate_text::path_segment_prefix(name),
         false => validate_text::path_segment_name(name),
     });
-    check_rest(storage, new, &mut errors);
+    check_rest(storage.namespaced, new, &mut errors);
+    errors
+}
+
+/// As that of a resource inside of another is checked: it need not have a name, and what it is decides about a namespace.
+pub fn check_embedded(resource: &Value) -> Vec<FieldError> {
+    let mut errors = check_names(resource, true, &|name, prefix| match prefix {
+        true => validate_text::path_segment_prefix(name),
+        false => validate_text::path_segment_name(name),
+    });
+    if meta(resource, "name").is_none() {
+        errors.retain(|error| error.field != "metadata.name");
+    }
+    check_rest(meta(resource, "namespace").is_some(), resource, &mut errors);
     errors
 }
 
@@ -213,22 +226,7 @@ fn check_names(
     errors
 }
 
-/// Of a resource that is part of another object: it may be in a namespace, and have any name.
-pub fn check_embedded_metadata(resource: &Value) -> Vec<FieldError> {
-    let namespaced = meta(resource, "namespace").and_then(Value::as_str).is_some_and(|ns| !ns.is_empty());
-    let mut errors = check_names(resource, true, &|name, prefix| match prefix {
-        true => validate_text::path_segment_prefix(name),
-        false => validate_text::path_segment_name(name),
-    });
-    check_members(namespaced, resource, &mut errors);
-    errors
-}
-
-fn check_rest(storage: &Storage, new: &Value, errors: &mut Vec<FieldError>) {
-    check_members(storage.namespaced, new, errors);
-}
-
-fn check_members(namespaced: bool, new: &Value, errors: &mut Vec<FieldError>) {
+fn check_rest(namespaced: bool, new: &Value, errors: &mut Vec<FieldError>) {
     match (namespaced, meta(new, "namespace").and_then(Value::as_str)) {
         (true, None) => errors.push(FieldError::required("metadata.namespace", "")),
         (true, Some(namespace)) => {

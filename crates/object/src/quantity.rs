@@ -59,6 +59,25 @@ impl Quantity {
         text::parse(text).map(|parsed| parsed.quantity)
     }
 
+    /// As [`Quantity::parse`], and whether upstream holds the number in 64 bits, on which some of its answers depend.
+    pub fn parse_and_size(text: &str) -> Result<(Quantity, bool), QuantityError> {
+        text::parse(text).map(|parsed| (parsed.quantity, parsed.small))
+    }
+
+    /// `mantissa * 10^scale`, where the scale is not below -9.
+    pub fn from_parts(mantissa: i128, scale: i32, format: Format) -> Quantity {
+        Quantity { mantissa, scale, format }
+    }
+
+    /// Mantissa and scale, as they were given.
+    pub fn parts(&self) -> (i128, i32) {
+        (self.mantissa, self.scale)
+    }
+
+    pub fn with_format(self, format: Format) -> Quantity {
+        Quantity { format, ..self }
+    }
+
     pub fn from_i64(value: i64, format: Format) -> Quantity {
         Quantity { mantissa: i128::from(value), scale: 0, format }
     }

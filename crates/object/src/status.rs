@@ -450,9 +450,19 @@ pub fn quote(text: &str) -> String {
             '\u{c}' => out.push_str("\\f"),
             '\u{b}' => out.push_str("\\v"),
             c if (c as u32) < 0x20 || c as u32 == 0x7f => out.push_str(&format!("\\x{:02x}", c as u32)),
-            c => out.push(c),
+            c if c.is_ascii() || is_printable(c) => out.push(c),
+            c if c <= '\u{ffff}' => out.push_str(&format!("\\u{:04x}", c as u32)),
+            c => out.push_str(&format!("\\U{:08x}", c as u32)),
         }
     }
     out.push('"');
     out
+}
+
+/// Whether Go prints a character as it is: letters, marks, numbers, punctuation, symbols. Rust escapes the others, too, and a mark
+/// only where it has no letter before it.
+fn is_printable(c: char) -> bool {
+    let mut text = String::from("a");
+    text.push(c);
+    text.escape_debug().nth(1) == Some(c)
 }

@@ -4,6 +4,7 @@ use catalog::Schema;
 use object::normalise::{Strict, TypeError, normalise};
 use object::{FieldError, Map, Value, deep, validate_text};
 
+use crate::at::At;
 use crate::coerce::sort;
 use crate::node::{Flags, NodeId, Structural};
 use crate::show::show;
@@ -92,41 +93,6 @@ impl Decode<'_> {
     }
 }
 
-/// A path as [`object::FieldError`] has it; text only when something is wrong.
-pub(crate) enum At<'p> {
-    Root,
-    Child(&'p At<'p>, &'p str),
-    Key(&'p At<'p>, &'p str),
-    Index(&'p At<'p>, usize),
-    /// A path that is text already.
-    Text(&'p str),
-}
-
-impl std::fmt::Display for At<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut steps = vec![self];
-        while let Some(At::Child(parent, _) | At::Key(parent, _) | At::Index(parent, _)) = steps.last() {
-            steps.push(parent);
-        }
-        let alone = steps.len() == 1;
-        let mut first = true;
-        for step in steps.iter().rev() {
-            match step {
-                // Go's path to nowhere.
-                At::Root if alone => f.write_str("<nil>")?,
-                At::Root => continue,
-                At::Text(text) => f.write_str(text)?,
-                At::Child(_, name) if first => f.write_str(name)?,
-                At::Child(_, name) => write!(f, ".{name}")?,
-                At::Key(_, key) => write!(f, "[{key}]")?,
-                At::Index(_, index) => write!(f, "[{index}]")?,
-            }
-            first = false;
-        }
-        Ok(())
-    }
-}
-
 impl Structural {
     /// Decodes the metadata of all embedded resources; that of the root is not one of them.
     pub(crate) fn coerce_embedded(
@@ -135,7 +101,7 @@ impl Structural {
         decode: &Decode<'_>,
         unknown: &mut Vec<String>,
     ) -> Result<(), MetadataError> {
-        self.coerce_node(self.root, value, decode, &At::Root, unknown)
+        self.coerce_node(self.root, value, false, decode, &At::Root, unknown)
     }
 
     /// The same for a default.
@@ -146,32 +112,33 @@ impl Structural {
         types: &Schema,
     ) -> Result<(), MetadataError> {
         let decode = Decode { types, drop_malformed: true, list_unknown: false };
-        self.coerce_node(id, value, &decode, &At::Root, &mut Vec::new())
+        self.coerce_node(id, value, false, &decode, &At::Root, &mut Vec::new())
     }
 
     pub(crate) fn coerce_node(
         &self,
         id: NodeId,
         value: &mut Value,
+        resource: bool,
         decode: &Decode<'_>,
         at: &At<'_>,
         unknown: &mut Vec<String>,
     ) -> Result<(), MetadataError> {
         let node = self.node(id);
-        if !node.flags.has(Flags::EMBEDDED_BELOW) {
+        if !resource && !node.flags.has(Flags::EMBEDDED_BELOW) {
             return Ok(());
         }
         match value {
             Value::Map(map) => deep(|| {
-                if node.flags.has(Flags::EMBEDDED) {
+                if resource || node.flags.has(Flags::EMBEDDED) {
                     coerce_resource(map, decode, at, unknown)?;
                 }
                 let mut next = 0;
                 for (name, member) in map.iter_mut() {
                     if let Some(property) = self.property(node, name, &mut next) {
-                        self.coerce_node(property, member, decode, &At::Child(at, name), unknown)?;
+                        self.coerce_node(property, member, false, decode, &At::Child(at, name), unknown)?;
                     } else if let Some(schema) = node.additional.some() {
-                        self.coerce_node(schema, member, decode, &At::Key(at, name), unknown)?;
+                        self.coerce_node(schema, member, false, decode, &At::Key(at, name), unknown)?;
                     }
                 }
                 Ok(())
@@ -180,7 +147,7 @@ impl Structural {
                 let Some(items) = node.items.some() else { return Ok(()) };
                 deep(|| {
                     for (i, item) in list.iter_mut().enumerate() {
-                        self.coerce_node(items, item, decode, &At::Index(at, i), unknown)?;
+                        self.coerce_node(items, item, false, decode, &At::Index(at, i), unknown)?;
                     }
                     Ok(())
                 })

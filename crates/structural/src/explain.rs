@@ -9,6 +9,7 @@ use std::rc::Rc;
 use object::{FieldError, FieldErrorKind, Map, Value, deep, quote};
 
 use crate::check::{Check, has_duplicates, is_longer, is_one_of, is_shorter};
+use crate::format::StringFormat;
 use crate::node::{Flags, ListType, NodeData, NodeId, Structural, Type};
 use crate::number::{self, NoMultiple, Range};
 use crate::ratchet::Correlated;
@@ -45,7 +46,7 @@ impl Structural {
         }
     }
 
-    fn explain(
+    pub(crate) fn explain(
         &self,
         id: NodeId,
         value: &Value,
@@ -179,7 +180,7 @@ impl Explainer<'_> {
             self.enumeration(&mut outcome, checks, value);
             return outcome;
         }
-        if self.has_type(node) || node.flags.has(Flags::FORMAT) {
+        if self.has_type(node) || self.format(node, checks).is_some() {
             match self.type_failure(node, checks, value) {
                 Some((wanted, found)) => self.wrong_type(&mut outcome, &wanted, found),
                 None => outcome.passed += 1,
@@ -189,7 +190,7 @@ impl Explainer<'_> {
         self.junctors(&mut outcome, checks, value);
         outcome.passed += 1;
         match value {
-            Value::Str(text) => self.string(&mut outcome, checks, text),
+            Value::Str(text) => self.string(&mut outcome, node, checks, text),
             Value::Int(_) | Value::Float(_) => self.number(&mut outcome, node, checks, value),
             Value::List(list) => self.list(&mut outcome, node, checks, list, old),
             _ => {}
@@ -205,6 +206,18 @@ impl Explainer<'_> {
 
     fn has_type(&self, node: &NodeData) -> bool {
         node.ty != Type::None || (node.flags.has(Flags::INT_OR_STRING) && !self.as_default)
+    }
+
+    /// The format that counts: one that is checked, or, for a default, whatever is written.
+    fn format<'n>(&self, node: &'n NodeData, checks: &'n [Check]) -> Option<&'n str> {
+        if self.as_default {
+            return node.extra.as_ref()?.format.as_deref();
+        }
+        checks.iter().find_map(|check| match check {
+            Check::Format(_, name) => Some(&**name),
+            Check::NumberFormat(format) => Some(format.as_str()),
+            _ => None,
+        })
     }
 
     fn type_names(&self, node: &NodeData) -> String {
@@ -239,11 +252,7 @@ impl Explainer<'_> {
         let fits = has(found)
             || matches!(value, Value::Float(f) if number::is_whole(*f) && has(Type::Integer))
             || (found == Type::Integer && has(Type::Number));
-        let format = checks.iter().find_map(|check| match check {
-            Check::Format(_, name) => Some(&**name),
-            Check::NumberFormat(format) => Some(format.as_str()),
-            _ => None,
-        });
+        let format = self.format(node, checks);
         let text_or_list = matches!(value, Value::Str(_) | Value::List(_));
         match format {
             Some(format) if !text_or_list && !fits && found_format != format => {
@@ -297,7 +306,7 @@ impl Explainer<'_> {
                     }
                 }
                 Check::Not(part) => {
-                    if self.schema.is_valid(*part, value) {
+                    if deep(|| self.value(*part, value, None)).is_valid() {
                         self.plain(
                             outcome,
                             format!("{} must not validate the schema (not)", quote(&self.path)),
@@ -341,7 +350,7 @@ impl Explainer<'_> {
     }
 
     /// Of length and pattern the first failure is told; then the format.
-    fn string(&mut self, outcome: &mut Outcome, checks: &[Check], text: &str) {
+    fn string(&mut self, outcome: &mut Outcome, node: &NodeData, checks: &[Check], text: &str) {
         let failure = checks.iter().find_map(|check| match check {
             Check::MaxLength(most) if is_longer(text, *most) => {
                 let bytes = if *most == 1 { "byte" } else { "bytes" };
@@ -365,8 +374,8 @@ impl Explainer<'_> {
             self.failure(outcome, kind, message, Some(quote(text)), detail);
         }
         outcome.passed += 1;
-        for check in checks {
-            let Check::Format(format, name) = check else { continue };
+        let format = self.format(node, checks);
+        if let Some((name, format)) = format.and_then(|name| Some((name, StringFormat::parse(name)?))) {
             if !format.is_valid(text) {
                 self.wrong_type(outcome, name, text);
             }

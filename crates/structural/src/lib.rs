@@ -11,6 +11,7 @@
 //!
 //! The rules a schema itself must obey are in [`rules`]; they read the JSON, because they are also about what no node keeps.
 
+mod at;
 mod check;
 mod coerce;
 mod default;
@@ -25,8 +26,13 @@ mod parse;
 mod pattern;
 mod prune;
 mod ratchet;
+mod read;
+pub mod rules;
 mod show;
 mod valid;
+
+#[cfg(test)]
+mod tests;
 
 pub use coerce::{Coerce, sort};
 pub use embedded::{CheckMetadata, MetadataError};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use object::{FieldError, FieldErrorKind, Map, Value, deep};
 
-use crate::embedded::At;
+use crate::at::At;
 use crate::node::{Flags, ListType, NodeData, NodeId, Structural};
 use crate::show::{json, show};
 

@@ -195,7 +195,7 @@ pub struct Node<'s> {
 
 impl Structural {
     pub fn root(&self) -> Node<'_> {
-        Node { schema: self, id: self.root }
+        self.at(self.root)
     }
     /// How many different nodes there are; [`Node::index`] is below.
     pub fn len(&self) -> usize {
@@ -221,6 +221,9 @@ impl Structural {
             + extras.map(|extra| size_of_val(extra) + size_of_val(&*extra.rules)).sum::<usize>()
     }
 
+    pub(crate) fn at(&self, id: NodeId) -> Node<'_> {
+        Node { schema: self, id }
+    }
     pub(crate) fn node(&self, id: NodeId) -> &NodeData {
         &self.nodes[id.0 as usize]
     }

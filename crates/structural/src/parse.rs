@@ -11,6 +11,7 @@ use crate::name::intern;
 use crate::node::{Extra, Flags, ListType, MapType, NodeData, NodeId, Rule, Span, Structural, Type};
 use crate::number::to_f64;
 use crate::pattern::Pattern;
+use crate::read::{flag, items, text};
 
 /// Keywords that OpenAPI has and structural schemas do not, in the order upstream looks for them.
 const UNSUPPORTED: [(&str, &str); 7] = [
@@ -157,22 +158,21 @@ impl Parser {
     }
 
     fn list(&mut self, schema: &Value, name: &str) -> Result<Box<[NodeId]>, String> {
-        let parts = schema.get(name).and_then(Value::as_list).unwrap_or_default();
-        parts.iter().map(|part| self.node(part)).collect()
+        items(schema, name).iter().map(|part| self.node(part)).collect()
     }
 
     fn build(&mut self, schema: &Value, children: Children) -> NodeData {
         let written = text(schema, "type");
         let ty = Type::parse(written);
         let mut flags = Flags::default();
-        for (name, flag) in [
+        for (name, own) in [
             ("nullable", Flags::NULLABLE),
             ("x-kubernetes-int-or-string", Flags::INT_OR_STRING),
             ("x-kubernetes-preserve-unknown-fields", Flags::PRESERVE),
             ("x-kubernetes-embedded-resource", Flags::EMBEDDED),
         ] {
-            if is_true(schema, name) {
-                flags.add(flag);
+            if flag(schema, name) {
+                flags.add(own);
             }
         }
         let (extra, own) = extra_of(schema, ty, written);
@@ -227,7 +227,7 @@ impl Parser {
         let int = |name: &str| schema.get(name).and_then(Value::as_int);
         let float = |name: &str| schema.get(name).and_then(to_f64);
         let bound = |name: &str, exclusive: &str| {
-            float(name).map(|at| Bound { at, exclusive: is_true(schema, exclusive) })
+            float(name).map(|at| Bound { at, exclusive: flag(schema, exclusive) })
         };
         let out = &mut self.checks;
         let some = |parts: &Box<[NodeId]>| (!parts.is_empty()).then(|| parts.clone());
@@ -249,7 +249,7 @@ impl Parser {
         out.extend(bound("maximum", "exclusiveMaximum").map(Check::Maximum));
         out.extend(int("minItems").map(Check::MinItems));
         out.extend(int("maxItems").map(Check::MaxItems));
-        if is_true(schema, "uniqueItems") {
+        if flag(schema, "uniqueItems") {
             out.push(Check::UniqueItems);
         }
         match schema.get("enum").and_then(Value::as_list) {
@@ -303,7 +303,7 @@ fn extra_of(schema: &Value, ty: Type, written: &str) -> (Option<Box<Extra>>, Fla
         flags.add(Flags::DEFAULT);
         flags.add(Flags::DEFAULTS_BELOW);
     }
-    let rules = schema.get("x-kubernetes-validations").and_then(Value::as_list).unwrap_or_default();
+    let rules = items(schema, "x-kubernetes-validations");
     if !rules.is_empty() {
         flags.add(Flags::RULES_BELOW);
     }
@@ -376,15 +376,6 @@ fn is_set(schema: &Value, name: &str) -> bool {
     }
 }
 
-fn text<'v>(of: &'v Value, name: &str) -> &'v str {
-    of.get(name).and_then(Value::as_str).unwrap_or_default()
-}
-
-fn is_true(of: &Value, name: &str) -> bool {
-    of.get(name).and_then(Value::as_bool) == Some(true)
-}
-
 fn names(of: &Value, name: &str) -> Box<[Name]> {
-    let list = of.get(name).and_then(Value::as_list).unwrap_or_default();
-    list.iter().filter_map(Value::as_str).map(intern).collect()
+    items(of, name).iter().filter_map(Value::as_str).map(intern).collect()
 }

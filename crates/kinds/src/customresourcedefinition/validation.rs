@@ -1,15 +1,17 @@
 //! The rules of definitions: names that fit, versions of which one is stored, a conversion, and schemas.
 //!
 //! Upstream validates a form in which what all versions have in common stands once, above them; its paths
-//! (`spec.validation`, `spec.subresources`) say so. Differs from kube-apiserver: CEL rules are not compiled,
-//! regular expressions not parsed, and defaults not held against their schema when a definition is written.
+//! (`spec.validation`, `spec.subresources`) say so. What a schema must obey is in `structural::rules`. Differs from
+//! kube-apiserver: CEL rules are not compiled when a definition is written.
 
+use catalog::Schema;
 use object::{Value, validate_text};
+use structural::rules;
 
-use super::schema::{self, Lenience};
-use super::{approval, conversion, structural};
+use super::{approval, conversion, selectable};
 use crate::check::internal::{Field, Go, NULL, TEXT};
 use crate::check::{Errors, Path, Raw, Seen, flag, items, member, text, texts};
+use crate::metadata::check_embedded;
 use crate::same;
 use crate::workload::{SPEC, STATUS};
 use crate::write::Write;
@@ -40,7 +42,7 @@ pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
     if write.is_status() {
         return check_names(accepted, &STATUS.child("acceptedNames"), errors);
     }
-    check_spec(spec, old, errors);
+    check_spec(spec, old, &write.storage.types, errors);
     if let (Some(old), Some(old_status)) = (old, write.old_status()) {
         check_update(spec, old, is_established(old_status), errors);
     }
@@ -88,7 +90,7 @@ impl<'a> Hoisted<'a> {
     }
 }
 
-fn check_spec(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
+fn check_spec(spec: &Value, old: Option<&Value>, types: &Schema, errors: &mut Errors) {
     let none = Value::Null;
     let hoisted = Hoisted::of(spec);
     let group = text(spec, "group");
@@ -103,15 +105,25 @@ fn check_spec(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
     errors.choice(&SPEC.child("scope"), text(spec, "scope"), &["Cluster", "Namespaced"]);
     check_schemas_given(spec, old, &hoisted, errors);
-    if flag(spec, "preserveUnknownFields") && any_schema(spec, &|schema| member(schema, "default").is_some())
-    {
+    let has_defaults = schemas(spec).any(rules::has_defaults);
+    if flag(spec, "preserveUnknownFields") && has_defaults {
         let detail = "must be false in order to use defaults in the schema";
         errors.invalid(&SPEC.child("preserveUnknownFields"), true, detail);
     }
-    let lenience = Lenience::of(old);
+    let schemas = Schemas {
+        lenience: old.map(|old| rules::Lenience::of(schemas(old), types)).unwrap_or_default(),
+        may_be_unstructured: flag(spec, "preserveUnknownFields")
+            && !has_defaults
+            && !schemas(spec).any(rules::has_extensions),
+        types,
+    };
+    let old_hoisted = old.map(Hoisted::of);
     let list = SPEC.child("versions");
     for (i, version) in hoisted.versions.iter().enumerate() {
-        check_version(version, &hoisted, &lenience, &list.index(i), errors);
+        let name = text(version, "name");
+        let same_name = |old: &&Value| text(old, "name") == name;
+        let old = old_hoisted.as_ref().and_then(|old| old.versions.iter().find(same_name));
+        check_version(version, old, &hoisted, &schemas, &list.index(i), errors);
     }
     let shown = member(spec, "versions").map(|_| Value::List(hoisted.versions.clone()));
     let shown = VERSIONS.show(shown.as_ref());
@@ -134,14 +146,18 @@ fn check_spec(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
     check_names(names, &at, errors);
     let any_status = hoisted.versions.iter().any(|v| hoisted.has_status(v));
-    check_schema(hoisted.schema(), any_status, &lenience, &SPEC.child("validation"), errors);
+    schemas.check(hoisted.schema(), any_status, &SPEC.child("validation"), errors);
     check_subresources(hoisted.subresources(), &SPEC.child("subresources"), errors);
     check_columns(hoisted.shared[2], &SPEC.child("additionalPrinterColumns"), errors);
     if let Some(fields) = hoisted.shared[3].filter(|fields| fields.as_list() != Some(&[])) {
         let at = SPEC.child("selectableFields");
         match hoisted.shared[0] {
             None => errors.invalid(&at, "", "may only be set when validations.schema is included"),
-            Some(_) => check_selectable(fields, &at, errors),
+            Some(_) => {
+                let schema_at = SPEC.child("schema");
+                let old = old_hoisted.as_ref().and_then(|old| old.shared[3]);
+                selectable::check(fields, old, hoisted.schema(), &at, &schema_at, errors);
+            }
         }
     }
     conversion::check(spec, old, errors);
@@ -168,8 +184,9 @@ fn check_schemas_given(spec: &Value, old: Option<&Value>, hoisted: &Hoisted<'_>,
 
 fn check_version(
     version: &Value,
+    old: Option<&Value>,
     hoisted: &Hoisted<'_>,
-    lenience: &Lenience,
+    schemas: &Schemas<'_>,
     at: &Path<'_>,
     errors: &mut Errors,
 ) {
@@ -177,17 +194,20 @@ fn check_version(
     joined(name, validate_text::dns1035_label(name), &at.child("name"), errors);
     check_deprecation(version, &at.child("deprecationWarning"), errors);
     let own = member(version, "schema").and_then(|schema| member(schema, "openAPIV3Schema"));
-    check_schema(own, hoisted.has_status(version), lenience, &at.child("schema"), errors);
+    schemas.check(own, hoisted.has_status(version), &at.child("schema"), errors);
     check_subresources(member(version, "subresources"), &at.child("subresources"), errors);
     check_columns(version.get("additionalPrinterColumns"), &at.child("additionalPrinterColumns"), errors);
     if let Some(fields) = member(version, "selectableFields").filter(|fields| fields.as_list() != Some(&[])) {
-        let at = at.child("selectableFields");
+        let list = at.child("selectableFields");
         match own {
             None => {
                 let detail = "may only be set when `version.schema.openAPIV3Schema` is not included";
-                errors.invalid(&at, "", detail);
+                errors.invalid(&list, "", detail);
             }
-            Some(_) => check_selectable(fields, &at, errors),
+            Some(_) => {
+                let old = old.and_then(|old| member(old, "selectableFields"));
+                selectable::check(fields, old, own, &list, &at.child("schema"), errors);
+            }
         }
     }
 }
@@ -212,30 +232,25 @@ fn check_deprecation(version: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// One schema: its structure first, sorted as upstream does, then its parts.
-fn check_schema(
-    schema: Option<&Value>,
-    has_status: bool,
-    lenience: &Lenience,
-    at: &Path<'_>,
-    errors: &mut Errors,
-) {
-    let Some(schema) = schema else { return };
-    let before = errors.len();
-    if has_status {
-        schema::check_root(schema, at, errors);
-    }
-    let schema_at = at.child("openAPIV3Schema");
-    if flag(schema, "nullable") {
-        errors.forbidden(&schema_at.child("nullable"), "nullable cannot be true at the root");
-    }
-    if structural::is_convertible(schema) {
-        errors.list.extend(structural::check(schema, &schema_at));
-    }
-    schema::check(schema, &schema_at, lenience, errors);
-    // What else cannot be converted has its own words, and those come first.
-    if errors.len() == before && schema::any(schema, &|s| !text(s, "$schema").is_empty()) {
-        errors.invalid(&schema_at, "", "OpenAPIV3Schema 'schema' is not supported");
+/// What the schemas of a definition are checked with.
+struct Schemas<'c> {
+    lenience: rules::Lenience,
+    may_be_unstructured: bool,
+    types: &'c Schema,
+}
+
+impl Schemas<'_> {
+    fn check(&self, schema: Option<&Value>, has_status: bool, at: &Path<'_>, errors: &mut Errors) {
+        let Some(schema) = schema else { return };
+        let options = rules::Options {
+            lenience: &self.lenience,
+            has_status,
+            may_be_unstructured: self.may_be_unstructured,
+            types: self.types,
+            check_metadata: &check_embedded,
+            check_rules: &|_, _, _| Vec::new(),
+        };
+        errors.list.extend(rules::check(schema, &at.to_string(), &options).errors);
     }
 }
 
@@ -288,28 +303,6 @@ fn check_columns(columns: Option<&Value>, list: &Path<'_>, errors: &mut Errors) 
             }
             _ => {}
         }
-    }
-}
-
-fn check_selectable(fields: &Value, list: &Path<'_>, errors: &mut Errors) {
-    let fields = fields.as_list().unwrap_or_default();
-    let mut known: Vec<&str> = Vec::new();
-    for (i, field) in fields.iter().enumerate() {
-        let at = list.index(i);
-        let path = text(field, "jsonPath");
-        if path.is_empty() {
-            errors.required(&at.child("jsonPath"), "");
-        } else if path.starts_with(".metadata") {
-            errors.invalid(&at.child("jsonPath"), path, "must not point to fields in metadata");
-        } else if known.contains(&path) {
-            errors.duplicate(&at.child("jsonPath"), path);
-        }
-        known.push(path);
-    }
-    known.sort_unstable();
-    known.dedup();
-    if known.len() > 8 {
-        errors.too_many(list, known.len(), 8);
     }
 }
 
@@ -387,10 +380,8 @@ fn check_stored(spec: &Value, status: &Value, errors: &mut Errors) {
     }
 }
 
-/// Whether some schema, however deep, has this.
-fn any_schema(spec: &Value, has: &dyn Fn(&Value) -> bool) -> bool {
-    let schemas = items(spec, "versions").iter().filter_map(|v| v.at(&["schema", "openAPIV3Schema"]));
-    schemas.into_iter().any(|schema| schema::any(schema, has))
+fn schemas(spec: &Value) -> impl Iterator<Item = &Value> {
+    items(spec, "versions").iter().filter_map(|v| v.at(&["schema", "openAPIV3Schema"])).filter(|s| !s.is_null())
 }
 
 fn joined(value: &str, problems: Vec<String>, at: &Path<'_>, errors: &mut Errors) {

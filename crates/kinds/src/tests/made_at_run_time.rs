@@ -9,8 +9,9 @@ use object::{Map, Value};
 use super::{NOW, json, lines, storage, text};
 use crate::columns::{Cell, Column, Printer, write_definitions};
 use crate::{
-    Context, Defaults, FieldPath, Generation, Kind, Rules, ScalePaths, StatusMeta, apply_scale, defaults,
-    drop_disabled, prepare_create, prepare_update, to_scale, validate_create, warnings,
+    Context, Defaults, FieldPath, Generation, Kind, Rules, ScalePaths, ScaleSelector, StatusMeta,
+    apply_scale, defaults, drop_disabled, prepare_create, prepare_update, to_scale, validate_create,
+    warnings,
 };
 
 /// Everything in it is owned.

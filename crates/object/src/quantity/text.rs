@@ -19,6 +19,8 @@ pub(super) fn decimal_suffix(exponent: i32) -> &'static str {
 
 pub(super) struct Parsed {
     pub quantity: Quantity,
+    /// Upstream holds the number in 64 bits.
+    pub small: bool,
     /// Upstream stores the text as it came.
     pub keeps_text: bool,
 }
@@ -31,23 +33,25 @@ pub(super) fn parse(text: &str) -> Result<Parsed, QuantityError> {
     let (exponent, format) = suffix(parts.suffix)?;
     let digits = (parts.whole.len() + parts.fraction.len()) as i64;
     let sign = if parts.negative { -1 } else { 1 };
-    let done = |mantissa: i128, scale: i32, format: Format, keeps_text: bool| {
+    let quantity =
+        |mantissa: i128, scale: i32, format: Format| Quantity { mantissa: sign * mantissa, scale, format };
+    let small = |quantity: Quantity, keeps_text: bool| {
         // Upstream's shortest text of a zero is always "0".
-        let keeps_text = keeps_text || text == "0";
-        Ok(Parsed { quantity: Quantity { mantissa: sign * mantissa, scale, format }, keeps_text })
+        Ok(Parsed { quantity, small: true, keeps_text: keeps_text || text == "0" })
     };
+    let long = |quantity: Quantity| Ok(Parsed { quantity, small: false, keeps_text: false });
     match format {
         Format::BinarySi => {
             let precision = 15 - parts.whole.len() as i64 - exponent * 3 / 10 - 1;
             if parts.fraction.is_empty() && precision >= 0 {
                 let whole = number(parts.whole, "")?;
                 // In its shortest form already, upstream guesses, when the number is no multiple of eight.
-                return done(whole << exponent, 0, format, whole & 7 != 0);
+                return small(quantity(whole << exponent, 0, format), whole & 7 != 0);
             }
             parts.need_digits()?;
             let (mantissa, scale) = binary_fraction(&parts, exponent)?;
             let tiny = mantissa > 0 && scale < 0 && mantissa < 1_000_000_000;
-            done(mantissa, scale, if tiny { Format::DecimalSi } else { format }, false)
+            long(quantity(mantissa, scale, if tiny { Format::DecimalSi } else { format }))
         }
         Format::DecimalSi | Format::DecimalExponent => {
             let (whole, zeros) = parts.whole_and_zeros();
@@ -62,13 +66,14 @@ pub(super) fn parse(text: &str) -> Result<Parsed, QuantityError> {
                     let mut tail = parts.fraction.bytes().rev().chain(parts.whole.bytes().rev());
                     digits >= 3 && tail.by_ref().take(3).all(|c| c == b'0')
                 };
-                return done(mantissa, scale, format, scale % 3 == 0 && !ends_in_thousand && first != b'0');
+                let keeps_text = scale % 3 == 0 && !ends_in_thousand && first != b'0';
+                return small(quantity(mantissa, scale, format), keeps_text);
             }
             parts.need_digits()?;
             if scale < -9 {
-                return done(divide_away(mantissa, scale.abs_diff(-9)), -9, format, false);
+                return long(quantity(divide_away(mantissa, scale.abs_diff(-9)), -9, format));
             }
-            done(mantissa, scale, format, false)
+            long(quantity(mantissa, scale, format))
         }
     }
 }

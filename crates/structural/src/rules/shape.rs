@@ -2,7 +2,10 @@
 
 use object::{FieldError, Value, deep};
 
-use crate::check::{Errors, Path, entries, flag, items, member, text};
+use super::errors::Errors;
+use crate::at::At;
+use crate::pattern::Pattern;
+use crate::read::{entries, flag, items, member, text};
 
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";
@@ -31,11 +34,11 @@ pub(super) fn is_convertible(schema: &Value) -> bool {
             || member(schema, PRESERVE).and_then(Value::as_bool) == Some(false)
             || schema.get("items").and_then(Value::as_list).is_some_and(|list| !list.is_empty())
     };
-    !super::schema::any(schema, &unread)
+    !super::words::any(schema, &unread)
 }
 
 /// All that is not structural, sorted by its text as upstream sorts it.
-pub(super) fn check(schema: &Value, at: &Path<'_>) -> Vec<FieldError> {
+pub(super) fn check(schema: &Value, at: &At<'_>) -> Vec<FieldError> {
     let mut errors = Errors::default();
     check_shape(schema, Level::Root, at, &mut errors);
     check_complete(schema, Some(schema), at, at, &mut errors);
@@ -43,13 +46,13 @@ pub(super) fn check(schema: &Value, at: &Path<'_>) -> Vec<FieldError> {
     errors.list
 }
 
-fn check_shape(schema: &Value, level: Level, at: &Path<'_>, errors: &mut Errors) {
+fn check_shape(schema: &Value, level: Level, at: &At<'_>, errors: &mut Errors) {
     deep(|| check_shape_here(schema, level, at, errors));
 }
 
-fn check_shape_here(schema: &Value, level: Level, at: &Path<'_>, errors: &mut Errors) {
+fn check_shape_here(schema: &Value, level: Level, at: &At<'_>, errors: &mut Errors) {
     let kind = text(schema, "type");
-    match member(schema, "items") {
+    match schema_at(schema, "items") {
         Some(entry) => check_shape(entry, Level::Item, &at.child("items"), errors),
         None if kind == "array" => errors.required(&at.child("items"), "must be specified"),
         None => {}
@@ -108,7 +111,7 @@ fn check_shape_here(schema: &Value, level: Level, at: &Path<'_>, errors: &mut Er
 }
 
 /// Every resource has apiVersion, kind and metadata; a schema can add little to them.
-fn check_meta(schema: &Value, level: Level, at: &Path<'_>, errors: &mut Errors) {
+fn check_meta(schema: &Value, level: Level, at: &At<'_>, errors: &mut Errors) {
     let resource = level == Level::Root || flag(schema, EMBEDDED);
     let list = at.child("properties");
     let property = |name: &str| entries(schema, "properties").find(|(n, _)| *n == name).map(|(_, p)| p);
@@ -128,6 +131,8 @@ fn check_meta(schema: &Value, level: Level, at: &Path<'_>, errors: &mut Errors) 
         let set = |(name, value): (&catalog::Name, &Value)| match &**name {
             "type" | "default" => false,
             "properties" => !plain,
+            "additionalProperties" => !value.is_null(),
+            "items" | "allOf" | "anyOf" | "oneOf" | "enum" if value.as_list() == Some(&[]) => false,
             _ => !matches!(value, Value::Null | Value::Bool(false)) && value.as_str() != Some(""),
         };
         if metadata.as_map().is_some_and(|m| m.iter().any(set)) {
@@ -152,7 +157,7 @@ fn check_value_validation(
     schema: &Value,
     skip_any: bool,
     skip_first: bool,
-    at: &Path<'_>,
+    at: &At<'_>,
     errors: &mut Errors,
 ) {
     if !skip_any {
@@ -169,11 +174,16 @@ fn check_value_validation(
     if let Some(not) = member(schema, "not") {
         check_nested(not, false, &at.child("not"), errors);
     }
+    let pattern = text(schema, "pattern");
+    if let Err(error) = Pattern::parse(pattern) {
+        let detail = format!("must be a valid regular expression, but isn't: {error}");
+        errors.invalid(&at.child("pattern"), pattern, detail);
+    }
 }
 
-fn check_nested(schema: &Value, skip_any: bool, at: &Path<'_>, errors: &mut Errors) {
+fn check_nested(schema: &Value, skip_any: bool, at: &At<'_>, errors: &mut Errors) {
     deep(|| check_value_validation(schema, skip_any, false, at, errors));
-    if let Some(entry) = member(schema, "items").filter(|e| e.as_map().is_some()) {
+    if let Some(entry) = schema_at(schema, "items") {
         deep(|| check_nested(entry, false, &at.child("items"), errors));
     }
     for (name, property) in entries(schema, "properties") {
@@ -200,8 +210,7 @@ fn check_nested(schema: &Value, skip_any: bool, at: &Path<'_>, errors: &mut Erro
         ("x-kubernetes-map-type", "undefined"),
         (VALIDATIONS, "empty"),
     ] {
-        let set = has(name) || (name == "additionalProperties" && member(schema, name).is_some());
-        if set {
+        if has(name) {
             errors.forbidden(&at.child(name), format!("must be {wanted} to be structural"));
         }
     }
@@ -215,8 +224,8 @@ fn check_nested(schema: &Value, skip_any: bool, at: &Path<'_>, errors: &mut Erro
 fn check_complete(
     validation: &Value,
     shape: Option<&Value>,
-    shape_at: &Path<'_>,
-    at: &Path<'_>,
+    shape_at: &At<'_>,
+    at: &At<'_>,
     errors: &mut Errors,
 ) {
     if let Some(not) = member(validation, "not") {
@@ -232,16 +241,16 @@ fn check_complete(
 fn check_nested_complete(
     validation: &Value,
     shape: Option<&Value>,
-    shape_at: &Path<'_>,
-    at: &Path<'_>,
+    shape_at: &At<'_>,
+    at: &At<'_>,
     errors: &mut Errors,
 ) {
     let Some(shape) = shape else {
         return errors.required(shape_at, &format!("because it is defined in {at}"));
     };
     deep(|| check_complete(validation, Some(shape), shape_at, at, errors));
-    if let Some(entry) = member(validation, "items").filter(|e| e.as_map().is_some()) {
-        let own = member(shape, "items");
+    if let Some(entry) = schema_at(validation, "items") {
+        let own = schema_at(shape, "items");
         deep(|| check_nested_complete(entry, own, &shape_at.child("items"), &at.child("items"), errors));
     }
     for (name, property) in entries(validation, "properties") {
@@ -249,4 +258,9 @@ fn check_nested_complete(
         let (shape_list, list) = (shape_at.child("properties"), at.child("properties"));
         deep(|| check_nested_complete(property, own, &shape_list.key(name), &list.key(name), errors));
     }
+}
+
+/// A member that is one schema; the empty list that `items` may be is none.
+fn schema_at<'v>(schema: &'v Value, name: &str) -> Option<&'v Value> {
+    schema.get(name).filter(|schema| schema.as_map().is_some())
 }

@@ -2,8 +2,8 @@
 
 use object::{Value, deep};
 
-use crate::check::member;
-use crate::metadata::shown;
+use crate::read::member;
+use crate::show::show;
 
 /// A schema of one empty member takes a thousand bytes to show: larger ones are shown as they were written.
 const MAX_SCHEMAS: usize = 2000;
@@ -77,7 +77,13 @@ const FIELDS: [(&str, &str, Held); 44] = [
 
 pub(super) fn schema(value: &Value) -> String {
     let mut room = MAX_SCHEMAS;
-    one(value, &mut room).unwrap_or_else(|| shown(value))
+    one(value, &mut room).unwrap_or_else(|| show(value))
+}
+
+/// `items` with several schemas.
+pub(super) fn items(value: &Value) -> String {
+    let mut room = MAX_SCHEMAS;
+    field(Some(value), Held::SchemaOrList, &mut room).unwrap_or_else(|| show(value))
 }
 
 /// `None` when there are too many.
@@ -100,7 +106,7 @@ fn field(value: Option<&Value>, held: Held, room: &mut usize) -> Option<String> 
         return Some(zero.to_owned());
     };
     Some(match held {
-        Held::Text | Held::Flag | Held::Plain => shown(value),
+        Held::Text | Held::Flag | Held::Plain => show(value),
         Held::Schema => one(value, room)?,
         Held::Schemas => list(value, room)?,
         Held::Named => named(value, room, one)?,
@@ -114,12 +120,12 @@ fn field(value: Option<&Value>, held: Held, room: &mut usize) -> Option<String> 
         },
         Held::Dependencies => named(value, room, |value, room| {
             Some(match value {
-                Value::List(_) => format!("{{\"Schema\":null,\"Property\":{}}}", shown(value)),
+                Value::List(_) => format!("{{\"Schema\":null,\"Property\":{}}}", show(value)),
                 schema => format!("{{\"Schema\":{},\"Property\":null}}", one(schema, room)?),
             })
         })?,
         Held::Docs => {
-            let text = |name| member(value, name).map_or_else(|| "\"\"".to_owned(), shown);
+            let text = |name| member(value, name).map_or_else(|| "\"\"".to_owned(), show);
             format!("{{\"Description\":{},\"URL\":{}}}", text("description"), text("url"))
         }
         Held::Rules => {
@@ -137,20 +143,20 @@ fn list(value: &Value, room: &mut usize) -> Option<String> {
 fn named(
     value: &Value,
     room: &mut usize,
-    show: impl Fn(&Value, &mut usize) -> Option<String>,
+    one: impl Fn(&Value, &mut usize) -> Option<String>,
 ) -> Option<String> {
     let mut all = Vec::new();
     for (name, value) in value.as_map().into_iter().flat_map(|map| map.iter()) {
-        all.push((&**name, show(value, room)?));
+        all.push((&**name, one(value, room)?));
     }
     all.sort_by_key(|(name, _)| *name);
     let all: Vec<String> =
-        all.into_iter().map(|(name, value)| format!("{}:{value}", shown(&Value::from(name)))).collect();
+        all.into_iter().map(|(name, value)| format!("{}:{value}", show(&Value::from(name)))).collect();
     Some(format!("{{{}}}", all.join(",")))
 }
 
 fn rule(rule: &Value) -> String {
-    let or = |name, zero: &str| member(rule, name).map_or_else(|| zero.to_owned(), shown);
+    let or = |name, zero: &str| member(rule, name).map_or_else(|| zero.to_owned(), show);
     format!(
         "{{\"Rule\":{},\"Message\":{},\"MessageExpression\":{},\"Reason\":{},\"FieldPath\":{},\"OptionalOldSelf\":{}}}",
         or("rule", "\"\""),

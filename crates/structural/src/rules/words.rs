@@ -1,11 +1,13 @@
-//! The parts of a schema: what OpenAPI has and definitions may not use, and Kubernetes' own words for lists and maps.
+//! The words of a schema: what OpenAPI has and definitions may not use, and Kubernetes' own words for lists and maps.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use object::{Value, deep};
 
-use crate::check::{Errors, Path, Raw, Seen, entries, flag, items, member, text, texts};
-use crate::metadata::shown;
+use super::errors::{Errors, Raw};
+use super::{Lenience, RuleSite, Step, path, shape, shown};
+use crate::at::At;
+use crate::read::{entries, flag, items, member, text, texts};
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 const REASONS: [&str; 4] =
@@ -31,35 +33,24 @@ const AT_ROOT: [(&str, &str); 22] = [
     (VALIDATIONS, "XValidations"),
 ];
 
-/// What stored schemas already break may stay broken.
-pub(super) struct Lenience {
-    types: bool,
-    sets: bool,
-    keys: bool,
+/// Whether a schema or one inside it has a type that does not exist, breaks the rule of sets, or that of keys.
+pub(super) fn has_odd_type(schema: &Value) -> bool {
+    any(schema, &|schema| !text(schema, "type").is_empty() && !TYPES.contains(&text(schema, "type")))
 }
-
-impl Lenience {
-    pub(super) fn of(old: Option<&Value>) -> Lenience {
-        let has = |wrong: &dyn Fn(&Value) -> bool| {
-            let versions = old.map(|old| items(old, "versions")).unwrap_or_default();
-            let mut schemas = versions.iter().filter_map(|v| v.at(&["schema", "openAPIV3Schema"]));
-            schemas.any(|schema| any(schema, wrong))
-        };
-        let broken = |rule: fn(&Value, &Path<'_>, &mut Errors)| {
-            move |schema: &Value| {
-                let mut errors = Errors::default();
-                rule(schema, &Path::Root("schema"), &mut errors);
-                !errors.is_empty()
-            }
-        };
-        let odd_type =
-            |schema: &Value| !text(schema, "type").is_empty() && !TYPES.contains(&text(schema, "type"));
-        Lenience { types: has(&odd_type), sets: has(&broken(check_set)), keys: has(&broken(check_keys)) }
-    }
+pub(super) fn has_broken_set(schema: &Value) -> bool {
+    any(schema, &|schema| breaks(schema, check_set))
+}
+pub(super) fn has_broken_keys(schema: &Value) -> bool {
+    any(schema, &|schema| breaks(schema, check_keys))
+}
+fn breaks(schema: &Value, rule: fn(&Value, &At<'_>, &mut Errors)) -> bool {
+    let mut errors = Errors::default();
+    rule(schema, &At::Text("schema"), &mut errors);
+    !errors.list.is_empty()
 }
 
 /// Whether this schema or one inside it has something.
-pub(super) fn any(schema: &Value, has: &dyn Fn(&Value) -> bool) -> bool {
+pub fn any(schema: &Value, has: &dyn Fn(&Value) -> bool) -> bool {
     has(schema) || deep(|| children(schema).into_iter().any(|child| any(child, has)))
 }
 
@@ -81,7 +72,7 @@ fn children(schema: &Value) -> Vec<&Value> {
 }
 
 /// The root of a schema whose resource has a status of its own.
-pub(super) fn check_root(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn check_root(schema: &Value, at: &At<'_>, errors: &mut Errors) {
     for (name, value) in schema.as_map().into_iter().flat_map(|m| m.iter()) {
         // What Go holds by value is not there when it is zero; an empty list or a pointer is no zero.
         if value.is_null() {
@@ -113,71 +104,111 @@ struct Place<'p> {
     meta: bool,
     /// Why there may be no default here.
     no_default: Option<&'p str>,
+    /// Below `not`, `allOf` and the like, where no rule is run.
+    aside: bool,
+    /// The list around it whose old and new elements cannot be told to be the same.
+    uncorrelatable: Option<&'p At<'p>>,
 }
 
-pub(super) fn check(schema: &Value, at: &Path<'_>, lenience: &Lenience, errors: &mut Errors) {
-    check_at(schema, Place { root: true, meta: false, no_default: None }, at, lenience, errors);
+/// The walk through a schema.
+pub(super) struct Walk<'l> {
+    lenience: &'l Lenience,
+    pub(super) errors: Errors,
+    pub(super) sites: Vec<RuleSite>,
+    steps: Vec<Step>,
 }
 
-fn check_at(schema: &Value, place: Place<'_>, at: &Path<'_>, lenience: &Lenience, errors: &mut Errors) {
-    deep(|| check_level(schema, place, at, lenience, errors));
-}
+impl<'l> Walk<'l> {
+    pub(super) fn new(lenience: &'l Lenience) -> Walk<'l> {
+        Walk { lenience, errors: Errors::default(), sites: Vec::new(), steps: Vec::new() }
+    }
 
-fn check_level(schema: &Value, place: Place<'_>, at: &Path<'_>, lenience: &Lenience, errors: &mut Errors) {
-    let inner = Place { root: false, ..place };
-    check_standard(schema, place, at, lenience, errors);
-    if flag(schema, "uniqueItems") {
-        let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
-        errors.forbidden(&at.child("uniqueItems"), detail);
+    pub(super) fn check(&mut self, schema: &Value, at: &At<'_>) {
+        let place = Place { root: true, meta: false, no_default: None, aside: false, uncorrelatable: None };
+        self.check_at(schema, place, at);
     }
-    if let Some(additional) = member(schema, "additionalProperties") {
-        let some = entries(schema, "properties").next().is_some();
-        if some && additional.as_bool() != Some(true) {
-            let detail = "additionalProperties and properties are mutual exclusive";
-            errors.forbidden(&at.child("additionalProperties"), detail);
+
+    fn check_at(&mut self, schema: &Value, place: Place<'_>, at: &At<'_>) {
+        deep(|| self.check_level(schema, place, at));
+    }
+
+    /// A schema of its own, one step further into the object.
+    fn check_below(&mut self, step: Step, schema: &Value, place: Place<'_>, at: &At<'_>) {
+        self.steps.push(step);
+        self.check_at(schema, place, at);
+        self.steps.pop();
+    }
+
+    fn check_level(&mut self, schema: &Value, place: Place<'_>, at: &At<'_>) {
+        let before = self.errors.len();
+        let inner = Place { root: false, ..place };
+        let aside = Place { aside: true, ..inner };
+        check_standard(schema, place, at, self.lenience, &mut self.errors);
+        if flag(schema, "uniqueItems") {
+            let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
+            self.errors.forbidden(&at.child("uniqueItems"), detail);
         }
-        let reason = "inside additionalProperties applying to object metadata";
-        let no_default = if place.meta { Some(reason) } else { inner.no_default };
-        if additional.as_map().is_some() {
-            let at = at.child("additionalProperties");
-            check_at(additional, Place { no_default, ..inner }, &at, lenience, errors);
-        }
-    }
-    for (name, property) in entries(schema, "properties") {
-        let own = (place.root || flag(schema, EMBEDDED)) && META.contains(&name);
-        let reason = format!("in top-level {name}");
-        let no_default = if own && place.root { Some(reason.as_str()) } else { inner.no_default };
-        let place = Place { meta: inner.meta || own, no_default, ..inner };
-        check_at(property, place, &at.child("properties").key(name), lenience, errors);
-    }
-    if let Some(not) = member(schema, "not") {
-        check_at(not, inner, &at.child("not"), lenience, errors);
-    }
-    for name in ["allOf", "oneOf", "anyOf"] {
-        for (i, part) in items(schema, name).iter().enumerate() {
-            check_at(part, inner, &at.child(name).index(i), lenience, errors);
-        }
-    }
-    for (name, part) in entries(schema, "definitions") {
-        check_at(part, inner, &at.child("definitions").key(name), lenience, errors);
-    }
-    match member(schema, "items") {
-        Some(Value::List(list)) => {
-            for (i, part) in list.iter().enumerate() {
-                check_at(part, inner, &at.child("items").index(i), lenience, errors);
+        if let Some(additional) = member(schema, "additionalProperties") {
+            let some = entries(schema, "properties").next().is_some();
+            if some && additional.as_bool() != Some(true) {
+                let detail = "additionalProperties and properties are mutual exclusive";
+                self.errors.forbidden(&at.child("additionalProperties"), detail);
+            }
+            let reason = "inside additionalProperties applying to object metadata";
+            let no_default = if place.meta { Some(reason) } else { inner.no_default };
+            if additional.as_map().is_some() {
+                let at = at.child("additionalProperties");
+                self.check_below(Step::Additional, additional, Place { no_default, ..inner }, &at);
             }
         }
-        Some(part) => check_at(part, inner, &at.child("items"), lenience, errors),
-        None => {}
+        for (name, property) in entries(schema, "properties") {
+            let own = (place.root || flag(schema, EMBEDDED)) && META.contains(&name);
+            let reason = format!("in top-level {name}");
+            let no_default = if own && place.root { Some(reason.as_str()) } else { inner.no_default };
+            let place = Place { meta: inner.meta || own, no_default, ..inner };
+            self.check_below(Step::Property(name.into()), property, place, &at.child("properties").key(name));
+        }
+        if let Some(not) = member(schema, "not") {
+            self.check_at(not, aside, &at.child("not"));
+        }
+        for name in ["allOf", "oneOf", "anyOf"] {
+            for (i, part) in items(schema, name).iter().enumerate() {
+                self.check_at(part, aside, &at.child(name).index(i));
+            }
+        }
+        for (name, part) in entries(schema, "definitions") {
+            self.check_at(part, aside, &at.child("definitions").key(name));
+        }
+        let correlatable = text(schema, LIST_TYPE) == "map";
+        let uncorrelatable =
+            if correlatable { inner.uncorrelatable } else { inner.uncorrelatable.or(Some(at)) };
+        let of_items = Place { uncorrelatable, ..inner };
+        match member(schema, "items") {
+            Some(Value::List(list)) => {
+                for (i, part) in list.iter().enumerate() {
+                    self.check_at(part, Place { aside: true, ..of_items }, &at.child("items").index(i));
+                }
+            }
+            Some(part) => self.check_below(Step::Items, part, of_items, &at.child("items")),
+            None => {}
+        }
+        for (name, part) in entries(schema, "dependencies").filter(|(_, part)| part.as_map().is_some()) {
+            self.check_at(part, aside, &at.child("dependencies").key(name));
+        }
+        check_words(schema, at, self.lenience, &mut self.errors);
+        check_validations(schema, &at.child(VALIDATIONS), &mut self.errors);
+        // Rules over a schema that is wrong would only be misread.
+        if !place.aside && self.errors.len() == before && !items(schema, VALIDATIONS).is_empty() {
+            self.sites.push(RuleSite {
+                at: at.child(VALIDATIONS).to_string(),
+                steps: self.steps.clone(),
+                uncorrelatable: place.uncorrelatable.map(ToString::to_string),
+            });
+        }
     }
-    for (name, part) in entries(schema, "dependencies").filter(|(_, part)| part.as_map().is_some()) {
-        check_at(part, inner, &at.child("dependencies").key(name), lenience, errors);
-    }
-    check_words(schema, at, lenience, errors);
-    check_validations(schema, &at.child(VALIDATIONS), errors);
 }
 
-fn check_standard(schema: &Value, place: Place<'_>, at: &Path<'_>, lenience: &Lenience, errors: &mut Errors) {
+fn check_standard(schema: &Value, place: Place<'_>, at: &At<'_>, lenience: &Lenience, errors: &mut Errors) {
     let kind = text(schema, "type");
     if !kind.is_empty() && !lenience.types {
         errors.one_of(&at.child("type"), kind, &TYPES);
@@ -208,7 +239,7 @@ fn check_standard(schema: &Value, place: Place<'_>, at: &Path<'_>, lenience: &Le
 }
 
 /// Kubernetes' own words: list types, map types, keys.
-fn check_words(schema: &Value, at: &Path<'_>, lenience: &Lenience, errors: &mut Errors) {
+fn check_words(schema: &Value, at: &At<'_>, lenience: &Lenience, errors: &mut Errors) {
     if member(schema, PRESERVE).and_then(Value::as_bool) == Some(false) {
         errors.invalid(&at.child(PRESERVE), false, "must be true or undefined");
     }
@@ -244,7 +275,7 @@ fn check_words(schema: &Value, at: &Path<'_>, lenience: &Lenience, errors: &mut 
 }
 
 /// The entries of a set are compared whole.
-fn check_set(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn check_set(schema: &Value, at: &At<'_>, errors: &mut Errors) {
     let Some(entry) = schema.get("items").filter(|i| i.as_map().is_some()) else { return };
     if text(schema, LIST_TYPE) != "set" || text(schema, "type") != "array" {
         return;
@@ -260,7 +291,7 @@ fn check_set(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
     errors.invalid(&at.child("items").child(word), shown, detail);
 }
 
-fn check_map_list(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn check_map_list(schema: &Value, at: &At<'_>, errors: &mut Errors) {
     let keys: Vec<&str> = texts(schema, LIST_KEYS).collect();
     let keys_at = at.child(LIST_KEYS);
     if keys.is_empty() {
@@ -270,7 +301,7 @@ fn check_map_list(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
     let entry = match member(schema, "items") {
         None => return errors.required(&items_at, "must have a schema if x-kubernetes-list-type is map"),
         Some(list @ Value::List(_)) => {
-            let shown = format!("{{\"Schema\":null,\"JSONSchemas\":{}}}", shown(list));
+            let shown = shown::items(list);
             let detail = "must only have a single schema if x-kubernetes-list-type is map";
             return errors.invalid(&items_at, Raw(&shown), detail);
         }
@@ -280,7 +311,7 @@ fn check_map_list(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
         let detail = "must be object if parent array's x-kubernetes-list-type is map";
         return errors.invalid(&items_at.child("type"), text(entry, "type"), detail);
     }
-    let mut seen = Seen::default();
+    let mut seen = BTreeSet::new();
     let properties: BTreeMap<&str, &Value> = entries(entry, "properties").collect();
     for key in &keys {
         match properties.get(key) {
@@ -295,14 +326,14 @@ fn check_map_list(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
             }
             Some(_) => {}
         }
-        if seen.again(key) {
+        if !seen.insert(key) {
             errors.invalid(&keys_at, schema.get(LIST_KEYS), "must not contain duplicate entries");
         }
     }
 }
 
 /// Entries that are told apart are there, and so is what tells them apart.
-fn check_keys(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn check_keys(schema: &Value, at: &At<'_>, errors: &mut Errors) {
     let list_type = text(schema, LIST_TYPE);
     let Some(entry) = schema.get("items").filter(|i| i.as_map().is_some()) else { return };
     if !matches!(list_type, "set" | "map") {
@@ -333,8 +364,8 @@ fn check_keys(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn check_validations(schema: &Value, list: &Path<'_>, errors: &mut Errors) {
-    let breaks = |text: &str| text.contains(['\n', '\r']);
+fn check_validations(schema: &Value, list: &At<'_>, errors: &mut Errors) {
+    let has_breaks = |text: &str| text.contains(['\n', '\r']);
     for (i, validation) in items(schema, VALIDATIONS).iter().enumerate() {
         let at = list.index(i);
         let (rule, message) = (text(validation, "rule").trim(), text(validation, "message"));
@@ -342,9 +373,9 @@ fn check_validations(schema: &Value, list: &Path<'_>, errors: &mut Errors) {
             errors.required(&at.child("rule"), "rule is not specified");
         } else if !message.is_empty() && message.trim().is_empty() {
             errors.invalid(&at.child("message"), message, "must be non-empty if specified");
-        } else if breaks(message.trim()) {
+        } else if has_breaks(message.trim()) {
             errors.invalid(&at.child("message"), message, "must not contain line breaks");
-        } else if breaks(rule) && message.is_empty() {
+        } else if has_breaks(rule) && message.trim().is_empty() {
             let detail = "message must be specified if rule contains line breaks";
             errors.required(&at.child("message"), detail);
         }
@@ -353,15 +384,17 @@ fn check_validations(schema: &Value, list: &Path<'_>, errors: &mut Errors) {
             let detail = "messageExpression must be non-empty if specified";
             errors.required(&at.child("messageExpression"), detail);
         }
-        errors.one_of_member(&at, validation, "reason", &REASONS);
+        if let Some(reason) = member(validation, "reason") {
+            errors.one_of(&at.child("reason"), reason.as_str().unwrap_or_default(), &REASONS);
+        }
         let path = text(validation, "fieldPath");
         if !path.is_empty() && path.trim().is_empty() {
             errors.invalid(&at.child("fieldPath"), path, "must be non-empty if specified");
         }
-        if breaks(path) {
+        if has_breaks(path) {
             errors.invalid(&at.child("fieldPath"), path, "must not contain line breaks");
         }
-        if super::structural::is_convertible(schema) && !super::field_path::is_valid(path, schema) {
+        if !path.is_empty() && shape::is_convertible(schema) && path::find(path, schema, true).is_err() {
             errors.invalid(&at.child("fieldPath"), path, "must be a valid path");
         }
     }
