@@ -4,13 +4,13 @@
 
 use std::sync::Arc;
 
-use client::resources::{CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS};
-use client::{Client, Gvr, Obj, Patch, Status, Value, WriteOptions};
+use client::{Client, Gvr, Obj, Patch, Value, WriteOptions, resources::DEPLOYMENTS};
 use runtime::{
     Action, BoxFuture, Controller, ControllerRegistry, Env, Failure, Informer, Informers, JoinHandle, Key,
     Reconcile, ReconcileRequest, Recorder, Severity, Stop, owners, parse, tree,
 };
 
+pub const CRD: &str = include_str!("../crd.yaml");
 pub static FOOS: Gvr = Gvr::new("samplecontroller.k8s.io", "v1alpha1", "foos");
 const BY_DEPLOYMENT: &str = "deployment";
 type Tasks = Vec<JoinHandle<()>>;
@@ -20,15 +20,6 @@ struct Sample {
     recorder: Recorder,
     foos: Arc<Informer>,
     deployments: Arc<Informer>,
-}
-
-/// Defines what a Foo is, if nobody did so before.
-pub async fn install_crd(client: &dyn Client) -> Result<(), Failure> {
-    let crd = parse(include_str!("../crd.yaml"))?;
-    match client.create(CUSTOM_RESOURCE_DEFINITIONS.everywhere(), crd, WriteOptions::default()).await {
-        Err(Status { reason: "AlreadyExists", .. }) => Ok(()),
-        made => Ok(made.map(|_| ())?),
-    }
 }
 
 /// Runs until `stop`; `client` decides whether that is inside the server or over HTTP. Foos may be defined later.
@@ -82,8 +73,7 @@ impl Reconcile for Sample {
                 changed = true;
             }
             if changed {
-                let message = "Foo synced successfully";
-                self.recorder.event(&FOOS, &foo, Severity::Normal, "Synced", message);
+                self.recorder.event(&FOOS, &foo, Severity::Normal, "Synced", "Foo synced successfully");
             }
             Ok(Action::AwaitChange)
         })

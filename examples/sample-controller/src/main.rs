@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use catalog::Catalog;
-use client::{Client, ListOptions, resources};
+use client::{Client, ListOptions, Status, WriteOptions, resources};
 use client_http::{Config, HttpClient};
 use env::Env;
-use runtime::{ControllerRegistry, Stopper};
-use sample_controller::FOOS;
+use runtime::{ControllerRegistry, Failure, Stopper};
+use sample_controller::{CRD, FOOS};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
@@ -22,8 +22,7 @@ async fn main() -> Result<()> {
         let one = ListOptions { limit: 1, ..ListOptions::default() };
         match client.list(resource.everywhere(), one).await {
             Err(status) if status.code == 404 && install_crd => {
-                let installed = sample_controller::install_crd(&client).await;
-                installed.map_err(|error| anyhow!("{}: {error}", config.server))?;
+                define(&client).await.map_err(|error| anyhow!("{}: {error}", config.server))?;
             }
             Err(status) if status.code == 404 => eprintln!("waiting for `kubectl apply -f crd.yaml`"),
             Err(status) => bail!("{}: {}", config.server, status.message),
@@ -40,6 +39,15 @@ async fn main() -> Result<()> {
         task.await?;
     }
     Ok(())
+}
+
+/// Defines what a Foo is. Another may do so at the same time.
+async fn define(client: &dyn Client) -> Result<(), Failure> {
+    let definitions = resources::CUSTOM_RESOURCE_DEFINITIONS.everywhere();
+    match client.create(definitions, runtime::parse(CRD)?, WriteOptions::default()).await {
+        Err(Status { reason: "AlreadyExists", .. }) => Ok(()),
+        made => Ok(made.map(|_| ())?),
+    }
 }
 
 /// The cluster, and whether to define what a Foo is.

@@ -381,7 +381,10 @@ fn check_stored(spec: &Value, status: &Value, errors: &mut Errors) {
 }
 
 fn schemas(spec: &Value) -> impl Iterator<Item = &Value> {
-    items(spec, "versions").iter().filter_map(|v| v.at(&["schema", "openAPIV3Schema"])).filter(|s| !s.is_null())
+    items(spec, "versions")
+        .iter()
+        .filter_map(|v| v.at(&["schema", "openAPIV3Schema"]))
+        .filter(|s| !s.is_null())
 }
 
 fn joined(value: &str, problems: Vec<String>, at: &Path<'_>, errors: &mut Errors) {

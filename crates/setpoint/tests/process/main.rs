@@ -23,6 +23,7 @@ mod hostile;
 mod kube_rs;
 mod kubectl;
 mod kubectl_apps;
+mod kubectl_custom;
 mod leaders;
 mod make_up;
 mod other_clients;
