@@ -1,17 +1,28 @@
 //! Custom resource definitions: named after what they define; the versions ever stored are remembered.
+//!
+//! ```text
+//! DELETE ─> deletionTimestamp, Terminating, a finalizer ─ custom resources go ─ the finalizer goes ─> gone
+//! ```
 
 pub mod approval;
 mod conversion;
 mod defaults;
 mod selectable;
+mod shown;
 mod validation;
 mod warnings;
 
-use catalog::Resource;
-use object::{Status, Value};
+#[cfg(test)]
+mod tests;
+
+use catalog::{Resource, Storage};
+use object::{DeleteOptions, Status, Value, time};
 
 use crate::check::Errors;
+use crate::conditions::{self, Condition};
+use crate::deletion::{Decision, check_preconditions_first, decide_generally, set_finalizers};
 use crate::kind::{Context, Defaults, Kind};
+use crate::metadata::{meta, strings};
 use crate::rules::{Finalizers, Generation, NameRule, Rules, StatusMeta};
 use crate::warnings::{Accepted, Warnings};
 use crate::write::Write;
@@ -59,6 +70,48 @@ impl Kind for CustomResourceDefinition {
             remember_storage_version(new);
         }
     }
+
+    // Differs from kube-apiserver: a delete of the collection goes this way too. There it leaves the custom resources behind,
+    // where nobody sees them until the definition is created again.
+    fn delete(
+        &self,
+        storage: &Storage,
+        old: &Value,
+        version: &str,
+        options: &DeleteOptions,
+        now: i64,
+    ) -> Option<Result<Decision, Status>> {
+        Some(delete(storage, old, version, options, now))
+    }
+}
+
+fn delete(
+    storage: &Storage,
+    old: &Value,
+    version: &str,
+    options: &DeleteOptions,
+    now: i64,
+) -> Result<Decision, Status> {
+    check_preconditions_first(storage, old, version, options)?;
+    if meta(old, "deletionTimestamp").is_some() {
+        return decide_generally(&KIND, storage, old, version, options, now);
+    }
+    let mut new = old.clone();
+    new.map_at(&["metadata"]).set("deletionTimestamp", time::format_seconds(now));
+    let mut finalizers = strings(old, "finalizers");
+    if !finalizers.contains(&CUSTOM_RESOURCE_CLEANUP) {
+        finalizers.push(CUSTOM_RESOURCE_CLEANUP);
+    }
+    set_finalizers(&mut new, finalizers.into_iter().map(str::to_owned).collect());
+    let pending = Condition {
+        kind: "Terminating",
+        status: "True",
+        reason: "InstanceDeletionPending",
+        message: "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+        observed_generation: None,
+    };
+    conditions::set(&mut new, &pending, now);
+    Ok(Decision::Keep(new))
 }
 
 fn remember_storage_version(new: &mut Value) {

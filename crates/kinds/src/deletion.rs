@@ -113,6 +113,30 @@ pub fn check_preconditions(
     Ok(())
 }
 
+/// The same where upstream looks before the store does, with other words: namespaces and custom resource definitions.
+pub(crate) fn check_preconditions_first(
+    storage: &Storage,
+    old: &Value,
+    version: &str,
+    options: &DeleteOptions,
+) -> Result<(), Status> {
+    let uid = old.str_at(&["metadata", "uid"]).unwrap_or_default();
+    let name = old.str_at(&["metadata", "name"]).unwrap_or_default();
+    let wanted = &options.preconditions;
+    for (what, wanted, found) in
+        [("UID", &wanted.uid, uid), ("ResourceVersion", &wanted.resource_version, version)]
+    {
+        if let Some(wanted) = wanted.as_deref().filter(|w| *w != found) {
+            let about = About { group: &storage.group, resource: &storage.plural };
+            let reason = format!(
+                "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+            );
+            return Err(Status::conflict(about, name, reason));
+        }
+    }
+    Ok(())
+}
+
 enum Grace {
     NotGraceful,
     Pending,

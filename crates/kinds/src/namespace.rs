@@ -8,10 +8,12 @@ mod columns;
 mod defaults;
 
 use catalog::Storage;
-use object::{About, DeleteOptions, FieldError, Map, Propagation, Status, Value, quote, time, validate_text};
+use object::{DeleteOptions, FieldError, Map, Propagation, Status, Value, quote, time, validate_text};
 
 use crate::columns::Printer;
-use crate::deletion::{Decision, FOREGROUND, ORPHAN, decide_generally, set_finalizers};
+use crate::deletion::{
+    Decision, FOREGROUND, ORPHAN, check_preconditions_first, decide_generally, set_finalizers,
+};
 use crate::kind::{Context, Defaults, Kind};
 use crate::metadata::{self, meta, strings};
 use crate::rules::{NameRule, Rules, StatusMeta};
@@ -120,20 +122,7 @@ fn delete(
     options: &DeleteOptions,
     now: i64,
 ) -> Result<Decision, Status> {
-    let name = old.str_at(&["metadata", "name"]).unwrap_or_default();
-    let uid = old.str_at(&["metadata", "uid"]).unwrap_or_default();
-    let wanted = &options.preconditions;
-    for (what, wanted, found) in
-        [("UID", &wanted.uid, uid), ("ResourceVersion", &wanted.resource_version, version)]
-    {
-        if let Some(wanted) = wanted.as_deref().filter(|w| *w != found) {
-            let about = About { group: "", resource: "namespaces" };
-            let reason = format!(
-                "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
-            );
-            return Err(Status::conflict(about, name, reason));
-        }
-    }
+    check_preconditions_first(storage, old, version, options)?;
     if meta(old, "deletionTimestamp").is_some() {
         // Only when its contents are gone, and all finalizers removed.
         if !spec_finalizers(old).is_empty() {

@@ -46,12 +46,26 @@ impl Decode<'_> {
     pub(crate) fn root(&self, value: &mut Value, unknown: &mut Vec<String>) -> Result<(), MetadataError> {
         let Some(map) = value.as_map_mut() else { return Ok(()) };
         let Some(metadata) = map.get_mut("metadata") else { return Ok(()) };
+        if !self.drop_malformed {
+            // Nobody sees the object if it cannot be decoded, so nothing is kept of it.
+            let Some(ty) = self.types.find(OBJECT_META) else { return Ok(()) };
+            let mut strict = self.strict();
+            let done = normalise(self.types, ty, metadata, &mut strict);
+            done.map_err(|error| MetadataError::Root(error.to_string()))?;
+            list_unknown(&strict, "metadata", unknown);
+            sort(metadata);
+            return Ok(());
+        }
         let not_an_object = format!("invalid metadata: expected object, got {}", go_type(metadata));
         match self.metadata(metadata, "metadata", unknown) {
             Ok(()) => Ok(()),
             Err(Some(error)) => Err(MetadataError::Root(error.to_string())),
             Err(None) => Err(MetadataError::Root(not_an_object)),
         }
+    }
+
+    fn strict(&self) -> Strict {
+        if self.list_unknown { Strict::on() } else { Strict::off() }
     }
 
     /// Decodes one metadata and writes it again; `path` leads to it. `None`: it is no object, and malformed ones were to be dropped.
@@ -63,11 +77,11 @@ impl Decode<'_> {
     ) -> Result<(), Option<TypeError>> {
         let Some(ty) = self.types.find(OBJECT_META) else { return Ok(()) };
         let mut decoded = metadata.clone();
-        let mut strict = if self.list_unknown { Strict::on() } else { Strict::off() };
+        let mut strict = self.strict();
         let mut done = normalise(self.types, ty, &mut decoded, &mut strict);
         if done.is_err() && self.drop_malformed {
             let Value::Map(fields) = metadata else { return Err(None) };
-            strict = if self.list_unknown { Strict::on() } else { Strict::off() };
+            strict = self.strict();
             decoded = Value::Map(
                 fields
                     .iter()
@@ -81,15 +95,20 @@ impl Decode<'_> {
             done = normalise(self.types, ty, &mut decoded, &mut strict);
         }
         done.map_err(Some)?;
-        for message in strict.messages() {
-            // `unknown field "labels.x"`, quoted as Go quotes.
-            if let Some(field) = message.split_once('"').and_then(|(_, rest)| rest.strip_suffix('"')) {
-                unknown.push(format!("{path}.{field}"));
-            }
-        }
+        list_unknown(&strict, path, unknown);
         sort(&mut decoded);
         *metadata = decoded;
         Ok(())
+    }
+}
+
+/// The unknown fields below a path.
+fn list_unknown(strict: &Strict, path: &str, unknown: &mut Vec<String>) {
+    for message in strict.messages() {
+        // `unknown field "labels.x"`, quoted as Go quotes.
+        if let Some(field) = message.split_once('"').and_then(|(_, rest)| rest.strip_suffix('"')) {
+            unknown.push(format!("{path}.{field}"));
+        }
     }
 }
 

@@ -3,23 +3,30 @@
 //! A failure is merged from level to level, each message once; of the alternatives of `anyOf` and `oneOf` those failures are
 //! told that had most checks pass before them. So checks are counted as upstream counts them.
 
-use std::collections::HashSet;
-use std::rc::Rc;
+mod leaves;
+mod outcome;
 
 use object::{FieldError, FieldErrorKind, Map, Value, deep, quote};
 
-use crate::check::{Check, has_duplicates, is_longer, is_one_of, is_shorter};
-use crate::format::StringFormat;
+use crate::check::{Check, has_duplicates};
 use crate::node::{Flags, ListType, NodeData, NodeId, Structural, Type};
-use crate::number::{self, NoMultiple, Range};
 use crate::ratchet::Correlated;
-use crate::show::{json, show};
-use crate::valid::{accepts_null, range_of};
+use crate::valid::accepts_null;
+use outcome::{Failure, Outcome};
 
 /// Of all messages; after that nothing more is told.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
-/// From so many failures on, messages are looked up and not compared.
-const FEW: usize = 32;
+
+/// CEL rules are not run over an object with these errors: what they read may not be there, or not be what they take it for.
+/// Returns the error that says so.
+pub fn rules_blocked_by(errors: &[FieldError]) -> Option<FieldError> {
+    let blocks = |error: &FieldError| {
+        use FieldErrorKind::{NotSupported, Required, TooLong, TooMany, TypeInvalid};
+        matches!(error.kind, NotSupported | Required | TooLong | TooMany | TypeInvalid)
+    };
+    let detail = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+    errors.iter().any(blocks).then(|| FieldError::invalid("<nil>", "null", detail))
+}
 
 impl Structural {
     /// The errors of a new object.
@@ -82,85 +89,12 @@ struct Explainer<'s> {
     as_default: bool,
 }
 
-/// What validating one value came to.
-#[derive(Default)]
-struct Outcome {
-    failures: Vec<Failure>,
-    /// Messages, once there are more than a few.
-    told: HashSet<Rc<str>>,
-    /// How many checks passed.
-    passed: usize,
-}
-
-#[derive(Clone)]
-struct Failure {
-    message: Rc<str>,
-    /// Where; `None` for a failure of no field in particular.
-    name: Option<String>,
-    kind: FieldErrorKind,
-    /// As shown; what has no value shows an empty string.
-    value: Option<String>,
-    /// Instead of the message.
-    detail: Option<String>,
-}
-
-impl Failure {
-    fn into_error(self, prefix: Option<&str>) -> FieldError {
-        let nowhere = || prefix.unwrap_or("<nil>").to_owned();
-        let field = match self.name.as_deref() {
-            None | Some("" | ".") => nowhere(),
-            Some(name) => {
-                let name = name.strip_prefix('.').unwrap_or(name);
-                prefix.map_or_else(|| name.to_owned(), |prefix| format!("{prefix}.{name}"))
-            }
-        };
-        let shows_none = matches!(self.kind, FieldErrorKind::Required | FieldErrorKind::TooLong);
-        let bad_value = match self.value {
-            _ if shows_none => String::new(),
-            Some(value) => value,
-            None => "\"\"".to_owned(),
-        };
-        let detail = self.detail.unwrap_or_else(|| self.message.to_string());
-        FieldError { kind: self.kind, field, bad_value, detail }
-    }
-}
-
-impl Outcome {
-    fn is_valid(&self) -> bool {
-        self.failures.is_empty()
-    }
-    fn add(&mut self, failure: Failure) {
-        if self.failures.len() < FEW {
-            if self.failures.iter().any(|other| other.message == failure.message) {
-                return;
-            }
-        } else {
-            if self.told.is_empty() {
-                self.told.extend(self.failures.iter().map(|failure| failure.message.clone()));
-            }
-            if !self.told.insert(failure.message.clone()) {
-                return;
-            }
-        }
-        self.failures.push(failure);
-    }
-    fn merge(&mut self, other: Outcome) {
-        self.passed += other.passed;
-        if self.failures.is_empty() {
-            (self.failures, self.told) = (other.failures, other.told);
-        } else {
-            other.failures.into_iter().for_each(|failure| self.add(failure));
-        }
-    }
-}
-
 impl Explainer<'_> {
     /// A value, and its old one where there is one to compare with: without a change its failures are forgiven.
     fn ratcheted(&mut self, id: NodeId, value: &Value, old: Option<&Value>) -> Outcome {
         let mut outcome = deep(|| self.value(id, value, old));
         if !outcome.is_valid() && old.is_some_and(|old| self.schema.is_unchanged(id, value, old)) {
-            outcome.failures.clear();
-            outcome.told.clear();
+            outcome.forgive();
         }
         outcome
     }
@@ -226,42 +160,6 @@ impl Explainer<'_> {
         }
         let odd = || node.extra.as_ref().and_then(|extra| extra.odd_type.as_deref()).unwrap_or_default();
         if node.ty == Type::Odd { odd().to_owned() } else { node.ty.as_str().to_owned() }
-    }
-
-    /// The type that was wanted and the one that was found, when they do not fit.
-    fn type_failure(
-        &self,
-        node: &NodeData,
-        checks: &[Check],
-        value: &Value,
-    ) -> Option<(String, &'static str)> {
-        let either = node.flags.has(Flags::INT_OR_STRING) && !self.as_default;
-        let has = |ty: Type| match either {
-            true => matches!(ty, Type::Integer | Type::String),
-            false => node.ty == ty,
-        };
-        let (found, found_format) = match value {
-            Value::Null => return None,
-            Value::Bool(_) => (Type::Boolean, ""),
-            Value::Int(_) => (Type::Integer, "int64"),
-            Value::Float(_) => (Type::Number, "float64"),
-            Value::Str(_) => (Type::String, ""),
-            Value::List(_) => (Type::Array, ""),
-            Value::Map(_) => (Type::Object, ""),
-        };
-        let fits = has(found)
-            || matches!(value, Value::Float(f) if number::is_whole(*f) && has(Type::Integer))
-            || (found == Type::Integer && has(Type::Number));
-        let format = self.format(node, checks);
-        let text_or_list = matches!(value, Value::Str(_) | Value::List(_));
-        match format {
-            Some(format) if !text_or_list && !fits && found_format != format => {
-                return Some((format.to_owned(), found_format));
-            }
-            Some(_) if text_or_list && !has(Type::Number) && !has(Type::Integer) => return None,
-            _ => {}
-        }
-        (!fits).then(|| (self.type_names(node), found.as_str()))
     }
 
     /// At least one, exactly one, all, not: whose parts are validated without regard to what was before.
@@ -349,120 +247,6 @@ impl Explainer<'_> {
         }
     }
 
-    /// Of length and pattern the first failure is told; then the format.
-    fn string(&mut self, outcome: &mut Outcome, node: &NodeData, checks: &[Check], text: &str) {
-        let failure = checks.iter().find_map(|check| match check {
-            Check::MaxLength(most) if is_longer(text, *most) => {
-                let bytes = if *most == 1 { "byte" } else { "bytes" };
-                let detail = if *most < 0 {
-                    "value is too long".to_owned()
-                } else {
-                    format!("may not be more than {most} {bytes}")
-                };
-                let message = format!("should be at most {most} chars long");
-                Some((FieldErrorKind::TooLong, message, Some(detail)))
-            }
-            Check::MinLength(least) if is_shorter(text, *least) => {
-                Some((FieldErrorKind::Invalid, format!("should be at least {least} chars long"), None))
-            }
-            Check::Pattern(pattern) if !pattern.is_match(text) => {
-                Some((FieldErrorKind::Invalid, format!("should match '{}'", pattern.shown()), None))
-            }
-            _ => None,
-        });
-        if let Some((kind, message, detail)) = failure {
-            self.failure(outcome, kind, message, Some(quote(text)), detail);
-        }
-        outcome.passed += 1;
-        let format = self.format(node, checks);
-        if let Some((name, format)) = format.and_then(|name| Some((name, StringFormat::parse(name)?))) {
-            if !format.is_valid(text) {
-                self.wrong_type(outcome, name, text);
-            }
-            outcome.passed += 1;
-        }
-    }
-
-    fn number(&mut self, outcome: &mut Outcome, node: &NodeData, checks: &[Check], value: &Value) {
-        let range = if self.as_default && node.flags.has(Flags::INT_OR_STRING) {
-            Range { ty: node.ty, format: None }
-        } else {
-            range_of(node, checks)
-        };
-        let mut all = Outcome::default();
-        if !range.fits(value) {
-            self.plain(&mut all, self.out_of_range("Checked", range));
-        }
-        for check in checks {
-            let (prefix, bound) = match check {
-                Check::MultipleOf(factor) => ("MultipleOf", *factor),
-                Check::Minimum(bound) => ("Minimum boundary", bound.at),
-                Check::Maximum(bound) => ("Maximum boundary", bound.at),
-                _ => continue,
-            };
-            let fits = range.fits_bound(bound);
-            if !fits {
-                self.plain(&mut all, self.out_of_range(prefix, range));
-            }
-            // A bound that does not fit is compared as a float, and so is shown as one, with the value.
-            let as_float = !fits || matches!(value, Value::Float(_));
-            let shown = match as_float {
-                true => show(&Value::Float(number::to_f64(value).unwrap_or_default())),
-                false => show(value),
-            };
-            let at = match as_float {
-                true => show(&Value::Float(bound)),
-                false => number::to_i64(bound).to_string(),
-            };
-            match check {
-                Check::MultipleOf(factor) => match number::no_multiple(value, *factor, range) {
-                    Some(NoMultiple::Factor(factor)) => {
-                        let message = format!(
-                            "factor MultipleOf declared for {} must be positive: {}",
-                            self.path,
-                            show(&factor)
-                        );
-                        self.failure_with(
-                            &mut all,
-                            FieldErrorKind::Invalid,
-                            message,
-                            Some(show(&factor)),
-                            None,
-                        );
-                    }
-                    Some(NoMultiple::Value { factor, value }) => {
-                        let message = format!("should be a multiple of {}", show(&factor));
-                        self.failure(&mut all, FieldErrorKind::Invalid, message, Some(show(&value)), None);
-                    }
-                    None => {}
-                },
-                Check::Minimum(bound) if number::is_below(value, *bound, range) => {
-                    let or_equal = if bound.exclusive { "" } else { " or equal to" };
-                    let message = format!("should be greater than{or_equal} {at}");
-                    self.failure(&mut all, FieldErrorKind::Invalid, message, Some(shown), None);
-                }
-                Check::Maximum(bound) if number::is_above(value, *bound, range) => {
-                    let or_equal = if bound.exclusive { "" } else { " or equal to" };
-                    let message = format!("should be less than{or_equal} {at}");
-                    self.failure(&mut all, FieldErrorKind::Invalid, message, Some(shown), None);
-                }
-                _ => {}
-            }
-        }
-        outcome.merge(all);
-        outcome.passed += 2;
-    }
-
-    fn out_of_range(&self, what: &str, range: Range) -> String {
-        let ty = range.ty.as_str();
-        match range.format {
-            Some(format) => {
-                format!("{what} value must be of type {ty} with format {} in {}", format.as_str(), self.path)
-            }
-            None => format!("{what} value must be of type {ty} (default format) in {}", self.path),
-        }
-    }
-
     fn list(
         &mut self,
         outcome: &mut Outcome,
@@ -504,24 +288,6 @@ impl Explainer<'_> {
         }
         outcome.merge(all);
         outcome.passed += 2;
-    }
-
-    fn enumeration(&mut self, outcome: &mut Outcome, checks: &[Check], value: &Value) {
-        for check in checks {
-            let Check::Enum(allowed) = check else { continue };
-            if is_one_of(value, allowed) {
-                continue;
-            }
-            let text = |allowed: &Value| match allowed {
-                Value::Str(text) => text.clone(),
-                other => json(other),
-            };
-            let quoted: Vec<String> = allowed.iter().map(|allowed| quote(&text(allowed))).collect();
-            let listed = quoted.join(", ");
-            let message = format!("should be one of {listed}");
-            let detail = format!("supported values: {listed}");
-            self.failure(outcome, FieldErrorKind::NotSupported, message, Some(show(value)), Some(detail));
-        }
     }
 
     fn object(

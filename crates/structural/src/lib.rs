@@ -22,6 +22,7 @@ mod lists;
 mod name;
 mod node;
 mod number;
+pub mod openapi;
 mod parse;
 mod pattern;
 mod prune;
@@ -36,6 +37,7 @@ mod tests;
 
 pub use coerce::{Coerce, sort};
 pub use embedded::{CheckMetadata, MetadataError};
+pub use explain::rules_blocked_by;
 pub use format::StringFormat;
 pub use node::{Additional, ListType, MapType, Node, Rule, Structural, Type};
 pub use pattern::{Pattern, PatternError};

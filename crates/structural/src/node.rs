@@ -378,7 +378,7 @@ impl<'s> Node<'s> {
     pub fn one_of(self) -> impl Iterator<Item = Node<'s>> {
         self.parts(|c| if let Check::OneOf(parts) = c { Some(parts) } else { None })
     }
-    pub fn not(self) -> Option<Node<'s>> {
+    pub fn negation(self) -> Option<Node<'s>> {
         self.at(self.check(|c| if let Check::Not(part) = c { Some(*part) } else { None })?)
     }
 }

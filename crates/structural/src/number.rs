@@ -8,7 +8,8 @@ use crate::node::Type;
 /// Go's conversion, which the processor defines where the number does not fit.
 pub(crate) fn to_i64(f: f64) -> i64 {
     // 2^63 is the first that does not fit; its negative does.
-    if f >= -9_223_372_036_854_775_808.0 && f < 9_223_372_036_854_775_808.0 { f as i64 } else { i64::MIN }
+    const FIRST: f64 = 9_223_372_036_854_775_808.0;
+    if (-FIRST..FIRST).contains(&f) { f as i64 } else { i64::MIN }
 }
 
 pub(crate) fn to_f64(value: &Value) -> Option<f64> {

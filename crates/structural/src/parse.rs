@@ -230,7 +230,7 @@ impl Parser {
             float(name).map(|at| Bound { at, exclusive: flag(schema, exclusive) })
         };
         let out = &mut self.checks;
-        let some = |parts: &Box<[NodeId]>| (!parts.is_empty()).then(|| parts.clone());
+        let some = |parts: &[NodeId]| (!parts.is_empty()).then(|| Box::from(parts));
         out.extend(some(&children.any_of).map(Check::AnyOf));
         out.extend(some(&children.one_of).map(Check::OneOf));
         out.extend(some(&children.all_of).map(Check::AllOf));

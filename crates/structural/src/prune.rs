@@ -1,5 +1,7 @@
 //! Pruning: fields that the schema does not have go, and are listed for strict clients.
 
+use std::fmt::Write as _;
+
 use object::{Value, deep};
 
 use crate::node::{Flags, NodeData, NodeId, Structural};
@@ -57,7 +59,7 @@ impl Unknown {
             return f(self);
         }
         let here = self.path.len();
-        self.path.push_str(&format!("[{index}]"));
+        let _ = write!(self.path, "[{index}]");
         let done = f(self);
         self.path.truncate(here);
         done

@@ -4,7 +4,10 @@
 //! new value ── correlate with the old one: members by name, elements of a list-map by key ──> equal? then its errors are old ones
 //! ```
 
-use object::{Value, deep};
+use std::cell::OnceCell;
+use std::collections::HashMap;
+
+use object::{Value, deep, quote};
 
 use crate::check::same;
 use crate::node::{ListType, NodeData, NodeId, Structural, Type};
@@ -47,11 +50,13 @@ impl Structural {
 pub(crate) struct Correlated<'v, 's> {
     node: &'s NodeData,
     old: &'v [Value],
+    /// By their keys; made when the first one is looked for.
+    index: OnceCell<HashMap<String, &'v Value>>,
 }
 
 impl<'v, 's> Correlated<'v, 's> {
     pub(crate) fn new(node: &'s NodeData, old: &'v [Value]) -> Correlated<'v, 's> {
-        Correlated { node, old }
+        Correlated { node, old, index: OnceCell::new() }
     }
 
     /// The first old element with the keys of this one; lists that are no maps have none.
@@ -59,20 +64,33 @@ impl<'v, 's> Correlated<'v, 's> {
         if self.node.list != ListType::Map || self.node.ty != Type::Array || self.node.keys().is_empty() {
             return None;
         }
-        self.old.iter().find(|old| self.has_keys_of(new, old))
+        let index = self.index.get_or_init(|| {
+            let mut index = HashMap::with_capacity(self.old.len());
+            for old in self.old {
+                if let Some(key) = self.key_of(old) {
+                    index.entry(key).or_insert(old);
+                }
+            }
+            index
+        });
+        index.get(&self.key_of(new)?).copied()
     }
 
-    fn has_keys_of(&self, new: &Value, old: &Value) -> bool {
+    /// All keys as text; `None` when one is absent or no scalar. Several are compared with six digits of a float.
+    fn key_of(&self, item: &Value) -> Option<String> {
         let single = self.node.keys().len() == 1;
-        self.node.keys().iter().all(|name| match (new.get(name), old.get(name)) {
-            (Some(Value::List(_) | Value::Map(_) | Value::Null), _) => false,
-            // Several keys are compared as text, with six digits of a float.
-            (Some(new), Some(old)) if single => new == old,
-            (Some(new), Some(old)) => match (new, old) {
-                (Value::Float(new), Value::Float(old)) => format!("{new:.6}") == format!("{old:.6}"),
-                (new, old) => new == old,
-            },
-            _ => false,
-        })
+        let mut key = String::new();
+        for name in self.node.keys() {
+            match item.get(name)? {
+                Value::Str(text) => key.push_str(&quote(text)),
+                Value::Float(f) if single => key.push_str(&format!("f{:x}", f.to_bits())),
+                Value::Float(f) => key.push_str(&format!("{f:.6}")),
+                Value::Int(i) => key.push_str(&i.to_string()),
+                Value::Bool(b) => key.push_str(&b.to_string()),
+                Value::Null | Value::List(_) | Value::Map(_) => return None,
+            }
+            key.push('\0');
+        }
+        Some(key)
     }
 }

@@ -135,9 +135,19 @@ pub fn check(schema: &Value, at: &str, options: &Options<'_>) -> Checked {
     Checked { errors: errors.list, sites: if well { walk.sites } else { Vec::new() } }
 }
 
+/// The schema as upstream's messages show it: Go's struct.
+pub fn shown_schema(schema: &Value) -> String {
+    shown::schema(schema)
+}
+
 /// Whether a schema says the shape of its objects plainly.
 pub fn is_structural(schema: &Value) -> bool {
     shape::is_convertible(schema) && shape::check(schema, &At::Text("schema")).is_empty()
+}
+
+/// Whether a schema is published with its definition: it is structural, and its types exist.
+pub fn is_published(schema: &Value) -> bool {
+    !words::has_odd_type(schema) && is_structural(schema)
 }
 
 /// Whether a schema has one of Kubernetes' own words, which only structural schemas may.

@@ -18,24 +18,24 @@ impl Random {
     fn below(&mut self, n: u64) -> u64 {
         self.next() % n
     }
-    fn pick<'v, T>(&mut self, all: &'v [T]) -> &'v T {
-        &all[self.below(all.len() as u64) as usize]
+    fn pick<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len() as u64) as usize]
     }
     fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
 
     fn name(&mut self) -> &'static str {
-        *self.pick(&["a", "b", "c", "kind", "metadata", "apiVersion", "x", "status", "spec"])
+        self.pick(&["a", "b", "c", "kind", "metadata", "apiVersion", "x", "status", "spec"])
     }
 
     fn value(&mut self, depth: u64) -> Value {
         match self.below(if depth == 0 { 7 } else { 10 }) {
             0 => Value::Null,
             1 => Value::Bool(self.one_in(2)),
-            2 => Value::Int(*self.pick(&[0, 1, -1, 5, i64::MAX, i64::MIN, 1 << 40])),
-            3 => Value::Float(*self.pick(&[0.5, 1.0, -2.0, 1e300, 3.25])),
-            4..=6 => Value::from(*self.pick(&["", "a", "abc", "2020-01-01", "1h", "é", "1.2.3.4"])),
+            2 => Value::Int(self.pick(&[0, 1, -1, 5, i64::MAX, i64::MIN, 1 << 40])),
+            3 => Value::Float(self.pick(&[0.5, 1.0, -2.0, 1e300, 3.25])),
+            4..=6 => Value::from(self.pick(&["", "a", "abc", "2020-01-01", "1h", "é", "1.2.3.4"])),
             7 => Value::List((0..self.below(4)).map(|_| self.value(depth - 1)).collect()),
             _ => {
                 let mut map = Map::default();
@@ -49,7 +49,7 @@ impl Random {
 
     fn schema(&mut self, depth: u64) -> Value {
         let mut map = Map::default();
-        let ty: &str = *self.pick(&[
+        let ty: &str = self.pick(&[
             "object", "object", "object", "array", "string", "integer", "number", "boolean", "", "odd",
         ]);
         if !ty.is_empty() {
@@ -101,7 +101,7 @@ impl Random {
         }
         for name in ["minimum", "maximum", "multipleOf"] {
             if self.one_in(10) {
-                map.set(name, Value::Float(*self.pick(&[0.0, 0.5, 2.0, -1.0, 1e20])));
+                map.set(name, Value::Float(self.pick(&[0.0, 0.5, 2.0, -1.0, 1e20])));
             }
         }
         if self.one_in(4) {
@@ -114,13 +114,13 @@ impl Random {
             map.set("required", (0..2).map(|_| Value::from(self.name())).collect::<Vec<_>>());
         }
         if self.one_in(6) {
-            map.set("format", *self.pick(&["date", "int32", "float", "ipv4", "nope", "duration", "int64"]));
+            map.set("format", self.pick(&["date", "int32", "float", "ipv4", "nope", "duration", "int64"]));
         }
         if self.one_in(10) {
-            map.set("pattern", *self.pick(&["^a", "[", r"\d+", "(?i)A"]));
+            map.set("pattern", self.pick(&["^a", "[", r"\d+", "(?i)A"]));
         }
         if self.one_in(5) {
-            map.set("x-kubernetes-list-type", *self.pick(&["set", "map", "atomic", "odd"]));
+            map.set("x-kubernetes-list-type", self.pick(&["set", "map", "atomic", "odd"]));
             map.set(
                 "x-kubernetes-list-map-keys",
                 (0..self.below(3)).map(|_| Value::from(self.name())).collect::<Vec<_>>(),

@@ -28,5 +28,6 @@ pub fn ca_bundle_problem(bundle: &str) -> Option<String> {
             Some(why) => problem = problem.or_else(|| Some(format!("failed to parse certificate: {why}"))),
         }
     }
-    problem.or_else(|| Some("no valid certificate authority data seen".to_owned()))
+    let problem = problem.unwrap_or_else(|| "no valid certificate authority data seen".to_owned());
+    Some(format!("unable to load root certificates: {problem}"))
 }

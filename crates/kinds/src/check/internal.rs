@@ -20,6 +20,8 @@ pub(crate) enum Go {
     Pointer(&'static [Field]),
     /// A list of structs: `null` when it is absent.
     List(&'static [Field]),
+    /// Shown by a function of its own: `null` when it is absent.
+    Own(fn(&Value) -> String),
     /// An embedded struct: its members are printed among those of the outer struct.
     Inline,
 }
@@ -99,6 +101,13 @@ impl Go {
         write_member(&mut out, value.filter(|v| !v.is_null()), self, usize::MAX);
         out
     }
+
+    /// The same, or nothing where it has more bytes than `limit`.
+    pub(crate) fn show_within(&self, limit: usize, value: Option<&Value>) -> Option<String> {
+        let mut out = String::new();
+        write_member(&mut out, value.filter(|v| !v.is_null()), self, limit);
+        (out.len() <= limit).then_some(out)
+    }
 }
 
 fn write_member(out: &mut String, value: Option<&Value>, how: &Go, limit: usize) {
@@ -107,6 +116,7 @@ fn write_member(out: &mut String, value: Option<&Value>, how: &Go, limit: usize)
         (Go::Leaf(zero), None) => out.push_str(zero),
         (Go::Leaf(_) | Go::Inline, Some(value)) => out.push_str(&shown(value)),
         (_, None) => out.push_str("null"),
+        (Go::Own(show), Some(value)) => out.push_str(&show(value)),
         (Go::Pointer(fields), value) => write(out, value, fields, limit),
         (Go::List(fields), Some(list)) => {
             out.push('[');

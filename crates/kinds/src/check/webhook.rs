@@ -146,7 +146,15 @@ fn check_host(host: &str) -> Result<(), String> {
     }
     let fits = |c: char| c.is_ascii_alphanumeric() || !c.is_ascii() || "-_.~!$&'()*+,;=:[]<>\"%".contains(c);
     match host.chars().find(|c| !fits(*c)) {
-        Some(bad) => Err(format!("invalid character {} in host name", quote(&bad.to_string()))),
+        Some(bad) => return Err(format!("invalid character {} in host name", quote(&bad.to_string()))),
+        None => check_escapes(host)?,
+    }
+    // Only bytes beyond ASCII, and the percent sign itself, are escaped in a host.
+    let ascii = |at: &usize| {
+        matches!(host.as_bytes().get(at + 1), Some(b'0'..=b'7')) && !host[*at..].starts_with("%25")
+    };
+    match host.match_indices('%').map(|(at, _)| at).find(ascii) {
+        Some(at) => Err(format!("invalid URL escape {}", quote(&host[at..at + 3]))),
         None => Ok(()),
     }
 }

@@ -2,7 +2,7 @@
 
 use object::{Value, validate_text};
 
-use crate::check::{Errors, Seen, flag, items, member, text, texts};
+use crate::check::{Errors, Seen, ca_bundle_problem, flag, items, member, text, texts};
 use crate::strategy::map_mut;
 use crate::workload::SPEC;
 
@@ -20,7 +20,7 @@ pub(super) fn drop_empty_webhook(definition: &mut Value) {
     }
 }
 
-pub(super) fn check(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(super) fn check(spec: &Value, old: Option<&Value>, established: bool, errors: &mut Errors) {
     let Some(conversion) = member(spec, "conversion") else { return };
     let at = SPEC.child("conversion");
     let strategy = text(conversion, "strategy");
@@ -45,11 +45,22 @@ pub(super) fn check(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
     match client {
         None => errors.required(&client_at, "required when strategy is set to Webhook"),
-        Some(client) => match (member(client, "url").and_then(Value::as_str), member(client, "service")) {
-            (Some(url), None) => errors.webhook_url(&client_at.child("url"), url),
-            (None, Some(service)) => errors.webhook_service(&client_at.child("service"), service),
-            _ => errors.required(&client_at, "exactly one of url or service is required"),
-        },
+        Some(client) => {
+            match (member(client, "url").and_then(Value::as_str), member(client, "service")) {
+                (Some(url), None) => errors.webhook_url(&client_at.child("url"), url),
+                (None, Some(service)) => errors.webhook_service(&client_at.child("service"), service),
+                _ => errors.required(&client_at, "exactly one of url or service is required"),
+            }
+            // Until it is established a definition may be made without its certificates; a loop looks at them then.
+            let problem = |client: &Value| ca_bundle_problem(text(client, "caBundle"));
+            let before = old.and_then(|old| old.at(&["conversion", "webhook", "clientConfig"]));
+            if established
+                && before.and_then(problem).is_none()
+                && let Some(problem) = problem(client)
+            {
+                errors.invalid(&client_at.child("caBundle"), text(client, "caBundle"), problem);
+            }
+        }
     }
     let versions: Vec<&str> = texts(webhook, "conversionReviewVersions").collect();
     if versions.is_empty() {

@@ -8,8 +8,7 @@ use catalog::Schema;
 use object::{Value, validate_text};
 use structural::rules;
 
-use super::{approval, conversion, selectable};
-use crate::check::internal::{Field, Go, NULL, TEXT};
+use super::{approval, conversion, selectable, shown};
 use crate::check::{Errors, Path, Raw, Seen, flag, items, member, text, texts};
 use crate::metadata::check_embedded;
 use crate::same;
@@ -21,19 +20,6 @@ const COLUMN_FORMATS: [&str; 8] =
     ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
 const WARNING_MAX_BYTES: usize = 256;
 const HOISTED: [&str; 4] = ["schema", "subresources", "additionalPrinterColumns", "selectableFields"];
-const VERSIONS: Go = Go::List(&VERSION);
-const VERSION: [Field; 9] = [
-    ("name", "Name", TEXT),
-    ("served", "Served", Go::Leaf("false")),
-    ("storage", "Storage", Go::Leaf("false")),
-    ("deprecated", "Deprecated", Go::Leaf("false")),
-    ("deprecationWarning", "DeprecationWarning", NULL),
-    ("schema", "Schema", NULL),
-    ("subresources", "Subresources", NULL),
-    ("additionalPrinterColumns", "AdditionalPrinterColumns", NULL),
-    ("selectableFields", "SelectableFields", NULL),
-];
-
 pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
     write.check_metadata(errors);
     let none = Value::Null;
@@ -42,9 +28,10 @@ pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
     if write.is_status() {
         return check_names(accepted, &STATUS.child("acceptedNames"), errors);
     }
-    check_spec(spec, old, &write.storage.types, errors);
-    if let (Some(old), Some(old_status)) = (old, write.old_status()) {
-        check_update(spec, old, is_established(old_status), errors);
+    let established = write.old_status().is_some_and(is_established);
+    check_spec(spec, old, established, &write.storage.types, errors);
+    if let Some(old) = old {
+        check_update(spec, old, established, errors);
     }
     check_names(accepted, &STATUS.child("acceptedNames"), errors);
     check_stored(spec, status, errors);
@@ -90,7 +77,7 @@ impl<'a> Hoisted<'a> {
     }
 }
 
-fn check_spec(spec: &Value, old: Option<&Value>, types: &Schema, errors: &mut Errors) {
+fn check_spec(spec: &Value, old: Option<&Value>, established: bool, types: &Schema, errors: &mut Errors) {
     let none = Value::Null;
     let hoisted = Hoisted::of(spec);
     let group = text(spec, "group");
@@ -125,15 +112,15 @@ fn check_spec(spec: &Value, old: Option<&Value>, types: &Schema, errors: &mut Er
         let old = old_hoisted.as_ref().and_then(|old| old.versions.iter().find(same_name));
         check_version(version, old, &hoisted, &schemas, &list.index(i), errors);
     }
-    let shown = member(spec, "versions").map(|_| Value::List(hoisted.versions.clone()));
-    let shown = VERSIONS.show(shown.as_ref());
+    let versions = member(spec, "versions").map(|_| Value::List(hoisted.versions.clone()));
     let names: Vec<&str> = items(spec, "versions").iter().map(|v| text(v, "name")).collect();
     let mut seen = Seen::default();
     if names.iter().any(|name| seen.again(*name)) {
-        errors.invalid(&list, Raw(&shown), "must contain unique version names");
+        errors.invalid(&list, Raw(&shown::versions(versions.as_ref())), "must contain unique version names");
     }
     if hoisted.versions.iter().filter(|v| flag(v, "storage")).count() != 1 {
-        errors.invalid(&list, Raw(&shown), "must have exactly one version marked as storage version");
+        let detail = "must have exactly one version marked as storage version";
+        errors.invalid(&list, Raw(&shown::versions(versions.as_ref())), detail);
     }
     // Upstream keeps the first version's name a second time.
     if let Some(first) = names.first().filter(|name| !name.is_empty()) {
@@ -160,7 +147,7 @@ fn check_spec(spec: &Value, old: Option<&Value>, types: &Schema, errors: &mut Er
             }
         }
     }
-    conversion::check(spec, old, errors);
+    conversion::check(spec, old, established, errors);
 }
 
 fn check_schemas_given(spec: &Value, old: Option<&Value>, hoisted: &Hoisted<'_>, errors: &mut Errors) {
@@ -214,22 +201,29 @@ fn check_version(
 
 fn check_deprecation(version: &Value, at: &Path<'_>, errors: &mut Errors) {
     let Some(warning) = member(version, "deprecationWarning").and_then(Value::as_str) else { return };
+    // Behind a pointer, and so shown as JSON.
+    let shown = shown::json(warning);
+    let mut invalid = |detail: &str| errors.invalid(at, Raw(&shown), detail);
     if !flag(version, "deprecated") {
-        return errors.invalid(at, warning, "can only be set for deprecated versions");
+        return invalid("can only be set for deprecated versions");
     }
     if warning.len() > WARNING_MAX_BYTES {
-        errors.invalid(at, warning, "must be <= 256 characters long");
+        invalid("must be <= 256 characters long");
     }
     if warning.is_empty() {
-        errors.invalid(at, warning, "must not be an empty string");
+        invalid("must not be an empty string");
     }
-    let odd = |c: char| c != ' ' && (c.is_control() || c.is_whitespace());
-    if let Some((i, _)) = warning.char_indices().find(|(_, c)| odd(*c)) {
+    if let Some((i, _)) = warning.char_indices().find(|(_, c)| !is_printable(*c)) {
         let detail = format!(
             "must only contain printable UTF-8 characters; non-printable character found at index {i}"
         );
-        errors.invalid(at, warning, detail);
+        invalid(&detail);
     }
+}
+
+/// Go's `unicode.IsPrint`. Rust's tables know the same, and show it by escaping.
+fn is_printable(c: char) -> bool {
+    matches!(c, '"' | '\'' | '\\') || !['a', c].iter().collect::<String>().escape_debug().any(|c| c == '\\')
 }
 
 /// What the schemas of a definition are checked with.
@@ -274,8 +268,9 @@ fn check_subresources(subresources: Option<&Value>, at: &Path<'_>, errors: &mut 
             _ if !path.starts_with('.') => {
                 errors.invalid(&at, path, "must be a simple json path starting with .");
             }
-            _ if !prefixes.iter().any(|prefix| path.starts_with(prefix)) => errors.invalid(&at, path, detail),
-            _ => {}
+            _ if prefixes.iter().any(|prefix| path.starts_with(prefix)) => {}
+            _ if name == "labelSelectorPath" => errors.invalid(&at, Raw(&shown::json(path)), detail),
+            _ => errors.invalid(&at, path, detail),
         }
     }
 }

@@ -1,39 +1,10 @@
 //! Warnings about custom resource definitions: formats that nobody checks.
 
 use object::{Value, quote};
+use structural::StringFormat;
 
 use crate::check::{items, member, text};
 use crate::warnings::{Accepted, Warnings};
-
-/// Without dashes, which make no difference.
-const OF_TEXT: [&str; 26] = [
-    "bsonobjectid",
-    "uri",
-    "email",
-    "hostname",
-    "ipv4",
-    "ipv6",
-    "cidr",
-    "mac",
-    "uuid",
-    "uuid3",
-    "uuid4",
-    "uuid5",
-    "isbn",
-    "isbn10",
-    "isbn13",
-    "creditcard",
-    "ssn",
-    "hexcolor",
-    "rgbcolor",
-    "byte",
-    "password",
-    "date",
-    "duration",
-    "datetime",
-    "k8sshortname",
-    "k8slongname",
-];
 
 const LISTS: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 const DEEPEST: usize = 200;
@@ -89,7 +60,7 @@ fn visit<'v>(schema: &'v Value, depth: usize, found: &mut Vec<&'v str>) {
 
 fn is_known(of_type: &str, format: &str) -> bool {
     match of_type {
-        "" | "string" => OF_TEXT.contains(&format.replace('-', "").as_str()),
+        "" | "string" => StringFormat::parse(format).is_some(),
         "integer" => matches!(format, "int32" | "int64"),
         "number" => matches!(format, "float" | "double"),
         _ => false,

@@ -3,7 +3,7 @@
 use catalog::Catalog;
 use object::Value;
 
-use super::finalizer_warnings;
+use super::{check_embedded, finalizer_warnings};
 use crate::tests::{NOW, json, lines, storage};
 use crate::{Context, kind_of, validate_create, validate_update};
 
@@ -276,4 +276,30 @@ fn wrong_shapes_of_metadata_are_refused_or_ignored_but_never_a_panic() {
             }
         }
     }
+}
+
+/// What upstream answered about embedded resources; the rest of those cases is `structural`'s.
+#[test]
+fn metadata_of_embedded_resources_is_checked_as_upstream_checks_it() {
+    let catalog = Catalog::builtin();
+    let mut count = 0;
+    let cases = include_str!("../../../structural/tests/data/schema-lists.jsonl");
+    for case in cases.lines().map(json) {
+        let wanted = case.at(&["want", "embedded"]).and_then(Value::as_list).unwrap_or_default();
+        let (Some(schema), Some(object)) = (case.get("schema"), case.get("object")) else { continue };
+        let schema = structural::Structural::parse(schema).expect("a schema");
+        let mut object = object.clone();
+        if schema.coerce(&mut object, catalog.schema(), structural::Coerce::default()).is_err() {
+            continue;
+        }
+        let mut errors = Vec::new();
+        schema.validate_embedded(&object, &check_embedded, &mut errors);
+        let mut got: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        let mut wanted: Vec<&str> = wanted.iter().filter_map(|error| error.str_at(&["text"])).collect();
+        got.sort();
+        wanted.sort_unstable();
+        assert_eq!(got, wanted, "{}", case.str_at(&["id"]).unwrap_or_default());
+        count += wanted.len();
+    }
+    assert!(count > 10, "{count} errors");
 }

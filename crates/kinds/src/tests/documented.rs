@@ -17,7 +17,7 @@ const NOT_VALIDATED: [(&str, &str); 12] = [
     ("mutatingwebhookconfigurations", "CEL of match conditions"),
     ("validatingadmissionpolicies", "CEL"),
     ("validatingwebhookconfigurations", "CEL of match conditions"),
-    ("customresourcedefinitions", "CEL, `pattern`, defaults against their schema, `selectableFields`"),
+    ("customresourcedefinitions", "CEL"),
     ("certificatesigningrequests", "P-521 and RSA-PSS signatures"),
     ("deviceclasses", "CEL"),
     ("resourceclaims", "CEL, admin access"),

@@ -1,6 +1,9 @@
 //! Addresses and names of the network.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::{Arc, LazyLock};
+
+use crate::pattern::Pattern;
 
 /// As Go parses them: no leading zeros, no zones.
 pub(super) fn is_ip(text: &str) -> bool {
@@ -67,18 +70,39 @@ pub(super) fn is_mac(text: &str) -> bool {
         && bytes.iter().enumerate().all(fits)
 }
 
-/// Labels of letters, digits and symbols of any script; a name with dots ends in letters.
+/// Labels of letters, digits and symbols of any script. One alone may have a dash as its second character only; with dots, dashes
+/// may be anywhere inside of a label, and the last one is letters.
 pub(super) fn is_hostname(text: &str) -> bool {
-    text.len() <= 255
-        && text.split('.').all(|label| label.len() <= 63)
-        && HOSTNAME.with(|pattern| pattern.is_match(text))
+    if text.len() > 255 || text.split('.').any(|label| label.len() > 63) {
+        return false;
+    }
+    let Some((labels, last)) = text.rsplit_once('.') else {
+        let mut chars = text.chars();
+        let first = chars.next().is_some_and(is_host_char);
+        let rest = chars.as_str();
+        return first && rest.strip_prefix('-').unwrap_or(rest).chars().all(is_host_char);
+    };
+    let is_label = |label: &str| {
+        let edge = |c: Option<char>| c.is_some_and(is_host_char);
+        let mut chars = label.chars();
+        edge(chars.clone().next()) && edge(chars.next_back()) && chars.all(|c| c == '-' || is_host_char(c))
+    };
+    labels.split('.').all(is_label) && last.chars().count() >= 2 && last.chars().all(is_letter)
 }
 
-thread_local! {
-    static HOSTNAME: std::sync::Arc<crate::pattern::Pattern> = crate::pattern::Pattern::shared(concat!(
-        r"^([a-zA-Z0-9\p{S}\p{L}]((-?[a-zA-Z0-9\p{S}\p{L}]{0,62})?)|",
-        r"([a-zA-Z0-9\p{S}\p{L}](([a-zA-Z0-9-\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?)(\.)){1,}([a-zA-Z\p{L}]){2,63})$"
-    ));
+fn is_host_char(c: char) -> bool {
+    static CLASS: LazyLock<Arc<Pattern>> = LazyLock::new(|| Pattern::shared(r"^[\p{S}\p{L}]$"));
+    c.is_ascii_alphanumeric() || "$+<=>^`|~".contains(c) || is_of(c, &CLASS)
+}
+
+fn is_letter(c: char) -> bool {
+    static CLASS: LazyLock<Arc<Pattern>> = LazyLock::new(|| Pattern::shared(r"^\p{L}$"));
+    c.is_ascii_alphabetic() || is_of(c, &CLASS)
+}
+
+/// A class that is not ASCII; a pattern of one character is small, one with many such classes is not.
+fn is_of(c: char, class: &Pattern) -> bool {
+    !c.is_ascii() && class.is_match(c.encode_utf8(&mut [0; 4]))
 }
 
 /// What a request line may have: an absolute URI or an absolute path.
