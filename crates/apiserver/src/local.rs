@@ -15,7 +15,7 @@ use client::{
 use flowcontrol::{Seat, WatchGuard};
 use futures_util::future::BoxFuture;
 use object::{Obj, Status, Value};
-use registry::{LeaderFence, RequestContext, WatchStart};
+use registry::{LeaderFence, RequestContext, WatchStart, served_object, serves_stored_objects};
 use store::Revision;
 use table::{Cursor, EventKind, WatchEvent};
 use tokio::time::Instant;
@@ -156,7 +156,8 @@ impl Client for LocalClient {
         Box::pin(async move {
             let admitted = self.admitted("get", &target, "", None).await?;
             let request = admitted.request();
-            self.api.registry().get(&request, "").await
+            let obj = self.api.registry().get(&request, "").await?;
+            served_object(&admitted.resource, &obj)
         })
     }
 
@@ -165,7 +166,8 @@ impl Client for LocalClient {
             let limit = Some(u64::try_from(options.limit).unwrap_or(0));
             let admitted = self.admitted("list", &target, &options.field_selector, limit).await?;
             let request = admitted.request();
-            let list = self.api.registry().list(&request, &options).await?;
+            let mut list = self.api.registry().list(&request, &options).await?;
+            serve_all(&admitted.resource, &mut list.items)?;
             Ok(List {
                 items: list.items,
                 revision: list.revision,
@@ -206,15 +208,19 @@ impl Client for LocalClient {
             };
             let first = match start {
                 WatchStart::Changes => Vec::new(),
-                WatchStart::State { items, revision, end_bookmark } => {
+                WatchStart::State { mut items, revision, end_bookmark } => {
+                    serve_all(&admitted.resource, &mut items)?;
                     let end = Event::Bookmark { revision, initial_events_end: end_bookmark };
                     items.into_iter().map(Event::Added).chain([end]).collect()
                 }
             };
             let shutdown = self.api.shutdown();
+            let resource = admitted.resource.clone();
+            let convert = (!serves_stored_objects(&resource)).then(|| (self.api.clone(), resource));
             let watch: Box<dyn Watch> = Box::new(LocalWatch {
                 first,
                 cursor,
+                convert,
                 pulled: Vec::new(),
                 told: Revision(0),
                 end,
@@ -239,7 +245,7 @@ impl Client for LocalClient {
             let copy = body.clone();
             let again = || Ok(copy.clone());
             let written = self.api.registry().create(&request, body, &again).await?;
-            Ok(written.obj)
+            answer_of_write(&admitted.resource, written.obj)
         })
     }
 
@@ -253,7 +259,7 @@ impl Client for LocalClient {
             let admitted = self.admitted("update", &target, "", None).await?;
             let admitted = Admitted { options, ..admitted };
             let written = self.api.registry().update(&admitted.request(), body).await?;
-            Ok(written.obj)
+            answer_of_write(&admitted.resource, written.obj)
         })
     }
 
@@ -267,7 +273,7 @@ impl Client for LocalClient {
             let admitted = self.admitted("patch", &target, "", None).await?;
             let admitted = Admitted { options, ..admitted };
             let written = self.api.registry().patch(&admitted.request(), patch).await?;
-            Ok(written.obj)
+            answer_of_write(&admitted.resource, written.obj)
         })
     }
 
@@ -309,6 +315,22 @@ impl Client for LocalClient {
     }
 }
 
+/// Makes the objects what the resource serves.
+fn serve_all(resource: &Resource, objects: &mut [Arc<Obj>]) -> Result<(), Status> {
+    if !serves_stored_objects(resource) {
+        for obj in objects {
+            *obj = served_object(resource, obj)?;
+        }
+    }
+    Ok(())
+}
+
+/// Of built-in kinds it is the stored object, whatever the version: event recorders write events in a version they are not
+/// stored in, and do not read the answer.
+fn answer_of_write(resource: &Resource, obj: Arc<Obj>) -> Result<Arc<Obj>, Status> {
+    if resource.custom { served_object(resource, &obj) } else { Ok(obj) }
+}
+
 /// A watcher resumes from its last event. After this many revisions of other objects it gets a bookmark, because the history may
 /// not reach back to the event.
 const PROGRESS: u64 = 1000;
@@ -318,6 +340,9 @@ struct LocalWatch {
     /// The initial events.
     first: Vec<Event>,
     cursor: Cursor,
+    /// Where objects are not all served as they are stored.
+    convert: Option<(Arc<Api>, Arc<Resource>)>,
+    /// Events that are not told yet: a conversion may be awaited.
     pulled: Vec<WatchEvent>,
     /// The last revision the watcher knows.
     told: Revision,
@@ -328,6 +353,16 @@ struct LocalWatch {
     shutdown: Shutdown,
     /// Counts it among the watches a write wakes.
     _watched: Option<WatchGuard>,
+}
+
+/// Makes the events' objects what the resource serves.
+async fn convert_events(api: &Api, resource: &Resource, events: &mut [WatchEvent]) -> Result<(), Status> {
+    let objects: Vec<Arc<Obj>> = events.iter().map(|event| event.obj.clone()).collect();
+    api.registry().convert_for(resource, &objects).await?;
+    for event in events {
+        event.obj = served_object(resource, &event.obj)?;
+    }
+    Ok(())
 }
 
 impl Watch for LocalWatch {
@@ -341,9 +376,17 @@ impl Watch for LocalWatch {
                 if self.shutdown.has_begun() {
                     return Ok(false);
                 }
-                let Ok(at_end) = self.cursor.pull(&mut self.pulled, PULL_BYTES) else {
-                    return Err(Status::expired("too old resource version: the history is gone"));
+                let at_end = if self.pulled.is_empty() {
+                    let Ok(at_end) = self.cursor.pull(&mut self.pulled, PULL_BYTES) else {
+                        return Err(Status::expired("too old resource version: the history is gone"));
+                    };
+                    at_end
+                } else {
+                    false
                 };
+                if let Some((api, resource)) = &self.convert {
+                    convert_events(api, resource, &mut self.pulled).await?;
+                }
                 if let Some(last) = self.pulled.last() {
                     self.told = self.told.max(last.obj.revision());
                     into.extend(self.pulled.drain(..).map(|WatchEvent { kind, obj }| match kind {

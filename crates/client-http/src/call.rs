@@ -37,7 +37,10 @@ pub(crate) struct ApiRequest {
     /// Empty: no body.
     pub content_type: &'static str,
     pub body: Bytes,
+    pub accept: &'static str,
 }
+
+pub(crate) const JSON: &str = "application/json";
 
 /// A server, and the credentials for it. All identities of a process share one.
 pub(crate) struct Transport {
@@ -72,7 +75,7 @@ impl Transport {
     ) -> Result<(Response<Incoming>, Lease), Status> {
         let path = request.path.parse().map_err(|_| Status::bad_request("the path cannot be asked for"))?;
         let mut headers = identity.clone();
-        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT, HeaderValue::from_static(request.accept));
         headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
         if !request.content_type.is_empty() {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(request.content_type));

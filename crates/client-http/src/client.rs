@@ -3,32 +3,36 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use catalog::Catalog;
+use catalog::{Catalog, Resource};
 use client::{
-    Answer, Client, DeleteOptions, List, ListOptions, Patch, Target, Watch, WatchOptions, WriteOptions,
+    Answer, Client, DeleteOptions, Gvr, List, ListOptions, Patch, Target, Watch, WatchOptions, WriteOptions,
 };
 use codec::json;
 use env::Env;
 use http::{HeaderMap, Method};
 use object::{Obj, Status, Value};
 
-use crate::call::{ApiRequest, Transport};
+use crate::call::{ApiRequest, JSON, Transport};
 use crate::config::{Config, ConfigError};
 use crate::credentials::{Authorization, Impersonate};
 use crate::dial::{Dial, Socket};
-use crate::objects::{Rows, parse_revision, unreadable};
+use crate::discovery::{self, GroupVersion};
+use crate::objects::{object, parse_revision, unreadable};
 use crate::pool::Pool;
 use crate::request;
+use crate::served::{Served, is_unserved};
 use crate::url::Url;
 use crate::watch::HttpWatch;
 
-const JSON: &str = "application/json";
+/// Discovery of every group at once, or one by one from servers that cannot.
+const AGGREGATED: &str =
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
 /// Cheap to clone; clones share their connections, whoever they act as.
 #[derive(Clone)]
 pub struct HttpClient {
     transport: Arc<Transport>,
-    catalog: Arc<Catalog>,
+    served: Arc<Served>,
     /// What stands before `/api` in every path.
     prefix: Arc<str>,
     /// Of writes that name none; empty: the server makes one of the user agent.
@@ -38,7 +42,8 @@ pub struct HttpClient {
 }
 
 impl HttpClient {
-    /// Connects with the first call, not here.
+    /// Connects with the first call, not here. `catalog`: what the server is known to serve ([`Catalog::builtin`]); custom resources are
+    /// found in its discovery.
     pub fn new(env: Env, catalog: Arc<Catalog>, config: &Config) -> Result<HttpClient, ConfigError> {
         let url = Url::parse(&config.server)?;
         let authorization = Authorization::new(env.clone(), config.credentials.clone());
@@ -68,8 +73,9 @@ impl HttpClient {
         let prefix = Arc::from(url.prefix.as_str());
         let pool = Pool::new(env.clone(), dial, url);
         let transport = Arc::new(Transport { env, pool, authorization });
+        let served = Arc::new(Served::new(catalog));
         let client =
-            HttpClient { transport, catalog, prefix, field_manager: "".into(), identity: Ok(Arc::default()) };
+            HttpClient { transport, served, prefix, field_manager: "".into(), identity: Ok(Arc::default()) };
         Ok(match &config.impersonate {
             Some(who) => client.acting_as(who),
             None => client,
@@ -86,25 +92,69 @@ impl HttpClient {
         HttpClient { field_manager: name.into(), ..self.clone() }
     }
 
-    fn path(&self, rows: &Rows<'_>, target: &Target<'_>) -> String {
-        request::path(&self.prefix, rows.resource, target)
-    }
-
     fn identity(&self) -> Result<&HeaderMap, Status> {
         self.identity.as_deref().map_err(Clone::clone)
     }
 
+    /// A document of the server's discovery.
+    async fn document(&self, path: String, accept: &'static str) -> Result<Value, Status> {
+        let request = ApiRequest { method: Method::GET, path, content_type: "", body: Bytes::new(), accept };
+        tree(&self.transport.call(self.identity()?, request).await?)
+    }
+
+    async fn group_version(&self, group: &str, version: &str) -> Result<Vec<discovery::Discovered>, Status> {
+        let path = request::group_version(&self.prefix, group, version);
+        Ok(discovery::resources(group, version, &self.document(path, JSON).await?))
+    }
+
+    /// The resource as the server serves it. A custom one is looked up with its first use.
+    async fn find(&self, gvr: &Gvr) -> Result<Arc<Resource>, Status> {
+        if let Some(known) = self.served.find(gvr) {
+            return Ok(known);
+        }
+        // The core group has no custom resources.
+        if gvr.group.is_empty() {
+            return Err(Status::no_such_resource());
+        }
+        let found = match self.group_version(&gvr.group, &gvr.version).await {
+            Ok(found) => found.into_iter().find(|resource| resource.plural == gvr.plural),
+            Err(status) if status.code == 404 => None,
+            Err(status) => return Err(status),
+        };
+        self.served.learn(found.ok_or_else(Status::no_such_resource)?);
+        self.served.find(gvr).ok_or_else(Status::no_such_resource)
+    }
+
+    /// Sends a request about a resource; `query` begins with a question mark.
     async fn call(
         &self,
         method: Method,
-        path: String,
+        target: Target<'_>,
+        query: String,
         content: Option<(&'static str, Value)>,
-    ) -> Result<Bytes, Status> {
+    ) -> Result<(Arc<Resource>, Bytes), Status> {
         let (content_type, body) = match content {
             Some((content_type, body)) => (content_type, Bytes::from(json::to_vec(&body))),
             None => ("", Bytes::new()),
         };
-        self.transport.call(self.identity()?, ApiRequest { method, path, content_type, body }).await
+        let request = |resource: &Resource| {
+            let path = request::path(&self.prefix, resource, &target) + &query;
+            ApiRequest { method: method.clone(), path, content_type, body: body.clone(), accept: JSON }
+        };
+        let resource = self.find(target.resource).await?;
+        let answer = self.transport.call(self.identity()?, request(&resource)).await;
+        match answer {
+            Err(status) if is_unserved(&status) && self.served.forget(&resource) => {
+                // Made again with another scope, it is found elsewhere.
+                let again = self.find(target.resource).await?;
+                if again.namespaced == resource.namespaced {
+                    return Err(status);
+                }
+                let answer = self.transport.call(self.identity()?, request(&again)).await?;
+                Ok((again, answer))
+            }
+            answer => Ok((resource, answer?)),
+        }
     }
 
     /// A read or, with a body, a write whose answer is one object.
@@ -114,20 +164,35 @@ impl HttpClient {
         target: Target<'_>,
         write: Option<(&'static str, Value, WriteOptions<'_>)>,
     ) -> Result<Arc<Obj>, Status> {
-        let rows = Rows::find(&self.catalog, &target)?;
-        let mut path = self.path(&rows, &target);
+        let mut query = String::new();
         let content = write.map(|(content_type, body, options)| {
-            request::write_query(&mut path, options.managed_by(&self.field_manager));
+            request::write_query(&mut query, options.managed_by(&self.field_manager));
             (content_type, body)
         });
-        let answer = self.call(method, path, content).await?;
-        rows.object(tree(&answer)?).map(Arc::new)
+        let (resource, answer) = self.call(method, target, query, content).await?;
+        object(&resource, tree(&answer)?).map(Arc::new)
     }
 }
 
 impl Client for HttpClient {
     fn catalog(&self) -> Arc<Catalog> {
-        self.catalog.clone()
+        self.served.catalog()
+    }
+
+    fn discover(&self) -> Answer<'_, Arc<Catalog>> {
+        Box::pin(async move {
+            let groups = self.document(format!("{}/apis", self.prefix), AGGREGATED).await?;
+            if let Some(said) = discovery::aggregated(&groups) {
+                return Ok(self.served.take_over(said));
+            }
+            let mut said = Vec::new();
+            for (group, version) in discovery::group_versions(&groups) {
+                // One that does not answer says nothing about the others.
+                let resources = self.group_version(&group, &version).await.ok();
+                said.push(GroupVersion { group, version, resources });
+            }
+            Ok(self.served.take_over(said))
+        })
     }
 
     fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>> {
@@ -136,10 +201,10 @@ impl Client for HttpClient {
 
     fn list<'a>(&'a self, target: Target<'a>, options: ListOptions) -> Answer<'a, List> {
         Box::pin(async move {
-            let rows = Rows::find(&self.catalog, &target)?;
-            let mut path = self.path(&rows, &target);
-            request::list_query(&mut path, &options);
-            let mut answer = tree(&self.call(Method::GET, path, None).await?)?;
+            let mut query = String::new();
+            request::list_query(&mut query, &options);
+            let (resource, answer) = self.call(Method::GET, target, query, None).await?;
+            let mut answer = tree(&answer)?;
             let revision = parse_revision(answer.str_at(&["metadata", "resourceVersion"]).unwrap_or(""))?;
             let continue_token = answer.str_at(&["metadata", "continue"]).unwrap_or("").to_owned();
             let items = match answer.make_map().remove("items") {
@@ -147,26 +212,25 @@ impl Client for HttpClient {
                 Some(Value::Null) | None => Vec::new(),
                 Some(_) => return Err(unreadable("the items of a list are none")),
             };
-            let items = items.into_iter().map(|item| rows.object(item).map(Arc::new));
+            let items = items.into_iter().map(|item| object(&resource, item).map(Arc::new));
             Ok(List { items: items.collect::<Result<_, _>>()?, revision, continue_token })
         })
     }
 
     fn watch<'a>(&'a self, target: Target<'a>, options: WatchOptions) -> Answer<'a, Box<dyn Watch>> {
         Box::pin(async move {
-            let rows = Rows::find(&self.catalog, &target)?;
-            let mut path = self.path(&rows, &target);
+            let resource = self.find(target.resource).await?;
+            let mut path = request::path(&self.prefix, &resource, &target);
             request::watch_query(&mut path, &options);
-            let request = ApiRequest { method: Method::GET, path, content_type: "", body: Bytes::new() };
-            let open = self.transport.open(self.identity()?, request).await?;
-            let (env, catalog) = (self.transport.env.clone(), self.catalog.clone());
-            let watch: Box<dyn Watch> = Box::new(HttpWatch::new(
-                env,
-                catalog,
-                target.resource.clone(),
-                open,
-                options.timeout_seconds,
-            ));
+            let request =
+                ApiRequest { method: Method::GET, path, content_type: "", body: Bytes::new(), accept: JSON };
+            let open = self.transport.open(self.identity()?, request).await.inspect_err(|status| {
+                if is_unserved(status) {
+                    self.served.forget(&resource);
+                }
+            })?;
+            let (env, seconds) = (self.transport.env.clone(), options.timeout_seconds);
+            let watch: Box<dyn Watch> = Box::new(HttpWatch::new(env, resource, open, seconds));
             Ok(watch)
         })
     }
@@ -201,8 +265,8 @@ impl Client for HttpClient {
 
     fn delete<'a>(&'a self, target: Target<'a>, options: DeleteOptions) -> Answer<'a, ()> {
         Box::pin(async move {
-            let path = self.path(&Rows::find(&self.catalog, &target)?, &target);
-            self.call(Method::DELETE, path, Some((JSON, options.to_value()))).await.map(|_| ())
+            let body = options.to_value();
+            self.call(Method::DELETE, target, String::new(), Some((JSON, body))).await.map(|_| ())
         })
     }
 
@@ -213,17 +277,17 @@ impl Client for HttpClient {
         which: ListOptions,
     ) -> Answer<'a, ()> {
         Box::pin(async move {
-            let mut path = self.path(&Rows::find(&self.catalog, &target)?, &target);
-            request::list_query(&mut path, &which);
-            self.call(Method::DELETE, path, Some((JSON, options.to_value()))).await.map(|_| ())
+            let mut query = String::new();
+            request::list_query(&mut query, &which);
+            self.call(Method::DELETE, target, query, Some((JSON, options.to_value()))).await.map(|_| ())
         })
     }
 
     fn act<'a>(&'a self, target: Target<'a>, body: Value, options: WriteOptions<'a>) -> Answer<'a, ()> {
         Box::pin(async move {
-            let mut path = self.path(&Rows::find(&self.catalog, &target)?, &target);
-            request::write_query(&mut path, options.managed_by(&self.field_manager));
-            self.call(Method::POST, path, Some((JSON, body))).await.map(|_| ())
+            let mut query = String::new();
+            request::write_query(&mut query, options.managed_by(&self.field_manager));
+            self.call(Method::POST, target, query, Some((JSON, body))).await.map(|_| ())
         })
     }
 }

@@ -11,7 +11,8 @@
 //!   v
 //! HttpClients: Clients ── one identity for each controller, by impersonation or all as oneself
 //! ```
-//! What no server answered is a `Status` too: 503 when the request was never sent, 504 when nobody knows what became of it.
+//! Custom resources are looked up in the server's discovery when they are used first, and again when the server does not know
+//! them any more. What no server answered is a `Status` too: 503 when the request was never sent, 504 when nobody knows what became of it.
 
 mod call;
 mod client;
@@ -19,6 +20,7 @@ mod clients;
 mod config;
 mod credentials;
 mod dial;
+mod discovery;
 mod exec;
 mod objects;
 mod pool;
@@ -26,6 +28,7 @@ mod process;
 mod proxy;
 mod refusal;
 mod request;
+mod served;
 pub mod tls;
 mod url;
 mod watch;

@@ -7,74 +7,55 @@
 //! Obj::publish(value, 7)                              the same bytes as the server's own object has in process
 //! ```
 
-use catalog::{Catalog, Name, Resource, Storage};
-use client::Target;
+use catalog::{Name, Resource};
 use object::{Map, Obj, Revision, Status, Value};
 
-/// The rows of the catalogue a target is about.
-#[derive(Clone, Copy)]
-pub(crate) struct Rows<'a> {
-    pub resource: &'a Resource,
-    /// `None`: what is answered is stored nowhere (reviews, bindings).
-    pub storage: Option<&'a Storage>,
-}
-
-impl<'a> Rows<'a> {
-    pub fn find(catalog: &'a Catalog, target: &Target<'_>) -> Result<Rows<'a>, Status> {
-        let gvr = target.resource;
-        let resource = gvr.find(catalog).ok_or_else(|| Status {
-            message: format!(
-                "the resource {} in version {} of group {:?} is not in this client's catalogue",
-                gvr.plural, gvr.version, gvr.group
-            ),
-            ..Status::no_such_resource()
-        })?;
-        Ok(Rows { resource, storage: resource.storage.as_deref() })
+/// One object of an answer. Where it says no kind it is the resource's own.
+pub(crate) fn object(resource: &Resource, tree: Value) -> Result<Obj, Status> {
+    let storage = resource.storage.as_ref().ok_or_else(|| {
+        Status::bad_request(format!(
+            "{} are not stored, so an answer about one is no object; use `act`",
+            resource.qualified()
+        ))
+    })?;
+    let Value::Map(mut root) = tree else { return Err(unreadable("an object is no JSON object")) };
+    let Some(Value::Map(mut metadata)) = root.remove("metadata") else {
+        return Err(unreadable("an object has no metadata"));
+    };
+    let revision = match metadata.remove("resourceVersion") {
+        Some(Value::Str(digits)) if !digits.is_empty() => Some(parse_revision(&digits)?),
+        _ => None,
+    };
+    let text = |metadata: &Map, name: &str| match metadata.get(name) {
+        Some(Value::Str(text)) => text.clone(),
+        _ => String::new(),
+    };
+    let (namespace, name) = (text(&metadata, "namespace"), text(&metadata, "name"));
+    if namespace.contains('/') || name.contains('/') {
+        return Err(unreadable("an object's name holds a slash"));
     }
-
-    /// One object of an answer. Where it says no kind it is the resource's own.
-    pub fn object(&self, tree: Value) -> Result<Obj, Status> {
-        let storage = self.storage.ok_or_else(|| {
-            Status::bad_request(format!(
-                "{} are not stored, so an answer about one is no object; use `act`",
-                self.resource.qualified()
-            ))
-        })?;
-        let Value::Map(mut root) = tree else { return Err(unreadable("an object is no JSON object")) };
-        let Some(Value::Map(mut metadata)) = root.remove("metadata") else {
-            return Err(unreadable("an object has no metadata"));
-        };
-        let revision = match metadata.remove("resourceVersion") {
-            Some(Value::Str(digits)) if !digits.is_empty() => Some(parse_revision(&digits)?),
-            _ => None,
-        };
-        let text = |metadata: &Map, name: &str| match metadata.get(name) {
-            Some(Value::Str(text)) => text.clone(),
-            _ => String::new(),
-        };
-        let (namespace, name) = (text(&metadata, "namespace"), text(&metadata, "name"));
-        if namespace.contains('/') || name.contains('/') {
-            return Err(unreadable("an object's name holds a slash"));
-        }
-        let key = storage.key(&namespace, &name);
-        let mut out = Map::with_capacity(root.len() + 3);
-        let own = |said: Option<Value>, own: &dyn Fn() -> String| match said {
-            Some(Value::Str(text)) if !text.is_empty() => Value::Str(text),
-            _ => Value::Str(own()),
-        };
-        out.push(Name::Static("kind"), own(root.remove("kind"), &|| self.resource.kind.to_string()));
-        out.push(Name::Static("apiVersion"), own(root.remove("apiVersion"), &|| self.resource.api_version()));
-        out.push(Name::Static("metadata"), Value::Map(metadata));
-        for (name, value) in root {
-            out.push(name, value);
-        }
-        let value = codec::json::to_vec(&Value::Map(out));
-        let made = match revision {
-            Some(revision) => Obj::publish(storage, &key, &value, revision, None),
-            None => Obj::unpublished(storage, &key, &value),
-        };
-        made.map_err(|_| unreadable("an object does not look like one"))
+    // By its own namespace: a custom resource may have got another scope since it was discovered.
+    let key = match &*namespace {
+        "" => format!("{}{name}", storage.prefix),
+        namespace => format!("{}{namespace}/{name}", storage.prefix),
+    };
+    let mut out = Map::with_capacity(root.len() + 3);
+    let own = |said: Option<Value>, own: &dyn Fn() -> String| match said {
+        Some(Value::Str(text)) if !text.is_empty() => Value::Str(text),
+        _ => Value::Str(own()),
+    };
+    out.push(Name::Static("kind"), own(root.remove("kind"), &|| resource.kind.to_string()));
+    out.push(Name::Static("apiVersion"), own(root.remove("apiVersion"), &|| resource.api_version()));
+    out.push(Name::Static("metadata"), Value::Map(metadata));
+    for (name, value) in root {
+        out.push(name, value);
     }
+    let value = codec::json::to_vec(&Value::Map(out));
+    let made = match revision {
+        Some(revision) => Obj::publish(storage, &key, &value, revision, None),
+        None => Obj::unpublished(storage, &key, &value),
+    };
+    made.map_err(|_| unreadable("an object does not look like one"))
 }
 
 /// Revisions are numbers that only grow; so are those of every server since Kubernetes 1.35.
@@ -93,17 +74,19 @@ pub(crate) fn unreadable(why: &str) -> Status {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use catalog::Catalog;
+    use client::Gvr;
     use client::resources::{CONFIG_MAPS, NODES, PODS};
 
-    fn object(target: Target<'_>, text: &str) -> Result<Obj, Status> {
+    fn object(of: &Gvr, text: &str) -> Result<Obj, Status> {
         let catalog = Catalog::builtin();
-        Rows::find(&catalog, &target)?.object(codec::json::parse(text.as_bytes(), None).unwrap())
+        super::object(of.find(&catalog).unwrap(), codec::json::parse(text.as_bytes(), None).unwrap())
     }
 
     #[test]
     fn objects_are_read_with_members_in_any_order() {
         let text = r#"{"data":{"k":"v"},"metadata":{"resourceVersion":"7","labels":{"l":"1"},"uid":"u","namespace":"d","name":"a"}}"#;
-        let obj = object(CONFIG_MAPS.everywhere(), text).unwrap();
+        let obj = object(&CONFIG_MAPS, text).unwrap();
         assert_eq!((obj.namespace(), obj.name(), obj.uid(), obj.revision().0), ("d", "a", "u", 7));
         assert_eq!(obj.label("l"), Some("1"));
         let body = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"labels":{"l":"1"},"uid":"u","resourceVersion":"7","namespace":"d","name":"a"},"data":{"k":"v"}}"#;
@@ -116,7 +99,7 @@ mod tests {
         let catalog = Catalog::builtin();
         let storage = catalog.find_storage("", "pods").unwrap();
         let at = storage.selectable_at("spec.nodeName").unwrap();
-        assert_eq!(object(PODS.everywhere(), text).unwrap().field(at), "n1");
+        assert_eq!(object(&PODS, text).unwrap().field(at), "n1");
     }
 
     #[test]
@@ -129,9 +112,7 @@ mod tests {
             r#"{"metadata":{"name":"a","uid":1}}"#,
             r#"{"metadata":{"name":"a/b"}}"#,
         ] {
-            assert!(object(NODES.everywhere(), text).is_err(), "{text}");
+            assert!(object(&NODES, text).is_err(), "{text}");
         }
-        let unknown = client::Gvr::new("example.com", "v1", "foos");
-        assert!(object(unknown.everywhere(), "{}").err().unwrap().message.contains("catalogue"));
     }
 }

@@ -34,6 +34,12 @@ pub(crate) fn path(prefix: &str, resource: &Resource, target: &Target<'_>) -> St
     out
 }
 
+/// `/apis/apps/v1`: what a group version serves. There is always a group.
+pub(crate) fn group_version(prefix: &str, group: &str, version: &str) -> String {
+    let [group, version] = [group, version].map(|part| utf8_percent_encode(part, PLAIN));
+    format!("{prefix}/apis/{group}/{version}")
+}
+
 /// Appends `?a=b&c=d`; what is empty is left out.
 pub(crate) fn query(path: &mut String, parameters: &[(&str, &str)]) {
     for (name, value) in parameters.iter().filter(|(_, value)| !value.is_empty()) {

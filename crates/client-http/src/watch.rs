@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use catalog::Catalog;
-use client::{Answer, Event, Gvr, Watch};
+use catalog::Resource;
+use client::{Answer, Event, Watch};
 use env::Env;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use object::{Status, Value};
 use tokio::time::Instant;
 
-use crate::objects::{Rows, parse_revision, unreadable};
+use crate::objects::{object, parse_revision, unreadable};
 use crate::pool::Lease;
 use crate::refusal;
 
@@ -28,8 +28,7 @@ const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 pub(crate) struct HttpWatch {
     env: Env,
-    catalog: Arc<Catalog>,
-    resource: Gvr,
+    resource: Arc<Resource>,
     body: Incoming,
     lines: Lines,
     /// A server that forgot the watch must not keep it for ever; `None`: no end was asked for.
@@ -43,15 +42,14 @@ pub(crate) struct HttpWatch {
 impl HttpWatch {
     pub fn new(
         env: Env,
-        catalog: Arc<Catalog>,
-        resource: Gvr,
+        resource: Arc<Resource>,
         (body, lease): (Incoming, Lease),
         timeout_seconds: u64,
     ) -> HttpWatch {
         let until =
             (timeout_seconds > 0).then(|| env.monotonic() + Duration::from_secs(timeout_seconds) + GRACE);
         let heard = (!lease.is_pinged()).then(|| env.monotonic());
-        HttpWatch { env, catalog, resource, body, lines: Lines::default(), until, heard, _lease: lease }
+        HttpWatch { env, resource, body, lines: Lines::default(), until, heard, _lease: lease }
     }
 
     /// When the connection counts as dead, if nothing comes, and why then.
@@ -66,12 +64,10 @@ impl HttpWatch {
 impl Watch for HttpWatch {
     fn pull<'a>(&'a mut self, into: &'a mut Vec<Event>) -> Answer<'a, bool> {
         Box::pin(async move {
-            let catalog = self.catalog.clone();
-            let rows = Rows::find(&catalog, &self.resource.everywhere())?;
             let before = into.len();
             loop {
                 while let Some(line) = self.lines.next()? {
-                    into.push(event(&rows, &line)?);
+                    into.push(event(&self.resource, &line)?);
                 }
                 if into.len() > before {
                     return Ok(true);
@@ -144,22 +140,22 @@ impl Lines {
 }
 
 /// `{"type":"ADDED","object":{...}}`; an ERROR is what the watch ends with.
-fn event(rows: &Rows<'_>, line: &[u8]) -> Result<Event, Status> {
+fn event(resource: &Resource, line: &[u8]) -> Result<Event, Status> {
     let tree = codec::json::parse(line, None)
         .map_err(|error| unreadable(&format!("an event of a watch is no JSON: {error}")))?;
     let Value::Map(mut tree) = tree else { return Err(unreadable("an event of a watch is no JSON object")) };
-    let object = tree.remove("object").unwrap_or(Value::Null);
-    let obj = |object| rows.object(object).map(Arc::new);
+    let said = tree.remove("object").unwrap_or(Value::Null);
+    let obj = |said| object(resource, said).map(Arc::new);
     match tree.get("type").and_then(Value::as_str).unwrap_or("") {
-        "ADDED" => Ok(Event::Added(obj(object)?)),
-        "MODIFIED" => Ok(Event::Modified(obj(object)?)),
-        "DELETED" => Ok(Event::Deleted(obj(object)?)),
+        "ADDED" => Ok(Event::Added(obj(said)?)),
+        "MODIFIED" => Ok(Event::Modified(obj(said)?)),
+        "DELETED" => Ok(Event::Deleted(obj(said)?)),
         "BOOKMARK" => {
-            let digits = object.str_at(&["metadata", "resourceVersion"]).unwrap_or("");
-            let end = object.str_at(&["metadata", "annotations", INITIAL_EVENTS_END]) == Some("true");
+            let digits = said.str_at(&["metadata", "resourceVersion"]).unwrap_or("");
+            let end = said.str_at(&["metadata", "annotations", INITIAL_EVENTS_END]) == Some("true");
             Ok(Event::Bookmark { revision: parse_revision(digits)?, initial_events_end: end })
         }
-        "ERROR" => Err(refusal::of_status(&object, 500)),
+        "ERROR" => Err(refusal::of_status(&said, 500)),
         other => Err(unreadable(&format!("a watch has no events of type {other:?}"))),
     }
 }
@@ -167,11 +163,12 @@ fn event(rows: &Rows<'_>, line: &[u8]) -> Result<Event, Status> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use catalog::Catalog;
     use client::resources::CONFIG_MAPS;
 
     fn read(line: &str) -> Result<Event, Status> {
         let catalog = Catalog::builtin();
-        event(&Rows::find(&catalog, &CONFIG_MAPS.everywhere()).unwrap(), line.as_bytes())
+        event(CONFIG_MAPS.find(&catalog).unwrap(), line.as_bytes())
     }
 
     #[test]

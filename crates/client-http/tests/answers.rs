@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use catalog::Catalog;
 use client::resources::CONFIG_MAPS;
-use client::{Client, Event, FieldValidation, ListOptions, Patch, WatchOptions, WriteOptions};
+use client::{Client, Event, FieldValidation, Gvr, ListOptions, Patch, WatchOptions, WriteOptions};
 use client_http::{Config, Credentials, Dial, Dialled, HttpClient, Impersonate};
 use env::Env;
 use futures_util::future::BoxFuture;
@@ -371,4 +371,104 @@ async fn a_watch_on_a_connection_that_fell_silent_ends() {
     assert_eq!(events.len(), 5, "what it said was heard");
     assert_eq!(end.code, 503, "{}", end.message);
     assert_eq!((env.monotonic() - begun).as_secs(), (5 + 3) * 60);
+}
+
+const WIDGETS: Gvr = Gvr::new("example.io", "v1", "widgets");
+const WIDGET: &str = r#"{"kind":"Widget","apiVersion":"example.io/v1","metadata":{"name":"a","namespace":"d","resourceVersion":"5"}}"#;
+
+/// What `/apis/example.io/v1` says.
+fn group_version(namespaced: bool) -> Answer {
+    let text = format!(
+        r#"{{"kind":"APIResourceList","groupVersion":"example.io/v1","resources":[{{"name":"widgets","singularName":"widget","namespaced":{namespaced},"kind":"Widget","verbs":["get","list"]}}]}}"#
+    );
+    (200, vec![], text.into())
+}
+
+/// As kube-apiserver says it of a path nobody serves.
+fn unserved() -> Answer {
+    (404, vec![], b"404 page not found\n".to_vec())
+}
+
+fn no_such_widget() -> Answer {
+    let about = object::About { group: "example.io", resource: "widgets" };
+    (404, vec![], codec::json::to_vec(&Status::not_found(about, "a").to_value()))
+}
+
+/// The paths asked for, without what follows them.
+fn paths(script: &Script) -> Vec<String> {
+    let path = |line: String| line.split(' ').nth(1).unwrap_or_default().replacen("/base", "", 1);
+    script.asked().into_iter().map(path).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_custom_resource_is_discovered_with_its_first_use() {
+    let widget = || (200, vec![], WIDGET.as_bytes().to_vec());
+    let script = Script::new(vec![group_version(true), widget(), widget(), no_such_widget()]);
+    let client = script.client();
+    assert!(WIDGETS.find(&client.catalog()).is_none());
+    let obj = client.get(WIDGETS.at("d", "a")).await.unwrap();
+    assert_eq!((obj.namespace(), obj.name(), obj.revision().0), ("d", "a", 5));
+    // Others on the same connections know it too; an object that is not there is no reason to look again.
+    let other = client.with_field_manager("other");
+    assert_eq!(WIDGETS.find(&other.catalog()).unwrap().kind, "Widget");
+    other.get(WIDGETS.at("d", "a")).await.unwrap();
+    assert_eq!(other.get(WIDGETS.at("d", "a")).await.err().unwrap().reason, "NotFound");
+    let object = "/apis/example.io/v1/namespaces/d/widgets/a";
+    assert_eq!(paths(&script), ["/apis/example.io/v1", object, object, object]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_nobody_serves_is_asked_for_again_with_each_use() {
+    let widget = (200, vec![], WIDGET.as_bytes().to_vec());
+    let script = Script::new(vec![unserved(), group_version(true), widget]);
+    let client = script.client();
+    let unknown = client.get(WIDGETS.at("d", "a")).await.err().unwrap();
+    assert_eq!(unknown, Status::no_such_resource());
+    client.get(WIDGETS.at("d", "a")).await.unwrap();
+    // Nobody can define resources of the core group.
+    let core = client.get(Gvr::new("", "v1", "widgets").at("d", "a")).await.err().unwrap();
+    assert_eq!(core, Status::no_such_resource());
+    assert_eq!(paths(&script).len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_made_again_with_another_scope_is_found_where_it_is() {
+    let cluster_wide = WIDGET.replace(r#""namespace":"d","#, "");
+    let widget = |body: &str| (200, vec![], body.as_bytes().to_vec());
+    let script = Script::new(vec![
+        group_version(true),
+        widget(WIDGET),
+        unserved(),
+        group_version(false),
+        widget(&cluster_wide),
+        // Not served at all: looked up, and refused.
+        unserved(),
+        unserved(),
+    ]);
+    let client = script.client();
+    client.get(WIDGETS.at("d", "a")).await.unwrap();
+    let again = client.get(WIDGETS.at("d", "a")).await.unwrap();
+    assert_eq!((again.namespace(), again.path()), ("", "a"));
+    assert_eq!(client.get(WIDGETS.at("", "a")).await.err().unwrap(), Status::no_such_resource());
+    let (one, all) = ("/apis/example.io/v1/namespaces/d/widgets/a", "/apis/example.io/v1/widgets/a");
+    let group = "/apis/example.io/v1";
+    assert_eq!(paths(&script), [group, one, one, group, all, all, group]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_without_aggregated_discovery_is_asked_for_each_group() {
+    let groups = r#"{"kind":"APIGroupList","groups":[{"name":"example.io","versions":[{"version":"v1"}]},{"name":"down.io","versions":[{"version":"v1"}]}]}"#;
+    let aggregated = r#"{"kind":"APIGroupDiscoveryList","items":[{"metadata":{"name":"example.io"},"versions":[{"version":"v2","resources":[{"resource":"widgets","responseKind":{"kind":"Widget"},"scope":"Cluster"}]}]}]}"#;
+    let script = Script::new(vec![
+        (200, vec![], groups.into()),
+        group_version(true),
+        (500, vec![], b"down".to_vec()),
+        (200, vec![], aggregated.into()),
+    ]);
+    let client = script.client();
+    assert!(WIDGETS.find(&*client.discover().await.unwrap()).is_some_and(|widgets| widgets.namespaced));
+    let next = client.discover().await.unwrap();
+    assert!(WIDGETS.find(&next).is_none(), "it is not served in that version any more");
+    assert!(Gvr::new("example.io", "v2", "widgets").find(&client.catalog()).is_some_and(|w| !w.namespaced));
+    assert!(CONFIG_MAPS.find(&next).is_some(), "what is built in stays");
 }

@@ -133,8 +133,15 @@ pub trait Watch: Send {
 
 /// The API as one identity sees it. Writes that name no field manager are made under the client's own ([`Clients`]).
 pub trait Client: Send + Sync {
-    /// What is served now. Resources come and go, and each change makes another catalogue: ask again with each use.
+    /// What is served now, as far as that is known. Resources come and go, and each change makes another catalogue: ask again with
+    /// each use. A resource that is not there can be used all the same: the server decides.
     fn catalog(&self) -> Arc<Catalog>;
+    /// The same, after asking the server: over HTTP a client knows the built-in resources and those it used before. For those who work
+    /// on whatever is served.
+    fn discover(&self) -> Answer<'_, Arc<Catalog>> {
+        let catalog = self.catalog();
+        Box::pin(async move { Ok(catalog) })
+    }
 
     fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>>;
     fn list<'a>(&'a self, target: Target<'a>, options: ListOptions) -> Answer<'a, List>;

@@ -15,6 +15,8 @@ pub static REPLICATION_CONTROLLERS: Gvr = Gvr::new("", "v1", "replicationcontrol
 pub static SECRETS: Gvr = Gvr::new("", "v1", "secrets");
 pub static SERVICE_ACCOUNTS: Gvr = Gvr::new("", "v1", "serviceaccounts");
 pub static SERVICES: Gvr = Gvr::new("", "v1", "services");
+pub static CUSTOM_RESOURCE_DEFINITIONS: Gvr =
+    Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
 pub static DAEMON_SETS: Gvr = Gvr::new("apps", "v1", "daemonsets");
 pub static DEPLOYMENTS: Gvr = Gvr::new("apps", "v1", "deployments");
 pub static REPLICA_SETS: Gvr = Gvr::new("apps", "v1", "replicasets");

@@ -158,7 +158,7 @@ impl Namespaces {
             since_seconds: plan::age(&body, now),
         };
         // What is served now: a resource that came since the last reconcile has objects here too.
-        let contents = contents(&self.client.catalog());
+        let contents = contents(&*self.client.discover().await?);
         let (found, wait_seconds) = emptying.run(&contents).await;
         let after = plan::after(&found, wait_seconds);
         request.plan(|| format!("{after:?}: {found:?}"));

@@ -205,6 +205,14 @@ impl Obj {
         obj
     }
 
+    /// The same object with another body, in another served version.
+    pub fn with_body(&self, storage: &Storage, body: &[u8]) -> Result<Obj, NotAnObject> {
+        let revision = Some(self.revision).filter(|revision| *revision != Revision::default());
+        let mut obj = Obj::build(storage, self.key(), body, revision, self.expires_at())?;
+        obj.flags |= self.flags & EARLIER;
+        Ok(obj)
+    }
+
     /// False for the body of an earlier revision, as a deletion shows it.
     pub fn is_of_its_revision(&self) -> bool {
         self.flags & EARLIER == 0

@@ -79,6 +79,29 @@ pub fn shared_body(resource: &Resource, obj: &Arc<Obj>) -> Bytes {
     converted(resource, obj).unwrap_or_else(|| obj.shared_line())
 }
 
+/// Whether every object is served as it is stored: built-in kinds in the version they are stored in.
+pub fn serves_stored_objects(resource: &Resource) -> bool {
+    let stored = |storage: &Arc<Storage>| {
+        is_storage_version(resource, storage) && !kinds::kind_of(storage).converts_last()
+    };
+    resource.storage.as_ref().is_none_or(stored)
+}
+
+/// The object as the resource serves it, for clients in this process; the stored one where they are the same. What a webhook
+/// converts must be converted first ([`Registry::convert_for`]).
+pub fn served_object(resource: &Resource, obj: &Arc<Obj>) -> Result<Arc<Obj>, Status> {
+    let (Some(storage), Some(line)) = (&resource.storage, converted(resource, obj)) else {
+        return Ok(obj.clone());
+    };
+    match obj.with_body(storage, &line[..line.len() - 1]) {
+        Ok(obj) => Ok(Arc::new(obj)),
+        Err(_) => {
+            let (resource, path) = (resource.qualified(), obj.path());
+            Err(Status::internal(format!("{resource} {path:?} could not be converted")))
+        }
+    }
+}
+
 /// The object as protobuf in its envelope, as the resource serves it: made once per revision, when somebody asks.
 pub fn protobuf_body(resource: &Resource, obj: &Obj) -> Bytes {
     obj.form(resource.id.0 | PROTOBUF_FORM, |obj| {

@@ -36,7 +36,9 @@ use table::Table;
 
 use contended::ContendedKeys;
 
-pub use convert::{ConversionWebhook, protobuf_body, served_body, shared_body};
+pub use convert::{
+    ConversionWebhook, protobuf_body, served_body, served_object, serves_stored_objects, shared_body,
+};
 pub use create::Again;
 pub use decode::{BodyType, unreadable_type};
 pub use delete::Deleted;

@@ -22,6 +22,10 @@
 //! **[`fifo`]**: the order in which changes are applied. [`RealFifo`](fifo::RealFifo) keeps every one, as it came;
 //! [`DeltaFifo`](fifo::DeltaFifo) gathers those of a key at the place of its first.
 //!
+//! **[`Gvr`](client::Gvr)**: a resource by group, version and plural. It need not be known when the program is compiled
+//! ([`Client::discover`](client::Client::discover) tells what there is), nor be served yet: a reflector waits for it, and finds it
+//! again after its definition was deleted and made anew.
+//!
 //! **[`Indexer`]**: the state, by key, by namespace and by whatever is added ([`IndexBy`]). In process it holds the
 //! server's own objects and copies nothing. What it gives is shared: to change an object take its [`tree`].
 //!

@@ -63,9 +63,10 @@ impl ObjectRef {
         if self.namespace.is_empty() { "default" } else { &self.namespace }
     }
 
-    /// `catalog` knows the resource's kind.
+    /// `catalog` knows the resource's kind; of one that is not there any more, the object does.
     pub fn of(catalog: &catalog::Catalog, resource: &Gvr, obj: &Obj) -> ObjectRef {
         let kind = resource.find(catalog).map(|r| r.kind.to_string());
+        let kind = kind.or_else(|| crate::tree(obj).str_at(&["kind"]).map(str::to_owned));
         let api_version = if resource.group.is_empty() {
             resource.version.to_string()
         } else {

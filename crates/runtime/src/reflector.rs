@@ -7,6 +7,7 @@
 //!        │ not supported                             ^   └── resumed at the last revision seen
 //!        └──> Listing ── all pages ──────────────────┘
 //! ```
+//! A resource need not be served yet, or for ever: while it is not (404) its state is asked for again and again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -101,6 +102,9 @@ impl Reflector {
         let mut backoff = Backoff::new(&self.env, Duration::from_millis(800), Duration::from_secs(30))
             .jitter(1.0)
             .reset_after(Duration::from_secs(120));
+        // A 404 costs the server nothing, and somebody may be waiting for the resource that was just defined.
+        let mut unserved =
+            Backoff::new(&self.env, Duration::from_millis(100), Duration::from_secs(5)).jitter(1.0);
         let mut position = Position::default();
         loop {
             let step = async {
@@ -116,16 +120,22 @@ impl Reflector {
                 next = step => next,
             };
             phase = match next {
-                Ok(phase) => phase,
+                Ok(phase) => {
+                    unserved.reset();
+                    phase
+                }
                 Err((after, status)) => {
                     let plural = &*self.scope.resource.plural;
                     tracing::debug!(plural, error = status.message, "watch failed, retrying");
+                    let absent = status.code == 404;
+                    let pause = if absent { &mut unserved } else { &mut backoff }.next(&self.env);
                     tokio::select! {
                         biased;
                         () = self.stop.stopped() => return,
-                        () = self.env.sleep(backoff.next(&self.env)) => {}
+                        () = self.env.sleep(pause) => {}
                     }
-                    after
+                    // It may come back as another.
+                    if absent { Phase::Streaming } else { after }
                 }
             };
         }
@@ -276,7 +286,7 @@ fn after_stream(status: Status, newest: bool, position: &mut Position) -> Transi
         position.unavailable = true;
         return Ok(Phase::Streaming);
     }
-    if is_transient(&status) {
+    if is_transient(&status) || status.code == 404 {
         return Err((Phase::Streaming, status));
     }
     // A server that cannot stream its state can list it.

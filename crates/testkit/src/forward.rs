@@ -17,6 +17,12 @@ pub trait Forward: Send + Sync {
     fn catalog(&self) -> Arc<Catalog> {
         self.inner().catalog()
     }
+    fn discover(&self) -> Answer<'_, Arc<Catalog>> {
+        Box::pin(async move {
+            self.inner().discover().await?;
+            Ok(self.catalog())
+        })
+    }
     fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>> {
         self.inner().get(target)
     }
@@ -85,6 +91,9 @@ pub struct Forwarding<F>(pub F);
 impl<F: Forward> Client for Forwarding<F> {
     fn catalog(&self) -> Arc<Catalog> {
         self.0.catalog()
+    }
+    fn discover(&self) -> Answer<'_, Arc<Catalog>> {
+        self.0.discover()
     }
     fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>> {
         self.0.get(target)

@@ -1,17 +1,17 @@
-//! The classic sample controller without a CRD: a ConfigMap labelled `sample.setpoint.dev/foo=true` is a Foo. Its data name a
-//! Deployment and a number of replicas; the controller holds the Deployment to that and notes how many are available.
+//! The classic sample controller: a Foo names a Deployment and a number of replicas. The controller creates the Deployment, owns
+//! it, holds it to that number and writes into the Foo's status how many are available.
 #![allow(clippy::disallowed_names, reason = "a Foo is what the classic sample controller holds")]
 
 use std::sync::Arc;
 
-use client::{Client, Obj, Patch, Value, WriteOptions, resources::CONFIG_MAPS, resources::DEPLOYMENTS};
+use client::{Client, Gvr, Obj, Patch, Value, WriteOptions, resources::DEPLOYMENTS};
 use runtime::{
     Action, BoxFuture, Controller, ControllerRegistry, Env, Failure, Informer, Informers, JoinHandle, Key,
-    Reconcile, ReconcileRequest, Recorder, Scope, Severity, Stop, owners, parse, tree,
+    Reconcile, ReconcileRequest, Recorder, Severity, Stop, owners, parse, tree,
 };
 
-const SELECTOR: &str = "sample.setpoint.dev/foo=true";
-const AVAILABLE: &str = "sample.setpoint.dev/available-replicas";
+pub const CRD: &str = include_str!("../crd.yaml");
+pub static FOOS: Gvr = Gvr::new("samplecontroller.k8s.io", "v1alpha1", "foos");
 const BY_DEPLOYMENT: &str = "deployment";
 type Tasks = Vec<JoinHandle<()>>;
 
@@ -22,11 +22,11 @@ struct Sample {
     deployments: Arc<Informer>,
 }
 
-/// Runs until `stop`; `client` decides whether that is inside the server or over HTTP.
+/// Runs until `stop`; `client` decides whether that is inside the server or over HTTP. Foos may be defined later.
 pub fn start(env: &Env, client: Arc<dyn Client>, registry: &Arc<ControllerRegistry>, stop: Stop) -> Tasks {
     let informers = Informers::new(env.clone(), client.clone(), stop.clone());
-    let foos = informers.scoped(Scope { label_selector: SELECTOR.to_owned(), ..Scope::all(&CONFIG_MAPS) });
-    let (deployments, named) = (informers.of(&DEPLOYMENTS), foos.clone());
+    let (foos, deployments) = (informers.of(&FOOS), informers.of(&DEPLOYMENTS));
+    let named = foos.clone();
     let (recorder, events) = Recorder::start(env, client.clone(), "sample-controller", stop.clone());
     // A Deployment asks for a reconcile of every Foo that names it, whoever owns it: no Foo has to look again by the clock.
     foos.store().add_index(BY_DEPLOYMENT, |foo| {
@@ -54,7 +54,7 @@ impl Reconcile for Sample {
                 None => (self.client.create(place, nginx(&foo, &name, replicas)?, options).await?, true),
                 Some(there) if owners::controller_of(&there).is_none_or(|owner| owner.uid != foo.uid()) => {
                     let message = format!("Resource \"{name}\" already exists and is not managed by Foo");
-                    self.recorder.event(&CONFIG_MAPS, &foo, Severity::Warning, "ErrResourceExists", message);
+                    self.recorder.event(&FOOS, &foo, Severity::Warning, "ErrResourceExists", message);
                     return Ok(Action::AwaitChange);
                 }
                 Some(there) if tree(&there).at(&["spec", "replicas"]) != Some(&Value::Int(replicas)) => {
@@ -65,16 +65,15 @@ impl Reconcile for Sample {
                 }
                 Some(there) => (there, false),
             };
-            let available = tree(&deployment).at(&["status", "availableReplicas"]).and_then(Value::as_int);
-            let available = available.unwrap_or(0).to_string();
-            if tree(&foo).str_at(&["metadata", "annotations", AVAILABLE]) != Some(&available) {
-                let patch = parse(&format!("metadata: {{annotations: {{{AVAILABLE}: '{available}'}}}}"))?;
-                self.client.patch(CONFIG_MAPS.of(&foo), Patch::Merge(patch), options).await?;
+            let available = |of: &Obj| tree(of).at(&["status", "availableReplicas"]).and_then(Value::as_int);
+            let now = available(&deployment).unwrap_or(0);
+            if available(&foo) != Some(now) {
+                let status = Patch::Merge(parse(&format!("status: {{availableReplicas: {now}}}"))?);
+                self.client.patch(FOOS.of(&foo).sub("status"), status, options).await?;
                 changed = true;
             }
             if changed {
-                let message = "Foo synced successfully";
-                self.recorder.event(&CONFIG_MAPS, &foo, Severity::Normal, "Synced", message);
+                self.recorder.event(&FOOS, &foo, Severity::Normal, "Synced", "Foo synced successfully");
             }
             Ok(Action::AwaitChange)
         })
@@ -84,14 +83,15 @@ impl Reconcile for Sample {
 /// The Deployment a Foo asks for, by name, and its replicas; `None` until it names both.
 fn wanted(foo: &Obj) -> Option<(String, i64)> {
     let foo = tree(foo);
-    let name = foo.str_at(&["data", "deploymentName"]).filter(|name| !name.is_empty())?;
-    Some((name.to_owned(), foo.str_at(&["data", "replicas"])?.parse().ok()?))
+    let name = foo.str_at(&["spec", "deploymentName"]).filter(|name| !name.is_empty())?;
+    Some((name.to_owned(), foo.at(&["spec", "replicas"])?.as_int()?))
 }
 
 fn nginx(foo: &Obj, name: &str, replicas: i64) -> Result<Value, Failure> {
     let mut out = parse(include_str!("nginx.yaml"))?;
+    let owner = owners::controller_ref("samplecontroller.k8s.io/v1alpha1", "Foo", foo);
     out.map_at(&["metadata"]).set("name", name);
-    out.map_at(&["metadata"]).set("ownerReferences", vec![owners::controller_ref("v1", "ConfigMap", foo)]);
+    out.map_at(&["metadata"]).set("ownerReferences", vec![owner]);
     out.map_at(&["spec"]).set("replicas", replicas);
     out.map_at(&["spec", "selector", "matchLabels"]).set("controller", foo.name());
     out.map_at(&["spec", "template", "metadata", "labels"]).set("controller", foo.name());

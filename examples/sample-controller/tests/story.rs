@@ -14,9 +14,30 @@ use runtime::{ControllerRegistry, Stopper};
 use serde_json::{Value, json};
 use testkit::{Reply, TestCluster, admin};
 
-const FOO: &str = "/api/v1/namespaces/default/configmaps/foo";
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const CRD: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/foos.samplecontroller.k8s.io";
+const FOOS: &str = "/apis/samplecontroller.k8s.io/v1alpha1/namespaces/default/foos";
+const FOO: &str = "/apis/samplecontroller.k8s.io/v1alpha1/namespaces/default/foos/foo";
 const WEB: &str = "/apis/apps/v1/namespaces/default/deployments/web";
 const EVENTS: &str = "/api/v1/namespaces/default/events";
+
+/// Creates the CRD and waits until Foos are served.
+async fn define(cluster: &TestCluster) {
+    let crd = codec::yaml::parse(sample_controller::CRD.as_bytes()).unwrap();
+    let crd: Value = serde_json::from_slice(&codec::json::to_vec(&crd)).unwrap();
+    cluster.post(CRDS, crd).await.ok(201);
+    until(cluster, FOOS, |foos| foos.status == 200).await;
+}
+
+fn foo_of(name: &str, spec: Value) -> Value {
+    let (version, kind) = ("samplecontroller.k8s.io/v1alpha1", "Foo");
+    json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec})
+}
+
+/// Two replicas of `web`.
+fn two() -> Value {
+    foo_of("foo", json!({"deploymentName": "web", "replicas": 2}))
+}
 
 /// Asks until the answer is right; waits in the cluster's time.
 async fn until(cluster: &TestCluster, path: &str, right: impl Fn(&Reply) -> bool) -> Value {
@@ -68,11 +89,9 @@ async fn story(cluster: &TestCluster, client: Arc<dyn Client>) {
         },
     });
     cluster.post("/apis/apps/v1/namespaces/default/deployments", nginx).await.ok(201);
-    let foo = json!({
-        "metadata": {"name": "foo", "labels": {"sample.setpoint.dev/foo": "true"}},
-        "data": {"deploymentName": "web", "replicas": "2"},
-    });
-    let foo = cluster.post("/api/v1/namespaces/default/configmaps", foo).await.ok(201);
+    // The controller was there first.
+    define(cluster).await;
+    let foo = cluster.post(FOOS, two()).await.ok(201);
     saw(cluster, "ErrResourceExists", "Resource \"web\" already exists and is not managed by Foo").await;
     assert_eq!(cluster.get(WEB).await.json()["spec"]["replicas"], 9);
 
@@ -80,7 +99,7 @@ async fn story(cluster: &TestCluster, client: Arc<dyn Client>) {
     cluster.delete(WEB).await.ok(200);
     let web = until(cluster, WEB, |web| web.json()["spec"]["replicas"] == 2).await;
     let owner = &web["metadata"]["ownerReferences"][0];
-    assert_eq!((&owner["kind"], &owner["uid"]), (&json!("ConfigMap"), &foo["metadata"]["uid"]));
+    assert_eq!((&owner["kind"], &owner["uid"]), (&json!("Foo"), &foo["metadata"]["uid"]));
     assert_eq!(owner["controller"], true);
     assert_eq!(web["spec"]["selector"]["matchLabels"], json!({"app": "nginx", "controller": "foo"}));
     assert_eq!(web["spec"]["template"]["spec"]["containers"][0]["image"], "nginx:latest");
@@ -89,28 +108,34 @@ async fn story(cluster: &TestCluster, client: Arc<dyn Client>) {
     // Changed by hand, changed by the Foo, deleted: it is what the Foo says.
     cluster.merge(WEB, json!({"spec": {"replicas": 7}})).await.ok(200);
     until(cluster, WEB, |web| web.json()["spec"]["replicas"] == 2).await;
-    cluster.merge(FOO, json!({"data": {"replicas": "3"}})).await.ok(200);
+    cluster.merge(FOO, json!({"spec": {"replicas": 3}})).await.ok(200);
     until(cluster, WEB, |web| web.json()["spec"]["replicas"] == 3).await;
     cluster.delete(WEB).await.ok(200);
     let again = until(cluster, WEB, |web| web.status == 200).await;
     assert_ne!(again["metadata"]["uid"], web["metadata"]["uid"]);
 
     // How many are available is noted.
-    let available = |count: &'static str| {
-        move |foo: &Reply| {
-            foo.json()["metadata"]["annotations"]["sample.setpoint.dev/available-replicas"] == count
-        }
-    };
-    until(cluster, FOO, available("0")).await;
+    let available = |count: i64| move |foo: &Reply| foo.json()["status"]["availableReplicas"] == count;
+    until(cluster, FOO, available(0)).await;
     let status = json!({"status": {"replicas": 3, "readyReplicas": 3, "availableReplicas": 3}});
     cluster.merge(format!("{WEB}/status"), status).await.ok(200);
-    until(cluster, FOO, available("3")).await;
+    until(cluster, FOO, available(3)).await;
 
-    // Other maps are no Foos, and a Foo that asks for nothing gets nothing.
-    let plain = json!({"metadata": {"name": "plain"}, "data": {"deploymentName": "none", "replicas": "1"}});
-    cluster.post("/api/v1/namespaces/default/configmaps", plain).await.ok(201);
-    let empty = json!({"metadata": {"name": "empty", "labels": {"sample.setpoint.dev/foo": "true"}}});
-    cluster.post("/api/v1/namespaces/default/configmaps", empty).await.ok(201);
+    // A Foo that asks for nothing gets nothing; one that asks for too much is none.
+    cluster.post(FOOS, foo_of("empty", json!({}))).await.ok(201);
+    let many =
+        cluster.post(FOOS, foo_of("many", json!({"deploymentName": "many", "replicas": 11}))).await.ok(422);
+    let why = "spec.replicas in body should be less than or equal to 10";
+    assert!(many["message"].as_str().unwrap().contains(why), "{many}");
+
+    // The definition goes with its Foos, and comes again: so does the Deployment.
+    cluster.delete(CRD).await.ok(200);
+    until(cluster, CRD, |crd| crd.status == 404).await;
+    cluster.delete(WEB).await.ok(200);
+    define(cluster).await;
+    let again = cluster.post(FOOS, two()).await.ok(201);
+    let web = until(cluster, WEB, |web| web.status == 200).await;
+    assert_eq!(web["metadata"]["ownerReferences"][0]["uid"], again["metadata"]["uid"]);
 
     stopper.stop();
     for task in tasks {
@@ -138,11 +163,8 @@ async fn a_foo_holds_its_deployment_beside_the_built_in_controllers() {
     let settings =
         plane::Settings { more: vec![sample], nodes: Some(testkit::nodes(2)), ..Default::default() };
     let plane = plane::Plane::start(cluster.env(), cluster.local_clients(), &settings);
-    let foo = json!({
-        "metadata": {"name": "foo", "labels": {"sample.setpoint.dev/foo": "true"}},
-        "data": {"deploymentName": "web", "replicas": "2"},
-    });
-    cluster.post("/api/v1/namespaces/default/configmaps", foo).await.ok(201);
+    define(&cluster).await;
+    cluster.post(FOOS, two()).await.ok(201);
     until(&cluster, WEB, |reply| reply.json()["status"]["readyReplicas"] == 2).await;
     let shown = codec::json::to_vec(&plane.controllers());
     assert!(String::from_utf8_lossy(&shown).contains("sample-controller"), "it is shown with the others");
@@ -173,14 +195,11 @@ async fn a_foo_holds_its_deployment_over_a_tls_socket() {
 async fn while_nothing_changes_nothing_is_written() {
     let cluster = TestCluster::simulated(2).await;
     let (stopper, stop) = Stopper::new();
+    define(&cluster).await;
     let client = Arc::new(cluster.pipe(true).client(&cluster));
     let tasks =
         sample_controller::start(cluster.env(), client, &Arc::new(ControllerRegistry::default()), stop);
-    let foo = json!({
-        "metadata": {"name": "foo", "labels": {"sample.setpoint.dev/foo": "true"}},
-        "data": {"deploymentName": "web", "replicas": "2"},
-    });
-    cluster.post("/api/v1/namespaces/default/configmaps", foo).await.ok(201);
+    cluster.post(FOOS, two()).await.ok(201);
     until(&cluster, WEB, |web| web.status == 200).await;
     saw(&cluster, "Synced", "Foo synced successfully").await;
     cluster.env().sleep(Duration::from_secs(5)).await;
@@ -202,12 +221,10 @@ async fn the_program_works_by_a_kubeconfig() {
     let kubeconfig = served.pki_directory().join("kubeconfig");
     std::fs::write(&kubeconfig, &served.kubeconfig).unwrap();
     let program = || Command::new(env!("CARGO_BIN_EXE_sample-controller"));
-    let mut running = program().env("KUBECONFIG", &kubeconfig).stderr(Stdio::null()).spawn().unwrap();
-    let foo = json!({
-        "metadata": {"name": "foo", "labels": {"sample.setpoint.dev/foo": "true"}},
-        "data": {"deploymentName": "web", "replicas": "2"},
-    });
-    cluster.post("/api/v1/namespaces/default/configmaps", foo).await.ok(201);
+    let mut running =
+        program().arg("--install-crd").env("KUBECONFIG", &kubeconfig).stderr(Stdio::null()).spawn().unwrap();
+    until(&cluster, FOOS, |foos| foos.status == 200).await;
+    cluster.post(FOOS, two()).await.ok(201);
     until(&cluster, WEB, |web| web.json()["spec"]["replicas"] == 2).await;
     running.kill().unwrap();
     running.wait().unwrap();
@@ -218,7 +235,10 @@ async fn the_program_works_by_a_kubeconfig() {
     let said = String::from_utf8_lossy(&gone.stderr).into_owned();
     assert!(!gone.status.success() && said.contains("the server cannot be reached"), "{said}");
     let odd = program().arg("--help").output().unwrap();
-    assert!(String::from_utf8_lossy(&odd.stderr).contains("usage: sample-controller [--kubeconfig PATH]"));
+    assert!(
+        String::from_utf8_lossy(&odd.stderr)
+            .contains("usage: sample-controller [--kubeconfig PATH] [--install-crd]")
+    );
 }
 
 #[test]

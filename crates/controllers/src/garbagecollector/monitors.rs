@@ -81,7 +81,11 @@ impl Collector {
             tokio::select! {
                 biased;
                 () = stop.stopped() => return,
-                () = self.calls.env.sleep(RESYNC) => self.sync_monitors(),
+                () = self.calls.env.sleep(RESYNC) => {}
+            }
+            match self.calls.client.discover().await {
+                Ok(_) => self.sync_monitors(),
+                Err(status) => tracing::warn!(error = status.message, "cannot tell what is served now"),
             }
         }
     }

@@ -180,3 +180,19 @@ async fn watches_that_end_at_once_are_slowed_down() {
     // 0.8 s doubled to 30 s, each up to twice as long: between 13 and 26 in ten minutes, not a thousand.
     assert!((10..30).contains(&asked.len()), "{}", asked.len());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_that_is_not_served_yet_or_any_more_is_waited_for() {
+    let unserved = || Say::Watch(Err(Status::no_such_resource()));
+    let gone = Status::expired("the resource is not defined any more");
+    let (asked, told) = play(vec![
+        unserved(),
+        unserved(),
+        pulls(vec![state(vec![map("a", 5)], 5), Err(gone)]),
+        Say::Watch(Err(Status::no_such_resource())),
+        pulls(vec![state(vec![map("b", 9)], 9)]),
+    ])
+    .await;
+    assert_eq!(asked, ["stream at=", "stream at=", "stream at=", "stream at=5", "stream at=5"]);
+    assert_eq!(told, ["state a@5", "state b@9"]);
+}

@@ -1,144 +1,140 @@
-//! kubectl and custom resources: explained and validated by their own schemas, from the moment their definition is established.
+//! kubectl with a custom resource: from its definition to its end.
 
 use crate::harness::*;
 use crate::kubectl::{Kubectl, holds};
 
-const DEFINITION: &str = r#"
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: widgets.example.io}
-spec:
-  group: example.io
-  scope: Namespaced
-  names: {plural: widgets, kind: Widget, shortNames: [wd]}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        description: A widget turns.
-        required: [spec]
-        properties:
-          spec:
-            type: object
-            description: What it should be.
-            required: [color]
-            properties:
-              color: {type: string, description: Its color., enum: [red, green]}
-              nick: {type: string, nullable: true}
-              port: {x-kubernetes-int-or-string: true}
-              parts:
-                type: array
-                items: {type: object, properties: {name: {type: string}}}
-              template:
-                type: object
-                x-kubernetes-embedded-resource: true
-                x-kubernetes-preserve-unknown-fields: true
-  - name: v2
-    served: true
-    storage: false
-    schema:
-      openAPIV3Schema:
-        type: object
-        x-kubernetes-preserve-unknown-fields: true
-        description: Anything turns.
-"#;
-
 const WIDGET: &str = "
 apiVersion: example.io/v1
 kind: Widget
-metadata: {name: w}
-spec: {color: red, colour: blue}
+metadata: {name: a, labels: {tier: front}}
+spec: {color: red, note: v20}
 ";
 
+/// A cluster where Widgets are defined.
 fn with_widgets(test: impl FnOnce(&Kubectl)) {
     let folder = folder();
-    let server = Proc::start(&folder.path().join("data"));
-    if let Some(k) = Kubectl::new(&server, folder.path()) {
-        k.file("crd.yaml", DEFINITION);
-        k.run("apply -f crd.yaml");
-        k.run("wait --for=condition=Established crd/widgets.example.io --timeout=60s");
-        test(&k);
+    let server = Proc::start_cluster(&folder.path().join("data"), &[]);
+    if let Some(kubectl) = Kubectl::new(&server, folder.path()) {
+        kubectl.file("crd.yaml", include_str!("widgets.yaml"));
+        holds(&kubectl.run("create -f crd.yaml"), &["widgets.example.io created"]);
+        let established =
+            kubectl.run("wait --for=condition=Established crd/widgets.example.io --timeout=60s");
+        holds(&established, &["condition met"]);
+        kubectl.file("widget.yaml", WIDGET);
+        test(&kubectl);
     }
     server.stop();
 }
 
-/// Its lines, without what surrounds the words.
-fn rows(text: &str) -> Vec<Vec<&str>> {
-    let rows = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    rows.filter(|row| !row.is_empty()).collect()
+fn rows(table: &str) -> Vec<Vec<&str>> {
+    table.lines().map(|line| line.split_whitespace().collect()).collect()
 }
 
-fn has_rows(text: &str, wanted: &[&str]) {
-    for row in wanted {
-        let row: Vec<&str> = row.split(' ').collect();
-        assert!(rows(text).contains(&row), "{row:?} is not in:\n{text}");
-    }
+/// Rows without their age.
+fn cells<'a>(row: &[&'a str]) -> Vec<&'a str> {
+    row[..row.len() - 1].to_vec()
 }
 
 #[test]
-fn explain_shows_the_schema_of_a_custom_resource() {
+fn a_custom_resource_is_found_by_all_its_names_and_shown_as_a_table() {
     with_widgets(|k| {
-        let shown = k.run("explain widgets --api-version=example.io/v1");
-        has_rows(&shown, &["GROUP: example.io", "KIND: Widget", "VERSION: v1", "A widget turns."]);
-        has_rows(&shown, &["apiVersion <string>", "metadata <ObjectMeta>", "spec <Object> -required-"]);
-        let spec = k.run("explain widgets.spec --api-version=example.io/v1");
-        has_rows(
-            &spec,
-            &["What it should be.", "color <string> -required-", "enum: red, green", "Its color."],
-        );
-        has_rows(&spec, &["nick <string>", "parts <[]Object>", "port <Object>", "template <Object>"]);
-        let template = k.run("explain wd.spec.template --api-version=example.io/v1");
-        has_rows(&template, &["apiVersion <string> -required-", "kind <string> -required-"]);
-        holds(&k.run("explain widgets.metadata.labels --api-version=example.io/v1"), &["map[string]string"]);
-        // The preferred version, which says nothing of its fields.
-        has_rows(&k.run("explain widgets"), &["VERSION: v2", "Anything turns.", "kind <string>"]);
+        let known = k.run("api-resources --api-group=example.io");
+        assert_eq!(rows(&known)[1], ["widgets", "wd", "example.io/v1", "true", "Widget"], "{known}");
+        holds(&k.run("apply -f widget.yaml"), &["widget.example.io/a created"]);
+        for name in ["wd", "widget", "widgets", "widgets.example.io", "widgets.v1.example.io"] {
+            let shown = k.run(&format!("get {name}"));
+            let rows = rows(&shown);
+            assert_eq!(rows[0], ["NAME", "COLOR", "REPLICAS", "AGE"], "{name}: {shown}");
+            assert_eq!(cells(&rows[1]), ["a", "red", "1"], "the default is there; {name}: {shown}");
+        }
+        let wide = k.run("get wd -o wide");
+        assert_eq!(rows(&wide)[0], ["NAME", "COLOR", "REPLICAS", "NOTE", "AGE"], "{wide}");
+        assert_eq!(cells(&rows(&wide)[1]), ["a", "red", "1", "v20"], "{wide}");
+        holds(&k.run("get all"), &["widget.example.io/a"]);
+        holds(&k.run("get widget a -o name"), &["widget.example.io/a"]);
+        holds(&k.run("get wd --field-selector spec.color=red"), &["a"]);
+        assert!(!k.run("get wd --field-selector spec.color=blue").contains("red"));
+        holds(&k.run("get wd -A -l tier=front --no-headers"), &["default", "a"]);
+        holds(&k.run("describe widget a"), &["API Version:  example.io/v1", "Color:", "red"]);
+    });
+}
+
+#[test]
+fn a_custom_resource_is_applied_patched_edited_scaled_and_deleted() {
+    with_widgets(|k| {
+        let spec = || k.words(&["get", "widget", "a", "-o", "jsonpath={.spec}"]);
+        k.run("apply -f widget.yaml");
+        k.file("blue.yaml", &WIDGET.replace("red", "blue").replace(", note: v20", ""));
+        let diff = k.try_run("diff -f blue.yaml");
+        assert_eq!(diff.status.code(), Some(1));
+        holds(&String::from_utf8_lossy(&diff.stdout), &["-  color: red", "+  color: blue"]);
+        holds(&k.run("apply -f blue.yaml"), &["widget.example.io/a configured"]);
+        assert_eq!(spec(), r#"{"color":"blue","replicas":1}"#, "what is applied no more is gone");
+        holds(&k.run("apply -f blue.yaml"), &["unchanged"]);
+
+        holds(&k.run(r#"patch widget a --type=merge -p {"spec":{"note":"v20"}}"#), &["patched"]);
+        let json = r#"[{"op":"replace","path":"/spec/color","value":"red"}]"#;
+        holds(&k.run(&format!("patch widget a --type=json -p {json}")), &["patched"]);
+        let refused = k.fails(r#"patch widget a --type=merge -p {"spec":{"color":"green"}}"#);
+        let why = r#"The Widget "a" is invalid: spec.color: Unsupported value: "green": supported values: "red", "blue""#;
+        holds(&refused, &[why]);
+        let strategic = k.fails(r#"patch widget a -p {"spec":{"color":"blue"}}"#);
+        holds(&strategic, &["application/strategic-merge-patch+json is not supported by example.io/v1"]);
+        holds(&k.run("edit widget a"), &["widget.example.io/a edited"]);
+        assert_eq!(spec(), r#"{"color":"red","note":"v21","replicas":1}"#);
+
+        holds(&k.run("scale widget a --replicas=3"), &["widget.example.io/a scaled"]);
         holds(
-            &k.fails("explain widgets.spec.size --api-version=example.io/v1"),
-            &["field \"size\" does not exist"],
+            &k.fails("scale widget a --current-replicas=1 --replicas=4"),
+            &["Expected replicas to be 1, was 3"],
         );
+        assert_eq!(spec(), r#"{"color":"red","note":"v21","replicas":3}"#);
+        k.run(r#"patch widget a --subresource=status --type=merge -p {"status":{"phase":"Ready"}}"#);
+        k.run("wait --for=jsonpath={.status.phase}=Ready widget/a --timeout=60s");
+        holds(&k.run("label widget a tier=back --overwrite"), &["labeled"]);
+        holds(&k.run("annotate widget a note=x"), &["annotated"]);
 
-        // kubectl's model of v2 has no null.
-        let v2 = "--api-version=example.io/v1 --output plaintext-openapiv2";
-        let spec = k.run(&format!("explain widgets.spec {v2}"));
-        has_rows(
-            &spec,
-            &["KIND: Widget", "VERSION: example.io/v1", "color <string> -required-", "Its color."],
+        k.file(
+            "wrong.yaml",
+            "apiVersion: example.io/v1\nkind: Widget\nmetadata: {name: b}\nspec: {color: red, wrong: 1}\n",
         );
-        has_rows(&spec, &["nick <>", "port <>", "parts <[]Object>", "template <>"]);
-        has_rows(&k.run(&format!("explain widgets {v2}")), &["A widget turns.", "spec <Object> -required-"]);
+        holds(&k.fails("create -f wrong.yaml"), &["strict decoding error: unknown field \"spec.wrong\""]);
+        k.run("create -f wrong.yaml --validate=false");
+        assert_eq!(
+            k.words(&["get", "widget", "b", "-o", "jsonpath={.spec}"]),
+            r#"{"color":"red","replicas":1}"#,
+            "what the schema does not know is pruned"
+        );
+        holds(&k.run("delete widget b"), &["widget.example.io \"b\" deleted"]);
+        holds(&k.fails("get widget b"), &["widgets.example.io \"b\" not found"]);
+
+        // With their definition the objects go, and nothing of them comes back with another one.
+        holds(&k.run("delete crd widgets.example.io --timeout=60s"), &["deleted"]);
+        holds(&k.fails("get wd"), &["the server"]);
+        k.run("create -f crd.yaml");
+        k.run("wait --for=condition=Established crd/widgets.example.io --timeout=60s");
+        assert_eq!(k.run("get wd --no-headers"), "");
     });
 }
 
+/// Owned by a custom resource, and in a namespace with one: garbage collection and namespace deletion know no difference.
 #[test]
-fn explain_follows_the_definition() {
+fn what_a_custom_resource_owns_is_collected_with_it() {
     with_widgets(|k| {
-        let explain = "explain widgets.spec.color --api-version=example.io/v1";
-        holds(&k.run(explain), &["Its color."]);
-        k.file("crd.yaml", &DEFINITION.replace("Its color.", "Red or green."));
-        k.run("apply -f crd.yaml");
-        wait_until("the new text is shown", || k.run(explain).contains("Red or green."));
-        k.run("delete -f crd.yaml --wait --timeout=60s");
-        wait_until("nothing is shown", || !k.try_run(explain).status.success());
-    });
-}
+        k.run("create namespace shop");
+        k.run("apply -f widget.yaml -n shop");
+        let uid = k.words(&["get", "widget", "a", "-n", "shop", "-o", "jsonpath={.metadata.uid}"]);
+        let owner = format!("{{apiVersion: example.io/v1, kind: Widget, name: a, uid: {uid}}}");
+        k.file(
+            "owned.yaml",
+            &format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: owned, namespace: shop, ownerReferences: [{owner}]}}\n"),
+        );
+        k.run("create -f owned.yaml");
+        k.run("delete widget a -n shop --cascade=foreground --timeout=60s");
+        holds(&k.fails("get configmap owned -n shop"), &["not found"]);
 
-#[test]
-fn fields_of_custom_resources_are_validated() {
-    with_widgets(|k| {
-        k.file("w.yaml", WIDGET);
-        let unknown = "strict decoding error: unknown field \"spec.colour\"";
-        holds(&k.fails("create -f w.yaml --validate=strict"), &["BadRequest", unknown]);
-        holds(&k.fails("apply -f w.yaml --validate=true"), &["BadRequest", unknown]);
-        let output = k.try_run("create -f w.yaml --validate=warn --dry-run=server");
-        assert!(output.status.success());
-        holds(&String::from_utf8_lossy(&output.stderr), &["Warning: unknown field \"spec.colour\""]);
-        holds(&k.run("apply -f w.yaml --validate=ignore"), &["widget.example.io/w created"]);
-        k.file("w.yaml", &WIDGET.replace("red", "blue"));
-        holds(&k.fails("apply -f w.yaml --validate=ignore"), &["Unsupported value: \"blue\""]);
-        holds(&k.run("apply -f w.yaml --validate=ignore --dry-run=client"), &["configured (dry run)"]);
-        holds(&k.run("delete wd w"), &["widget.example.io \"w\" deleted"]);
+        k.run("apply -f widget.yaml -n shop");
+        k.run("delete namespace shop --timeout=60s");
+        holds(&k.fails("get widget a -n shop"), &["not found"]);
     });
 }

@@ -24,6 +24,7 @@ mod kube_rs;
 mod kubectl;
 mod kubectl_apps;
 mod kubectl_custom;
+mod kubectl_explain;
 mod leaders;
 mod make_up;
 mod other_clients;

@@ -22,25 +22,42 @@ fn the_python_client_works() {
 
 #[test]
 fn a_program_on_client_go_works() {
-    if !available("go") {
-        return;
-    }
     let folder = folder();
-    let source: PathBuf = Path::new(HERE).join("tests/clients/go");
+    let Some(program) = go_program("go", folder.path()) else { return };
+    for (name, media) in [("json", "application/json"), ("protobuf", "application/vnd.kubernetes.protobuf")] {
+        let server = Proc::start(&folder.path().join(name));
+        holds(Command::new(&program).arg(&server.kubeconfig).arg(media));
+    }
+}
+
+/// It installs a CRD, reconciles its objects, and goes on when the CRD is deleted and created again.
+#[test]
+fn a_controller_runtime_manager_owns_a_custom_resource() {
+    let folder = folder();
+    let Some(program) = go_program("controller-runtime", folder.path()) else { return };
+    let server = Proc::up(&folder.path().join("data"), &["--simulated-nodes", "1"]);
+    holds(Command::new(&program).arg(&server.kubeconfig));
+    server.stop();
+}
+
+/// Builds a program of `tests/clients`. `None`, and a line that says so, where that cannot be done.
+fn go_program(name: &str, folder: &Path) -> Option<PathBuf> {
+    if !available("go") {
+        return None;
+    }
+    let source = Path::new(HERE).join("tests/clients").join(name);
     let modules = Command::new("go").args(["mod", "download"]).current_dir(&source).output().unwrap();
     if !modules.status.success() {
-        return skipped("the Go modules of client-go cannot be had");
+        skipped("the Go modules of a client cannot be downloaded");
+        return None;
     }
-    let program = folder.path().join("client");
+    let program = folder.join(name);
     // The first build takes minutes of CPU time: not at the cost of the tests beside it.
     let mut build = Command::new("nice");
     build.args(["go", "build", "-o"]).arg(&program).arg(".").current_dir(&source);
     let built = build.output().unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    for (name, media) in [("json", "application/json"), ("protobuf", "application/vnd.kubernetes.protobuf")] {
-        let server = Proc::start(&folder.path().join(name));
-        holds(Command::new(&program).arg(&server.kubeconfig).arg(media));
-    }
+    Some(program)
 }
 
 fn holds(command: &mut Command) {

@@ -6,6 +6,7 @@ mod budgets;
 mod clock_jumps;
 mod component_statuses;
 mod converged;
+mod custom_resources;
 mod debug_controllers;
 mod definitions;
 mod deployments;
