@@ -240,6 +240,7 @@ pub(crate) fn definition(catalog: &Catalog, versions: &[Discovered]) -> Option<R
             field_labels: Vec::new(),
             unknown_field: Name::EMPTY,
             custom: true,
+            terminating: false,
             deprecation: None,
         })
     });
