@@ -139,7 +139,7 @@ fn one(path: &str, operation: Operation) -> PathItem {
 /// A built-in type; a catalogue without it (in tests) gets the empty object instead.
 fn target(catalog: &Catalog, kind: &str) -> Answer {
     let found = catalog.schema().find(kind);
-    Answer::Is(found.map_or(Target::Special(Special::RawExtension), |id| Target::Type(id)))
+    Answer::Is(found.map_or(Target::Special(Special::RawExtension), Target::Type))
 }
 
 /// The paths of one resource, under construction.

@@ -271,7 +271,7 @@ impl NodeData {
 
 impl<'s> Node<'s> {
     pub(crate) fn with_index(schema: &'s Structural, index: usize) -> Option<Node<'s>> {
-        (index < schema.len()).then(|| Node { schema, id: NodeId(index as u32) })
+        (index < schema.len()).then_some(Node { schema, id: NodeId(index as u32) })
     }
     pub(crate) fn schema(self) -> &'s Structural {
         self.schema

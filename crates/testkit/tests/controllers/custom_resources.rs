@@ -59,7 +59,7 @@ async fn eventually(cluster: &TestCluster, what: &str, mut is_so: impl AsyncFnMu
 
 async fn define(cluster: &TestCluster, client: &dyn Client, crd: serde_json::Value) {
     let options = WriteOptions::default();
-    client.create(CUSTOM_RESOURCE_DEFINITIONS.everywhere(), value(crd), options).await.unwrap();
+    client.create(CUSTOM_RESOURCE_DEFINITIONS.everywhere(), value(crd), options).await.expect("created");
     eventually(cluster, "gears are served", async || {
         client.list(V1.everywhere(), ListOptions::default()).await.is_ok()
     })
@@ -75,13 +75,13 @@ fn clients(cluster: &TestCluster) -> [Arc<dyn Client>; 2] {
 fn shown(obj: &object::Obj) -> (String, String) {
     let tree = tree(obj);
     let spec = tree.get("spec").cloned().unwrap_or(Value::Null);
-    let spec = String::from_utf8(codec::json::to_vec(&spec)).unwrap();
+    let spec = String::from_utf8(codec::json::to_vec(&spec)).expect("JSON is text");
     (tree.str_at(&["apiVersion"]).unwrap_or_default().to_owned(), spec)
 }
 
 async fn next(watch: &mut dyn Watch) -> Vec<Event> {
     let mut events = Vec::new();
-    assert!(watch.pull(&mut events).await.unwrap(), "it goes on");
+    assert!(watch.pull(&mut events).await.expect("no refusal"), "it goes on");
     events
 }
 
@@ -108,7 +108,7 @@ async fn objects_come_in_the_version_that_was_asked_for() {
         let made = client.create(V2.within("default"), gear("a"), options).await.unwrap();
         assert_eq!(shown(&made), plain("v2"), "the answer of a write");
         for (resource, version) in [(&V1, "v1"), (&V2, "v2")] {
-            assert_eq!(shown(&*client.get(resource.of(&made)).await.unwrap()), plain(version));
+            assert_eq!(shown(&client.get(resource.of(&made)).await.unwrap()), plain(version));
             let list = client.list(resource.everywhere(), ListOptions::default()).await.unwrap();
             assert_eq!(list.items.iter().map(|obj| shown(obj)).collect::<Vec<_>>(), [plain(version)]);
             let state = WatchOptions { initial_events: true, ..WatchOptions::default() };
@@ -145,7 +145,7 @@ async fn an_object_stored_under_an_older_definition_comes_as_the_new_one_has_it(
     let spec = definition("v2", "Namespaced", Some(12))["spec"].clone();
     cluster.merge(CRD, json!({"spec": spec})).await.ok(200);
     eventually(&cluster, "the default is served", async || {
-        shown(&*local.get(V1.of(&made)).await.unwrap()).1.contains("teeth")
+        shown(&local.get(V1.of(&made)).await.unwrap()).1.contains("teeth")
     })
     .await;
     for client in [&local, &http] {
@@ -162,7 +162,7 @@ async fn an_object_stored_under_an_older_definition_comes_as_the_new_one_has_it(
         }
     }
     // What was read can be written back as it is.
-    let body = tree(&*local.get(V1.of(&made)).await.unwrap());
+    let body = tree(&local.get(V1.of(&made)).await.unwrap());
     let written = local.update(V1.of(&made), body, WriteOptions::default()).await.unwrap();
     assert_eq!(shown(&written).1, r#"{"name":"a","teeth":12}"#);
     cluster.shutdown().await;
@@ -266,7 +266,7 @@ async fn a_controller_is_made_of_what_discovery_says() {
             let all = catalog.resources().iter().filter(|r| r.categories.iter().any(is_counted));
             all.map(|resource| Gvr::from(&**resource)).collect()
         };
-        let found = counted(&*client.discover().await.unwrap());
+        let found = counted(&client.discover().await.unwrap());
         assert_eq!(found, [V2.clone(), V1.clone()], "over HTTP: {over_http}");
         assert_eq!(counted(&client.catalog()), found, "it is remembered");
         let resource = found[0].find(&client.catalog()).cloned().unwrap();
@@ -282,7 +282,7 @@ async fn a_controller_is_made_of_what_discovery_says() {
 
         cluster.delete(CRD).await.ok(200);
         eventually(&cluster, "it is not served any more", async || {
-            counted(&*client.discover().await.unwrap()).is_empty()
+            counted(&client.discover().await.unwrap()).is_empty()
         })
         .await;
         cluster.shutdown().await;
