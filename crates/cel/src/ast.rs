@@ -155,6 +155,8 @@ pub struct Location {
 impl Location {
     /// Of what is no place in particular.
     pub const NONE: Location = Location { line: -1, column: -1 };
+    /// Of what upstream could not read, or has nothing to read in.
+    pub(crate) const UNREAD: Location = Location { line: 1, column: -1 };
 }
 
 impl Source {

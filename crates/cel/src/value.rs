@@ -66,6 +66,10 @@ pub trait Opaque: Any + Send + Sync + fmt::Debug {
     }
     /// For people, and for messages (`%v` in Go).
     fn text(&self) -> String;
+    /// What Go calls it (`%T`): upstream's types are named after what they are called here.
+    fn go_type(&self) -> String {
+        format!("cel.{}", self.ty().name().rsplit('.').next().unwrap_or(""))
+    }
     fn as_any(&self) -> &dyn Any;
 }
 

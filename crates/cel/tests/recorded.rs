@@ -2,6 +2,8 @@
 //!
 //! `data/expr-*.jsonl` has a case a line, made by running cel-go with Kubernetes' libraries. `CEL_CASES` names another folder.
 
+#![allow(clippy::unwrap_used)]
+
 #[path = "recorded/authz.rs"]
 mod authz;
 #[path = "recorded/schema.rs"]

@@ -192,6 +192,9 @@ impl Opaque for NamedFormat {
     fn text(&self) -> String {
         self.0.name.to_owned()
     }
+    fn go_type(&self) -> String {
+        String::from("cel.Format")
+    }
     fn as_any(&self) -> &dyn Any {
         self
     }

@@ -97,7 +97,6 @@ pub fn library() -> Library {
         functions,
         types: vec![Type::opaque("optional_type", [])],
         features: vec![Feature::OptionalSyntax],
-        ..Library::default()
     }
 }
 

@@ -124,6 +124,9 @@ impl Opaque for Quantity {
     fn text(&self) -> String {
         self.to_string()
     }
+    fn go_type(&self) -> String {
+        String::from(if self.is_computed() { "*cel.Quantity" } else { "cel.Quantity" })
+    }
     fn as_any(&self) -> &dyn Any {
         self
     }

@@ -66,7 +66,7 @@ pub(super) fn double_to_int(d: f64) -> Option<i64> {
     (d > i64::MIN as f64 && d < i64::MAX as f64).then_some(d as i64)
 }
 pub(super) fn double_to_uint(d: f64) -> Option<u64> {
-    (d >= 0.0 && d < 18_446_744_073_709_551_616.0).then_some(d as u64)
+    (0.0..18_446_744_073_709_551_616.0).contains(&d).then_some(d as u64)
 }
 
 /// Go's `ParseInt(s, 10, 64)`: a sign and digits.

@@ -1,13 +1,13 @@
 //! The grammar: one method a rule, in CEL.g4's order. A rule's value is what it has when it stops, complete or not.
 
+mod primary;
+
 use std::sync::Arc;
 
 use super::lex::{Lexeme, Token};
-use super::literal;
-use super::recovery::{Set, Step, Stop};
+use super::recovery::{Set, Step, place};
 use super::{MAX_DEPTH, Parser, Refused};
-use crate::ast::{Call, Element, Entry, Expr, Field, Id, Kind, Select, Struct};
-use crate::escape::RESERVED;
+use crate::ast::{Call, Expr, Id, Kind, Select};
 use crate::value::{Text, Val};
 
 /// An expression and how deep upstream recurses for it.
@@ -85,7 +85,7 @@ impl Parser<'_> {
     pub(super) fn start(&mut self) -> Rule<Expr> {
         let parsed = self.rule(RULE_END, Parsed::missing(), |p, value| {
             *value = p.expr(Set::of(&[Token::End]))?;
-            p.expect(line!(), Token::End, RULE_END)?;
+            p.expect(place!(), Token::End, RULE_END)?;
             Ok(())
         })?;
         if parsed.height > MAX_DEPTH {
@@ -113,7 +113,7 @@ impl Parser<'_> {
                 let condition = value.take();
                 let id = p.id(question.start);
                 let yes = p.logic(Token::Or, COLON)?;
-                let colon = p.expect(line!(), Token::Colon, EXPR);
+                let colon = p.expect(place!(), Token::Colon, EXPR);
                 let no = if colon.is_ok() { p.expr(RULE_END)? } else { Parsed::missing() };
                 value.height = 1 + condition.height.max(yes.height).max(no.height);
                 value.expr = p.global_call(id, "_?_:_", vec![condition.expr, yes.expr, no.expr]);
@@ -212,24 +212,28 @@ impl Parser<'_> {
 
     fn unary(&mut self) -> Rule {
         let start = self.lexeme().start;
+        let mut chosen = false;
         let mut parsed = self.rule(AFTER_CALC, Parsed::missing(), |p, value| {
-            p.sync(line!(), EXPR)?;
+            p.sync(place!(), EXPR)?;
             let operator = p.lexeme();
             let function = match (operator.token, p.peek(1).token) {
                 // One minus before a number belongs to the number.
                 (Token::Minus, Token::Int | Token::Float) => {
+                    chosen = true;
                     *value = p.member()?;
                     return Ok(());
                 }
                 (Token::Minus, next) if MEMBER.contains(next) => "-_",
-                (Token::Minus, _) => return p.no_alternative(line!(), 1),
+                (Token::Minus, _) => return p.no_alternative(place!(), 1),
                 (Token::Not, _) => "!_",
                 (token, _) if MEMBER.contains(token) => {
+                    chosen = true;
                     *value = p.member()?;
                     return Ok(());
                 }
-                _ => return p.no_alternative(line!(), 0),
+                _ => return p.no_alternative(place!(), 0),
             };
+            chosen = true;
             let mut count = 0;
             let end = loop {
                 p.take();
@@ -239,7 +243,7 @@ impl Parser<'_> {
                     break Ok(());
                 }
                 if operator.token == Token::Minus && !MEMBER.contains(p.peek(1).token) {
-                    break p.no_alternative(line!(), 1);
+                    break p.no_alternative(place!(), 1);
                 }
             };
             let id = (count % 2 == 1).then(|| p.id(operator.start));
@@ -254,9 +258,7 @@ impl Parser<'_> {
             };
             end
         })?;
-        if let Kind::Unspecified = parsed.expr.kind
-            && parsed.expr.id == 0
-        {
+        if !chosen {
             // What upstream puts in the place of an operand it could not read.
             parsed.expr = Expr::new(self.id(start), Kind::Literal(Val::Str(Text::Borrowed("<<error>>"))));
         }
@@ -272,7 +274,7 @@ impl Parser<'_> {
                     (Token::Dot, Token::Question | Token::Ident | Token::EscapedIdent, _) => {
                         p.select(value)?
                     }
-                    (Token::Dot, ..) => return p.no_alternative(line!(), 1),
+                    (Token::Dot, ..) => return p.no_alternative(place!(), 1),
                     (Token::LeftBracket, ..) => p.index(value)?,
                     _ => return Ok(()),
                 }
@@ -285,7 +287,7 @@ impl Parser<'_> {
         let name = self.take();
         let open = self.take();
         let id = self.id(open.start);
-        let (args, height, end) = self.arguments(line!(), AFTER_MEMBER)?;
+        let (args, height, end) = self.arguments(place!(), AFTER_MEMBER)?;
         let target = value.take();
         let function = self.text(name);
         value.height = 1 + target.height.max(height);
@@ -321,10 +323,10 @@ impl Parser<'_> {
         let id = self.id(open.start);
         let mut index = Parsed::missing();
         let mut optional = false;
-        let end = self.sync(line!(), OPTIONAL_EXPR).and_then(|()| {
+        let end = self.sync(place!(), OPTIONAL_EXPR).and_then(|()| {
             optional = self.accept(Token::Question).is_some();
             index = self.expr(Set::of(&[Token::RightBracket]))?;
-            self.expect(line!(), Token::RightBracket, AFTER_MEMBER).map(|_| ())
+            self.expect(place!(), Token::RightBracket, AFTER_MEMBER).map(|_| ())
         });
         let operand = value.take();
         value.height = 1 + operand.height.max(index.height);
@@ -340,9 +342,9 @@ impl Parser<'_> {
     /// The token of a field's name.
     fn escaped_ident(&mut self, follow: Set) -> Rule<Option<Lexeme>> {
         self.rule(follow, None, |p, value| {
-            p.sync(line!(), IDENT)?;
+            p.sync(place!(), IDENT)?;
             if !IDENT.contains(p.token()) {
-                return p.no_alternative(line!(), 0);
+                return p.no_alternative(place!(), 0);
             }
             *value = Some(p.take());
             Ok(())
@@ -356,243 +358,6 @@ impl Parser<'_> {
             None => self.error(at, "unsupported ident kind"),
         };
         String::new()
-    }
-
-    fn primary(&mut self) -> Rule {
-        self.rule(AFTER_MEMBER, Parsed::missing(), |p, value| {
-            p.sync(line!(), MEMBER)?;
-            match p.token() {
-                Token::Dot if p.peek(1).token != Token::Ident => p.no_alternative(line!(), 1),
-                Token::Ident | Token::Dot => p.name(value),
-                Token::LeftParen => {
-                    p.take();
-                    *value = p.expr(PAREN)?;
-                    p.expect(line!(), Token::RightParen, RULE_END).map(|_| ())
-                }
-                Token::LeftBracket => p.list(value),
-                Token::LeftBrace => p.map(value),
-                token if MEMBER.contains(token) => {
-                    *value = p.literal()?;
-                    Ok(())
-                }
-                _ => p.no_alternative(line!(), 0),
-            }
-        })
-    }
-
-    /// A variable, a call, or the construction of an object.
-    fn name(&mut self, value: &mut Parsed) -> Step<()> {
-        let first = self.lexeme();
-        let dot = self.accept(Token::Dot).map_or("", |_| ".");
-        let mut end = 1;
-        while self.peek(end).token == Token::Dot && self.peek(end + 1).token == Token::Ident {
-            end += 2;
-        }
-        if self.peek(end).token == Token::LeftBrace {
-            let mut words = String::new();
-            for _ in 0..end {
-                let word = self.take();
-                words.push_str(&self.text(word));
-            }
-            return self.object(&format!("{dot}{words}"), value);
-        }
-        let name = self.take();
-        let word = self.text(name);
-        let reserved = RESERVED.contains(&word.as_str());
-        let full = format!("{dot}{word}");
-        let Some(open) = self.accept(Token::LeftParen) else {
-            value.expr = if reserved {
-                self.error(first.start, format!("reserved identifier: {word}"))
-            } else {
-                Expr::new(self.id(name.start), Kind::Ident(full.into()))
-            };
-            return Ok(());
-        };
-        let (found, ids) = (self.found.len(), self.offsets.len());
-        let id = self.id(open.start);
-        let (args, height, end) = self.arguments(line!(), RULE_END)?;
-        value.height = height;
-        value.expr = if reserved {
-            // Upstream does not look at the arguments of such a call.
-            self.found.truncate(found);
-            self.offsets.truncate(ids);
-            self.error(first.start, format!("reserved identifier: {word}"))
-        } else {
-            self.global_call(id, &full, args)
-        };
-        end
-    }
-
-    /// Arguments and the parenthesis behind them, or why it is not there.
-    fn arguments(&mut self, place: u32, next: Set) -> Rule<(Vec<Expr>, u32, Step<()>)> {
-        let mut args = Vec::new();
-        let mut height = 0;
-        match self.sync(place, EXPR.or(PAREN)) {
-            Ok(()) => {}
-            Err(Stop::All(refused)) => return Err(refused),
-            Err(stop) => return Ok((args, height, Err(stop))),
-        }
-        if EXPR.contains(self.token()) {
-            self.rule(PAREN, (), |p, ()| {
-                loop {
-                    let arg = p.expr(AFTER_ITEM)?;
-                    height = height.max(arg.height);
-                    args.push(arg.expr);
-                    if p.accept(Token::Comma).is_none() {
-                        return Ok(());
-                    }
-                }
-            })?;
-        }
-        match self.expect(place + 100_000, Token::RightParen, next) {
-            Err(Stop::All(refused)) => Err(refused),
-            end => Ok((args, height, end.map(|_| ()))),
-        }
-    }
-
-    fn list(&mut self, value: &mut Parsed) -> Step<()> {
-        let open = self.take();
-        let id = self.id(open.start);
-        let mut elements = Vec::new();
-        let height = &mut value.height;
-        let end = self.items(line!(), Token::RightBracket, OPTIONAL_EXPR, |p| {
-            let (question, element) = p.optional_expr(AFTER_ITEM)?;
-            *height = (*height).max(element.height);
-            let optional = match question {
-                Some(question) if !p.syntax.optional => {
-                    p.error(question.start, "unsupported syntax '?'");
-                    false
-                }
-                question => question.is_some(),
-            };
-            elements.push(Element { value: element.expr, optional });
-            Ok(())
-        });
-        value.expr = Expr::new(id, Kind::List(elements));
-        end
-    }
-
-    fn optional_expr(&mut self, follow: Set) -> Rule<(Option<Lexeme>, Parsed)> {
-        self.rule(follow, (None, Parsed::missing()), |p, value| {
-            p.sync(line!(), OPTIONAL_EXPR)?;
-            value.0 = p.accept(Token::Question);
-            value.1 = p.expr(RULE_END)?;
-            Ok(())
-        })
-    }
-
-    fn map(&mut self, value: &mut Parsed) -> Step<()> {
-        let open = self.take();
-        let id = self.id(open.start);
-        let mut entries = Vec::new();
-        let height = &mut value.height;
-        let end = self.items(line!(), Token::RightBrace, OPTIONAL_EXPR, |p| {
-            let start = p.lexeme().start;
-            // The entry is numbered before its key, by the colon's place.
-            let entry = p.id(start);
-            let found = p.found.len();
-            let (question, key) = p.optional_expr(COLON)?;
-            let colon = p.expect(line!(), Token::Colon, EXPR).inspect_err(|_| {
-                // An entry without a colon is none: nothing of it is looked at.
-                p.found.truncate(found);
-            })?;
-            p.offsets[entry as usize] = Some(colon.start);
-            let value = p.expr(AFTER_ITEM)?;
-            *height = (*height).max(key.height).max(value.height);
-            if question.is_some() && !p.syntax.optional {
-                p.error(start, "unsupported syntax '?'");
-            }
-            entries.push(Entry { key: key.expr, value: value.expr, optional: question.is_some() });
-            Ok(())
-        });
-        value.expr = Expr::new(id, Kind::Map(entries));
-        end
-    }
-
-    fn object(&mut self, name: &str, value: &mut Parsed) -> Step<()> {
-        let open = self.take();
-        let id = self.id(open.start);
-        let mut fields = Vec::new();
-        let height = &mut value.height;
-        let first = self.lexeme().start;
-        let end = self.items(line!(), Token::RightBrace, OPTIONAL_FIELD, |p| {
-            let start = p.lexeme().start;
-            let field_id: Id = p.id(start);
-            let (optional, name) = p.rule(COLON, (false, None), |p, value| {
-                p.sync(line!(), OPTIONAL_FIELD)?;
-                value.0 = p.accept(Token::Question).is_some();
-                value.1 = p.escaped_ident(RULE_END)?;
-                Ok(())
-            })?;
-            let colon = p.expect(line!(), Token::Colon, EXPR)?;
-            p.offsets[field_id as usize] = Some(colon.start);
-            let value = p.expr(AFTER_ITEM)?;
-            *height = (*height).max(value.height);
-            if optional && !p.syntax.optional {
-                p.error(start, "unsupported syntax '?'");
-            }
-            let name = p.field_name(name, first);
-            fields.push(Field { id: field_id, name: name.into(), value: value.expr, optional });
-            Ok(())
-        });
-        let object = Struct { name: Arc::from(name), fields };
-        value.expr = Expr::new(id, Kind::Struct(Box::new(object)));
-        end
-    }
-
-    /// Items between commas up to `close`, with a last comma perhaps, or a comma alone.
-    fn items(
-        &mut self,
-        place: u32,
-        close: Token,
-        first: Set,
-        mut item: impl FnMut(&mut Self) -> Step<()>,
-    ) -> Step<()> {
-        let after = Set::of(&[Token::Comma, close]);
-        self.sync(place, first.or(after))?;
-        if first.contains(self.token()) {
-            self.rule(after, (), |p, ()| {
-                item(p)?;
-                while p.token() == Token::Comma && first.contains(p.peek(1).token) {
-                    p.take();
-                    item(p)?;
-                }
-                Ok(())
-            })?;
-        }
-        self.sync(place + 100_000, after)?;
-        self.accept(Token::Comma);
-        self.expect(place + 200_000, close, RULE_END).map(|_| ())
-    }
-
-    fn literal(&mut self) -> Rule {
-        self.rule(RULE_END, Parsed::missing(), |p, result| {
-            let first = p.lexeme();
-            let negative = first.token == Token::Minus;
-            if negative {
-                if !matches!(p.peek(1).token, Token::Int | Token::Float) {
-                    return p.no_alternative(line!(), 1);
-                }
-                p.take();
-            }
-            let lexeme = p.take();
-            let text = p.text(lexeme);
-            let value = match lexeme.token {
-                Token::Int => literal::int(&text, negative).ok_or("invalid int literal"),
-                Token::Float => literal::double(&text, negative).ok_or("invalid double literal"),
-                Token::Uint => literal::uint(&text).ok_or("invalid uint literal"),
-                Token::Str => literal::string(&text),
-                Token::Bytes => literal::bytes(&text),
-                Token::True => Ok(Val::Bool(true)),
-                Token::False => Ok(Val::Bool(false)),
-                _ => Ok(Val::Null),
-            };
-            result.expr = match value {
-                Ok(value) => Expr::new(p.id(first.start), Kind::Literal(value)),
-                Err(message) => p.error(first.start, message),
-            };
-            Ok(())
-        })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Parser;
-use crate::ast::{Call, Comprehension, Element, Entry, Expr, Field, Id, Kind, Select, Struct};
+use crate::ast::{Call, Comprehension, Element, Entry, Expr, Field, Id, Kind, Location, Select, Struct};
 use crate::value::Val;
 
 /// The accumulator of loops: no name a user could write.
@@ -60,6 +60,11 @@ impl Parser<'_> {
             Err(misused) => {
                 let offset = self.offset(misused.at);
                 self.forget(id);
+                if misused.at == 0 {
+                    // What could not be read is nowhere.
+                    self.found.push((Location::UNREAD, misused.message));
+                    return Expr::new(0, Kind::Unspecified);
+                }
                 self.error(offset, misused.message)
             }
         }

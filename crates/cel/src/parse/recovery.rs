@@ -56,10 +56,32 @@ impl Set {
     }
 }
 
+/// A place in the grammar: where in these files.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) struct Place {
+    pub(super) module: &'static str,
+    pub(super) line: u32,
+    pub(super) step: u32,
+}
+
+impl Place {
+    /// The step behind it, of a rule several others share.
+    pub(super) fn next(self) -> Place {
+        Place { step: self.step + 1, ..self }
+    }
+}
+
+/// The place this is written at.
+macro_rules! place {
+    () => {
+        $crate::parse::recovery::Place { module: module_path!(), line: line!(), step: 0 }
+    };
+}
+pub(super) use place;
+
 /// Why a rule stops short.
 pub(super) struct Bad {
-    /// Where in the grammar.
-    place: u32,
+    place: Place,
     kind: Kind,
 }
 
@@ -90,7 +112,7 @@ pub(super) struct Recovery {
     /// From an error until a token matches.
     active: bool,
     /// Where the last error was, and at which places of the grammar: the same again skips a token.
-    last: Option<(usize, Vec<u32>)>,
+    last: Option<(usize, Vec<Place>)>,
     attempts: u32,
     /// What may follow each rule under way.
     follows: Vec<Set>,
@@ -129,7 +151,7 @@ impl Parser<'_> {
     }
 
     /// Takes this token; one too many before it is dropped, and itself made up where `next` shows that it was forgotten.
-    pub(super) fn expect(&mut self, place: u32, token: Token, next: Set) -> Step<Lexeme> {
+    pub(super) fn expect(&mut self, place: Place, token: Token, next: Set) -> Step<Lexeme> {
         if self.token() == token {
             return Ok(self.take());
         }
@@ -147,7 +169,7 @@ impl Parser<'_> {
     }
 
     /// Makes sure that one of these is next, where a choice is due.
-    pub(super) fn sync(&mut self, place: u32, set: Set) -> Step<()> {
+    pub(super) fn sync(&mut self, place: Place, set: Set) -> Step<()> {
         if self.recovery.active || set.contains(self.token()) || self.drop_extraneous(set) {
             return Ok(());
         }
@@ -165,7 +187,7 @@ impl Parser<'_> {
         }
     }
     /// No alternative fits the next tokens, up to the one that many ahead.
-    pub(super) fn no_alternative<T>(&self, place: u32, ahead: usize) -> Step<T> {
+    pub(super) fn no_alternative<T>(&self, place: Place, ahead: usize) -> Step<T> {
         let last = (self.at + ahead).min(self.lexemes.len() - 1);
         Err(Stop::Rule(Bad { place, kind: Kind::NoAlternative(self.at, last) }))
     }
@@ -223,13 +245,12 @@ impl Parser<'_> {
     }
     fn place_of(&self, lexeme: Lexeme) -> Location {
         match self.source.chars.is_empty() {
-            // Upstream has no place for the end of nothing.
-            true => Location { line: 1, column: -1 },
+            true => Location::UNREAD,
             false => self.source.location(lexeme.start),
         }
     }
 
-    fn recover(&mut self, place: u32) -> Result<(), Refused> {
+    fn recover(&mut self, place: Place) -> Result<(), Refused> {
         self.attempt()?;
         let mut skipped = 0;
         let again =

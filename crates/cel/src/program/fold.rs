@@ -130,14 +130,7 @@ pub(super) fn go_type(value: &Val<'_>) -> String {
         Val::Map(_) => "*types.baseMap",
         Val::Type(_) => "*types.Type",
         Val::Optional(_) => "*types.Optional",
-        // Upstream's types are named after what they are called here.
-        Val::Opaque(value) => {
-            let ty = value.ty();
-            return format!(
-                "cel.{}",
-                ty.name().rsplit('.').next().unwrap_or("").replace("NamedFormat", "Format")
-            );
-        }
+        Val::Opaque(value) => return value.go_type(),
         Val::Preserved(_) => "ref.Val",
     };
     name.to_owned()

@@ -124,8 +124,8 @@ impl Planner<'_> {
             "_==_" => return pair(args).map(Node::Equal),
             "_!=_" => return pair(args).map(Node::NotEqual),
             "_?_:_" => return conditional(args),
-            "_[_]" => return index(pair(args)?, false),
-            "_[?_]" | "_?._" => return index(pair(args)?, true),
+            "_[_]" => return index(args, false),
+            "_[?_]" | "_?._" => return index(args, true),
             "or" if args.len() == 2 && matches!(overload, "" | "optional_or_optional") => {
                 return pair(args).map(Node::OptionalOr);
             }
@@ -271,8 +271,8 @@ fn conditional(args: Vec<Node>) -> Planned {
     Ok(Node::Attribute(Box::new(Attribute { root, qualifiers: Vec::new(), test: false })))
 }
 
-fn index(sides: Box<[Node; 2]>, optional: bool) -> Planned {
-    let [operand, index] = *sides;
+fn index(args: Vec<Node>, optional: bool) -> Planned {
+    let [operand, index] = *pair(args)?;
     let mut attribute = attribute_of(operand);
     let key = match index {
         Node::Const(value) => constant_key(value)?,
