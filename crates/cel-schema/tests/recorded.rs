@@ -3,6 +3,8 @@
 //!
 //! `RULE_CASES` names another folder, `RULE_ONLY` a part of a file's name, `RULE_SHOW` how many differences are printed.
 
+#![allow(clippy::unwrap_used)] // A case that does not read fails the test.
+
 use std::path::PathBuf;
 use std::sync::Arc;
 

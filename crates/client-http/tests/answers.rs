@@ -466,7 +466,7 @@ async fn a_server_without_aggregated_discovery_is_asked_for_each_group() {
         (200, vec![], aggregated.into()),
     ]);
     let client = script.client();
-    assert!(WIDGETS.find(&*client.discover().await.unwrap()).is_some_and(|widgets| widgets.namespaced));
+    assert!(WIDGETS.find(&client.discover().await.unwrap()).is_some_and(|widgets| widgets.namespaced));
     let next = client.discover().await.unwrap();
     assert!(WIDGETS.find(&next).is_none(), "it is not served in that version any more");
     assert!(Gvr::new("example.io", "v2", "widgets").find(&client.catalog()).is_some_and(|w| !w.namespaced));
