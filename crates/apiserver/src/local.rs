@@ -242,6 +242,7 @@ impl Client for LocalClient {
             let admitted = self.admitted("create", &target, "", None).await?;
             let admitted = Admitted { options, ..admitted };
             let request = admitted.request();
+            let body = with_type(&admitted.resource, body);
             let copy = body.clone();
             let again = || Ok(copy.clone());
             let written = self.api.registry().create(&request, body, &again).await?;
@@ -258,6 +259,7 @@ impl Client for LocalClient {
         Box::pin(async move {
             let admitted = self.admitted("update", &target, "", None).await?;
             let admitted = Admitted { options, ..admitted };
+            let body = with_type(&admitted.resource, body);
             let written = self.api.registry().update(&admitted.request(), body).await?;
             answer_of_write(&admitted.resource, written.obj)
         })
@@ -422,4 +424,18 @@ impl Watch for LocalWatch {
             }
         })
     }
+}
+
+/// The type of a custom resource may be left out here, as it may of a built-in one anywhere.
+fn with_type(resource: &Resource, mut body: Value) -> Value {
+    if resource.custom
+        && let Some(map) = body.as_map_mut()
+    {
+        for (name, value) in [("kind", resource.kind.to_string()), ("apiVersion", resource.api_version())] {
+            if map.get(name).is_none_or(|said| said.as_str().is_none_or(str::is_empty)) {
+                map.set(name, value);
+            }
+        }
+    }
+    body
 }

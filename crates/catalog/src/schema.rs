@@ -39,6 +39,11 @@ impl Schema {
         }
     }
 
+    /// Whether there is such a type; one of another definition is none here.
+    pub fn contains(&self, id: TypeId) -> bool {
+        id.0 < self.next_id().0
+    }
+
     /// Whether a type is one of its own, not of its base.
     pub fn is_own(&self, id: TypeId) -> bool {
         id.0 >= self.first

@@ -253,7 +253,7 @@ impl Draft<'_> {
         let path = format!("{}{space}/{}/{{name}}/{}", self.root, self.r.plural, sub.name);
         let gvk = [sub.group.to_string(), sub.version.to_string(), sub.kind.to_string()];
         let suffix = names::capital(&sub.name);
-        let Some(ty) = sub.ty else { return };
+        let Some(ty) = sub.ty.filter(|ty| self.catalog.schema().contains(*ty)) else { return };
         let body = Target::Type(ty);
         let pretty = parameters::sorted(&[PRETTY], named);
         // Options as a body kind mean a stream: the connection is handed over, and options come in the query.
@@ -383,6 +383,10 @@ impl Draft<'_> {
     }
 
     fn own(&self) -> Target {
+        if !self.catalog.schema().contains(self.r.ty) {
+            // A type of a definition that brought its own, which documents do not describe.
+            return Target::Special(Special::RawExtension);
+        }
         Target::Type(self.r.ty)
     }
 
