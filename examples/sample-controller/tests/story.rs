@@ -15,7 +15,6 @@ use serde_json::{Value, json};
 use testkit::{Reply, TestCluster, admin};
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-const CRD: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/foos.samplecontroller.k8s.io";
 const FOOS: &str = "/apis/samplecontroller.k8s.io/v1alpha1/namespaces/default/foos";
 const FOO: &str = "/apis/samplecontroller.k8s.io/v1alpha1/namespaces/default/foos/foo";
 const WEB: &str = "/apis/apps/v1/namespaces/default/deployments/web";
