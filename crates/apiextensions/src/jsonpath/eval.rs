@@ -6,9 +6,9 @@ use object::Value;
 
 use super::{End, Filter, Node, Operator, Slice};
 
-/// Values looked at in one evaluation. A megabyte of JSON has fewer, and two recursive descents in one path would
+/// Values looked at in one evaluation. The largest object has fewer, and two recursive descents in one path would
 /// look at their square.
-const MAX_VISITS: usize = 100_000;
+const MAX_VISITS: usize = 1_000_000;
 
 type Values<'a> = Vec<&'a Value>;
 /// An error carries what a filter for existence still counts: upstream returns it beside the error.
@@ -33,17 +33,26 @@ impl Eval {
         self.visits > MAX_VISITS
     }
 
+    /// Before so many values are looked at: whether they may be.
+    fn spend(&mut self, visits: usize) -> bool {
+        self.visits = self.visits.saturating_add(visits);
+        !self.is_exhausted()
+    }
+
     fn list<'a>(&mut self, input: Values<'a>, nodes: &'a [Node]) -> Outcome<'a> {
         nodes.iter().try_fold(input, |values, node| self.node(values, node))
     }
 
     fn node<'a>(&mut self, mut input: Values<'a>, node: &'a Node) -> Outcome<'a> {
-        self.visits += input.len() + 1;
-        if self.is_exhausted() {
+        if !self.spend(input.len() + 1) {
             return Err(Vec::new());
         }
         match node {
             Node::Field(name) => {
+                // A map is searched from end to end.
+                if !self.spend(input.iter().map(|value| width(value)).sum()) {
+                    return Err(Vec::new());
+                }
                 input.retain_mut(|value| value.get(name).map(|member| *value = member).is_some());
                 Ok(input)
             }
@@ -52,7 +61,12 @@ impl Eval {
             Node::Slice(slice) => self.slice(input, *slice),
             Node::Wildcard => {
                 let mut out = Vec::new();
-                input.iter().for_each(|value| children(value, &mut out));
+                for value in input {
+                    if !self.spend(width(value)) {
+                        return Err(Vec::new());
+                    }
+                    children(value, &mut out);
+                }
                 Ok(out)
             }
             Node::Recursive => Ok(self.descend(input)),
@@ -84,6 +98,9 @@ impl Eval {
             if range.is_empty() {
                 return Ok(out);
             }
+            if !self.spend(range.len()) {
+                return Err(Vec::new());
+            }
             match slice.step.map_or(Some(1), |step| usize::try_from(step).ok().filter(|step| *step > 0)) {
                 Some(step) => out.extend(list[range].iter().step_by(step)),
                 None => return Err(input),
@@ -98,8 +115,7 @@ impl Eval {
         let (mut out, mut open) = (Vec::new(), input);
         open.reverse();
         while let Some(value) = open.pop() {
-            self.visits += 1;
-            if self.is_exhausted() {
+            if !self.spend(width(value) + 1) {
                 break;
             }
             let before = open.len();
@@ -184,6 +200,14 @@ fn children<'a>(value: &'a Value, out: &mut Values<'a>) {
         Value::List(list) => out.extend(list),
         Value::Map(map) => out.extend(map.iter().map(|(_, member)| member)),
         _ => {}
+    }
+}
+
+fn width(value: &Value) -> usize {
+    match value {
+        Value::List(list) => list.len(),
+        Value::Map(map) => map.len(),
+        _ => 0,
     }
 }
 

@@ -130,4 +130,28 @@ fn work_is_bounded() {
     assert_eq!(JsonPath::parse("..").map(|p| p.find(&object).map(|v| v.len())), Ok(Some(4001)));
     assert_eq!(JsonPath::parse("..[*]..[*]..").map(|p| p.find(&object).is_none()), Ok(true));
     object::discard(object);
+
+    let wide = Value::List(vec![Value::List(vec![Value::Null; 1000]); 2]);
+    let everything = format!("[{}0].*", "0,".repeat(1000));
+    assert_eq!(JsonPath::parse(&everything).map(|p| p.find(&wide).is_none()), Ok(true));
+}
+
+#[test]
+fn hostile_paths_end() {
+    let pieces = [
+        ".", "..", "[", "]", "?(", ")", "@", "$", "'", "\"", "\\", "{", "}", ",", ":", "-", "1", "a", "é",
+        "=", "<", " ", "*", "\n", "range", "[?(", ")]", "true", "+", "½",
+    ];
+    let object = object();
+    let mut state = 7u64;
+    for _ in 0..200_000 {
+        let mut path = String::from(".");
+        for _ in 0..12 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            path.push_str(pieces[(state >> 33) as usize % pieces.len()]);
+        }
+        if let Ok(path) = JsonPath::parse(&path) {
+            let _ = path.find(&object);
+        }
+    }
 }
