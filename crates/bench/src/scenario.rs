@@ -23,6 +23,8 @@ use crate::site::Site;
 use crate::tally::Tally;
 
 use create::Create;
+use custom::{Custom, Verb};
+use list::List;
 use schedule::Schedule;
 use watch::FanOut;
 
@@ -38,10 +40,10 @@ pub const ALL: &[Row] = &[
         "pods, through every admission plugin",
         &Create { sequential: false, what: create::What::Pods },
     ),
-    row("create-custom", "custom resources of 1 KB", &custom::CreateCustom { rule: false }),
-    row("cel", "the same, each held against a CEL rule", &custom::CreateCustom { rule: true }),
+    row("create-custom", "custom resources of 1 KB", &Custom { verb: Verb::Create }),
+    row("cel", "the same, each held against a CEL rule", &Custom { verb: Verb::CreateWithRule }),
     row("get", "one of 1,000 ConfigMaps of 1 KB", &get::Get),
-    row("list", "5,000 pods of 2.5 KB (12.7 MB), 2 connections", &list::List),
+    row("list", "5,000 pods of 2.5 KB (12.7 MB), 2 connections", &List { what: list::What::Pods }),
     row(
         "watch",
         "100 watchers of one namespace, creates as fast as they follow; rate and lag of events",
@@ -49,6 +51,22 @@ pub const ALL: &[Row] = &[
     ),
     row("watch-paced", "the same at 4,000 creates/s", &FanOut { pace: Some(4_000) }),
     row("patch", "strategic merge of a label of one of 1,000 pods", &patch::Patch),
+    row("get-custom", "get with custom resources; runs only when named", &Custom { verb: Verb::Get })
+        .only_when_named(),
+    row(
+        "list-configmaps",
+        "list with 5,000 ConfigMaps of 1 KB; runs only when named",
+        &List { what: list::What::ConfigMaps },
+    )
+    .only_when_named(),
+    row(
+        "list-custom",
+        "the same with custom resources; runs only when named",
+        &Custom { verb: Verb::List },
+    )
+    .only_when_named(),
+    row("watch-custom", "watch with custom resources; runs only when named", &Custom { verb: Verb::Watch })
+        .only_when_named(),
     row(
         "crd-install",
         "1,000 small CustomResourceDefinitions; deletes all there are afterwards, runs only when named",

@@ -26,21 +26,32 @@ pub enum What {
 
 impl Scenario for Create {
     fn measure(&self, site: &mut Site<'_>, settings: &Settings) -> Result<Tally, BenchError> {
-        let name = format!("c-{NUMBER}");
-        let (plural, text) = match self.what {
-            What::ConfigMaps => ("configmaps", config_map(&name)),
+        let (plural, object): (_, &dyn Fn(&str) -> String) = match self.what {
+            What::ConfigMaps => ("configmaps", &config_map),
             What::Pods => {
                 site.create_one("pods", &pod("probe-pod0", "", true))?;
                 site.delete(&format!("{}/probe-pod0?gracePeriodSeconds=0", site.path("pods")))?;
-                ("pods", pod(&name, "", true))
+                ("pods", &|name| pod(name, "", true))
             }
         };
-        let path = site.path(plural);
-        let template = site.template("POST", &path, Some(Body::json(&text)), 1);
         let connections = if self.sequential { 1 } else { settings.connections };
-        let load = Load { max_requests: MAX_CREATES, ..site.load(&template, connections) };
-        let outcome = site.drive(&load, settings.phase())?;
-        site.delete_numbers(plural, "c-", outcome.numbers)?;
-        Ok(outcome.tally)
+        let settings = Settings { connections, ..settings.clone() };
+        let collection = site.path(plural);
+        creates(site, &settings, &collection, object)
     }
+}
+
+/// Objects made in a collection of our namespace, as many as the phase allows.
+pub fn creates(
+    site: &mut Site<'_>,
+    settings: &Settings,
+    collection: &str,
+    object: &dyn Fn(&str) -> String,
+) -> Result<Tally, BenchError> {
+    let text = object(&format!("c-{NUMBER}"));
+    let template = site.template("POST", collection, Some(Body::json(&text)), 1);
+    let load = Load { max_requests: MAX_CREATES, ..site.load(&template, settings.connections) };
+    let outcome = site.drive(&load, settings.phase())?;
+    site.delete_numbers_at(collection, "c-", outcome.numbers)?;
+    Ok(outcome.tally)
 }

@@ -1,9 +1,9 @@
-//! create-custom, cel, crd-install: custom resources of 1 KB, with and without a validation rule; many small definitions.
+//! create-custom, get-custom, list-custom, watch-custom, cel: custom resources of 1 KB; crd-install: many small definitions.
 
 use std::time::{Duration, Instant};
 
-use super::{Scenario, Settings};
-use crate::drive::Load;
+use super::{Scenario, Settings, Unit, create, get, list, watch};
+use crate::drive::{Load, Outcome, Phase};
 use crate::error::BenchError;
 use crate::request::{Body, NUMBER, STAMP};
 use crate::site::Site;
@@ -12,32 +12,56 @@ use crate::tally::Tally;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const OBJECT_BYTES: usize = 1024;
-/// As of create.
-const MAX_CREATES: u64 = 1_000_000;
 /// How many crd-install installs.
 const INSTALLED: u64 = 1_000;
+/// Time for a server to settle before its memory is measured.
+const SETTLE: Duration = Duration::from_secs(5);
 /// How long a definition may take until it is served.
 const ESTABLISHED: Duration = Duration::from_secs(60);
 
-pub struct CreateCustom {
-    /// Its schema has a rule that every object is held against.
-    pub rule: bool,
+/// Scenarios with custom resources in place of ConfigMaps. The definition comes and goes with each round.
+pub struct Custom {
+    pub verb: Verb,
 }
 
-impl Scenario for CreateCustom {
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    Create,
+    /// Into a schema with a rule that every object is held against.
+    CreateWithRule,
+    Get,
+    List,
+    Watch,
+}
+
+impl Scenario for Custom {
+    fn unit(&self) -> Unit {
+        if self.verb == Verb::Watch { Unit::Events } else { Unit::Requests }
+    }
+
     fn measure(&self, site: &mut Site<'_>, settings: &Settings) -> Result<Tally, BenchError> {
-        let plural = if self.rule { "checked" } else { "records" };
-        site.post(DEFINITIONS, &definition(plural, "Record", self.rule))?;
-        let path = site.path("").replacen("/api/v1/", "/apis/bench.setpoint.dev/v1/", 1) + plural;
-        wait_until_served(site, &path)?;
-        let text = object("Record", &format!("c-{NUMBER}"));
-        let template = site.template("POST", &path, Some(Body::json(&text)), 1);
-        let load = Load { max_requests: MAX_CREATES, ..site.load(&template, settings.connections) };
-        let outcome = site.drive(&load, settings.phase())?;
-        site.delete_numbers_at(&path, "c-", outcome.numbers)?;
-        site.delete(&format!("{DEFINITIONS}/{plural}.bench.setpoint.dev"))?;
-        wait_until_gone(site, &format!("{DEFINITIONS}/{plural}.bench.setpoint.dev"))?;
-        Ok(outcome.tally)
+        let rule = self.verb == Verb::CreateWithRule;
+        let plural = if rule { "checked" } else { "records" };
+        let definition_path = format!("{DEFINITIONS}/{plural}.bench.setpoint.dev");
+        site.post(DEFINITIONS, &definition(plural, "Record", rule))?;
+        let collection = site.path("").replacen("/api/v1/", "/apis/bench.setpoint.dev/v1/", 1) + plural;
+        wait_until_served(site, &collection)?;
+        let object = |name: &str| object("Record", name);
+        let tally = match self.verb {
+            Verb::Create | Verb::CreateWithRule => create::creates(site, settings, &collection, &object)?,
+            Verb::Get => {
+                get::objects(site, &collection, &object)?;
+                get::gets(site, settings, &collection)?
+            }
+            Verb::List => {
+                list::objects(site, &collection, &object)?;
+                list::lists(site, settings, &collection)?
+            }
+            Verb::Watch => watch::events(site, settings, &collection, &object, None)?,
+        };
+        site.delete(&definition_path)?;
+        wait_until_gone(site, &definition_path)?;
+        Ok(tally)
     }
 }
 
@@ -48,10 +72,29 @@ impl Scenario for InstallDefinitions {
         let text = definition(&format!("things{NUMBER}"), &format!("Thing{NUMBER}"), false);
         let template = site.template("POST", DEFINITIONS, Some(Body::json(&text)), 1);
         let load = Load { max_requests: INSTALLED, ..site.load(&template, settings.connections) };
-        let phase = crate::drive::Phase { warmup: Duration::ZERO, ..settings.phase() };
-        let outcome = site.drive(&load, phase)?;
+        let phase = Phase { warmup: Duration::ZERO, ..settings.phase() };
+        let before = site.rss()?;
+        let began = Instant::now();
+        let Outcome { mut tally, numbers, .. } = site.drive(&load, phase)?;
+        for number in numbers {
+            wait_until_served(site, &format!("/apis/bench.setpoint.dev/v1/things{number:010}"))?;
+        }
+        let served = began.elapsed();
+        site.progress.show("waiting for the memory to settle");
+        std::thread::sleep(SETTLE);
+        let resident = match (before, site.rss()?) {
+            (Some(before), Some(after)) => format!(
+                "; resident {} MB before, {} MB {} s after: {} KB each",
+                before / 1_000_000,
+                after / 1_000_000,
+                SETTLE.as_secs(),
+                after.saturating_sub(before) / 1_000 / tally.requests.max(1),
+            ),
+            _ => String::new(),
+        };
+        tally.notes.push(format!("all served after {:.1} s{resident}", served.as_secs_f64()));
         site.delete(DEFINITIONS)?;
-        Ok(outcome.tally)
+        Ok(tally)
     }
 }
 

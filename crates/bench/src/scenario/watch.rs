@@ -27,23 +27,34 @@ impl Scenario for FanOut {
 
     fn measure(&self, site: &mut Site<'_>, settings: &Settings) -> Result<Tally, BenchError> {
         let collection = site.path("configmaps");
-        let revision = list_revision(&site.get(&format!("{collection}?limit=1"))?);
-        let path = format!("{collection}?watch=true&resourceVersion={revision}");
-        let watch_template = site.template("GET", &path, None, 1);
-        let text = config_map(&format!("w-{NUMBER}"));
-        let template = site.template("POST", &collection, Some(Body::json(&text)), 1);
-        let writers = if self.pace.is_some() { usize::MAX } else { WRITERS };
-        let load = Load {
-            max_requests: MAX_CREATES,
-            pace: self.pace,
-            window: self.pace.is_none().then_some(WINDOW),
-            watch: Some(Watch { template: &watch_template, watchers: WATCHERS }),
-            ..site.load(&template, writers.min(settings.connections))
-        };
-        let outcome = site.drive(&load, settings.phase())?;
-        site.delete_numbers("configmaps", "w-", outcome.numbers)?;
-        Ok(outcome.tally)
+        events(site, settings, &collection, &config_map, self.pace)
     }
+}
+
+/// Watchers of a collection of our namespace, and writers that create in it.
+pub fn events(
+    site: &mut Site<'_>,
+    settings: &Settings,
+    collection: &str,
+    object: &dyn Fn(&str) -> String,
+    pace: Option<u64>,
+) -> Result<Tally, BenchError> {
+    let revision = list_revision(&site.get(&format!("{collection}?limit=1"))?);
+    let path = format!("{collection}?watch=true&resourceVersion={revision}");
+    let watch_template = site.template("GET", &path, None, 1);
+    let text = object(&format!("w-{NUMBER}"));
+    let template = site.template("POST", collection, Some(Body::json(&text)), 1);
+    let writers = if pace.is_some() { usize::MAX } else { WRITERS };
+    let load = Load {
+        max_requests: MAX_CREATES,
+        pace,
+        window: pace.is_none().then_some(WINDOW),
+        watch: Some(Watch { template: &watch_template, watchers: WATCHERS }),
+        ..site.load(&template, writers.min(settings.connections))
+    };
+    let outcome = site.drive(&load, settings.phase())?;
+    site.delete_numbers_at(collection, "w-", outcome.numbers)?;
+    Ok(outcome.tally)
 }
 
 /// The resourceVersion of a list, which stands before those of its items in every server's JSON; "0" if there is none.
