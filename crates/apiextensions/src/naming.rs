@@ -30,7 +30,7 @@ pub fn plan<'a>(definition: &Value, others: impl IntoIterator<Item = &'a Value>,
     let requested = definition.at(&["spec", "names"])?;
     let none = Value::Null;
     let accepted = definition.at(&["status", "acceptedNames"]).unwrap_or(&none);
-    let same = |name: &str| members(requested, name) == members(accepted, name);
+    let same = |name: &str| members(requested, name).eq(members(accepted, name));
     if NAMES.iter().all(|(name, ..)| same(name)) && same("categories") {
         return None;
     }
@@ -47,10 +47,9 @@ pub fn plan<'a>(definition: &Value, others: impl IntoIterator<Item = &'a Value>,
     let mut names = accepted.as_map().cloned().unwrap_or_default();
     let (mut status, mut reason, mut message) = ("True", "NoConflicts", "no conflicts found".to_owned());
     for (name, conflict, is_kind) in NAMES {
-        let owned = members(accepted, name);
-        let taken = members(requested, name).into_iter().filter(|asked| {
-            !owned.contains(asked) && if is_kind { &used.kinds } else { &used.resources }.contains(asked)
-        });
+        let used = if is_kind { &used.kinds } else { &used.resources };
+        let owned = |asked: &str| members(accepted, name).any(|owned| owned == asked);
+        let taken = members(requested, name).filter(|asked| !owned(asked) && used.contains(asked));
         let errors: Vec<String> = taken.map(|asked| format!("{} is already in use", quote(asked))).collect();
         if errors.is_empty() {
             copy(requested, name, &mut names);
@@ -80,6 +79,11 @@ pub fn plan<'a>(definition: &Value, others: impl IntoIterator<Item = &'a Value>,
     Some(draft.finish())
 }
 
+/// Whether names were asked for that others have.
+pub fn is_disputed(definition: &Value) -> bool {
+    find(definition, NAMES_ACCEPTED).and_then(|c| c.str_at(&["status"])) == Some("False")
+}
+
 /// Names that are taken in a group.
 #[derive(Default)]
 struct Used<'a> {
@@ -97,17 +101,16 @@ impl<'a> Used<'a> {
 }
 
 /// The texts of a member: one, or those of a list.
-fn members<'a>(names: &'a Value, name: &str) -> Vec<&'a str> {
-    match names.get(name) {
-        Some(Value::Str(text)) if !text.is_empty() => vec![text],
-        Some(Value::List(list)) => list.iter().filter_map(Value::as_str).collect(),
-        _ => Vec::new(),
-    }
+fn members<'a>(names: &'a Value, name: &str) -> impl Iterator<Item = &'a str> {
+    let value = names.get(name);
+    let one = value.filter(|value| value.as_str() != Some(""));
+    let list = value.and_then(Value::as_list).unwrap_or_default();
+    one.into_iter().chain(list).filter_map(Value::as_str)
 }
 
 fn copy(from: &Value, name: &'static str, to: &mut Map) {
     match from.get(name) {
-        Some(value) if !members(from, name).is_empty() => to.set(name, value.clone()),
+        Some(value) if members(from, name).next().is_some() => to.set(name, value.clone()),
         _ => drop(to.remove(name)),
     }
 }

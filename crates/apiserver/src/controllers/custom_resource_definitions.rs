@@ -8,6 +8,7 @@ use admission::list_readable;
 use apiextensions::finalizer::{self, Instances, Outcome};
 use apiextensions::{api_approval, establishing, naming};
 use client::Gvr;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use object::{Obj, Status, Value};
 use table::{EventKind, Scope, Selection};
 
@@ -21,12 +22,16 @@ const RETRY: Duration = Duration::from_secs(1);
 /// Requests under a replaced definition are waited for so often.
 const SETTLE: Duration = Duration::from_millis(50);
 const RESYNC: Duration = Duration::from_secs(300);
+/// So many CRDs are written at a time: each waits for its commit.
+const AT_ONCE: usize = 64;
 
 /// The newest state of a CRD.
 struct Known {
     obj: Arc<Obj>,
     /// Without its schemas: what the names of others are held against.
     names: Value,
+    /// Not all its names were free.
+    is_disputed: bool,
 }
 
 impl Known {
@@ -38,7 +43,8 @@ impl Known {
         if let Some(map) = crd.as_map_mut() {
             map.remove("metadata");
         }
-        Known { obj, names: crd }
+        let is_disputed = naming::is_disputed(&crd);
+        Known { obj, names: crd, is_disputed }
     }
 }
 
@@ -57,15 +63,29 @@ pub async fn run(api: Arc<Api>) {
             }
             pending.insert(name);
         }
+        // A name that another gave up may be free for them now.
+        pending.extend(known.iter().filter(|(_, known)| known.is_disputed).map(|(name, _)| name.clone()));
         let mut again = BTreeSet::new();
+        let mut under_way = FuturesUnordered::new();
         for name in std::mem::take(&mut pending) {
             let crd = known.get(&name).and_then(|known| codec::json::parse(known.obj.body(), None).ok());
             api.custom_resources.sync(api.registry(), &name, crd.as_ref());
-            if let Some(crd) = crd
-                && !reconcile(&client, crd, &known).await
-            {
-                again.insert(name);
+            let Some(crd) = crd else { continue };
+            let Some(step) = next_step(&crd, &known, api.registry().env().now_seconds() as i64) else {
+                continue;
+            };
+            if let (Step::Write(status), Some(known)) = (&step, known.get_mut(&name)) {
+                // Those behind it in this round see which names it gets.
+                known.names.make_map().set("status", status.clone());
             }
+            if under_way.len() >= AT_ONCE {
+                again.extend(under_way.next().await.flatten());
+            }
+            let client = &client;
+            under_way.push(async move { (!carry_out(client, crd, step).await).then_some(name) });
+        }
+        while let Some(unfinished) = under_way.next().await {
+            again.extend(unfinished);
         }
         pending = again;
         let used = api.custom_resources.settle(api.registry());
@@ -80,15 +100,26 @@ pub async fn run(api: Arc<Api>) {
     api.conversion.shutdown().await;
 }
 
-/// Brings the CRD's status to what it should be, and its deletion a step on. False if it must be tried again.
-async fn reconcile(client: &LoopbackClient<'_>, crd: Value, known: &BTreeMap<String, Known>) -> bool {
-    let now = client.api().registry().env().now_seconds() as i64;
-    let done = match finalizer::is_due(&crd) {
-        true => finalize(client, crd, now).await,
-        false => match status(&crd, known, now) {
-            Some(status) => write_status(client, &crd, status).await.map(|()| true),
-            None => Ok(true),
-        },
+/// What a CRD waits for.
+enum Step {
+    /// Another status.
+    Write(Value),
+    Finalize,
+}
+
+/// `None`: nothing.
+fn next_step(crd: &Value, known: &BTreeMap<String, Known>, now: i64) -> Option<Step> {
+    match finalizer::is_due(crd) {
+        true => Some(Step::Finalize),
+        false => status(crd, known, now).map(Step::Write),
+    }
+}
+
+/// False if it must be tried again.
+async fn carry_out(client: &LoopbackClient<'_>, crd: Value, step: Step) -> bool {
+    let done = match step {
+        Step::Finalize => finalize(client, crd, client.api().registry().env().now_seconds() as i64).await,
+        Step::Write(status) => write_status(client, &crd, status).await.map(|()| true),
     };
     match done {
         Ok(done) => done,

@@ -43,7 +43,7 @@ impl Scenario for Custom {
         let rule = self.verb == Verb::CreateWithRule;
         let plural = if rule { "checked" } else { "records" };
         let definition_path = format!("{DEFINITIONS}/{plural}.bench.setpoint.dev");
-        site.post(DEFINITIONS, &definition(plural, "Record", rule))?;
+        site.post(DEFINITIONS, &definition(plural, "record", "Record", rule))?;
         let collection = site.path("").replacen("/api/v1/", "/apis/bench.setpoint.dev/v1/", 1) + plural;
         wait_until_served(site, &collection)?;
         let object = |name: &str| object("Record", name);
@@ -69,7 +69,12 @@ pub struct InstallDefinitions;
 
 impl Scenario for InstallDefinitions {
     fn measure(&self, site: &mut Site<'_>, settings: &Settings) -> Result<Tally, BenchError> {
-        let text = definition(&format!("things{NUMBER}"), &format!("Thing{NUMBER}"), false);
+        let text = definition(
+            &format!("things{NUMBER}"),
+            &format!("thing{NUMBER}"),
+            &format!("Thing{NUMBER}"),
+            false,
+        );
         let template = site.template("POST", DEFINITIONS, Some(Body::json(&text)), 1);
         let load = Load { max_requests: INSTALLED, ..site.load(&template, settings.connections) };
         let phase = Phase { warmup: Duration::ZERO, ..settings.phase() };
@@ -99,7 +104,7 @@ impl Scenario for InstallDefinitions {
 }
 
 /// A schema as operators have it: a few typed fields, a default, a status.
-fn definition(plural: &str, kind: &str, rule: bool) -> String {
+fn definition(plural: &str, singular: &str, kind: &str, rule: bool) -> String {
     let rules = match rule {
         true => {
             r#","x-kubernetes-validations":[{"rule":"self.replicas <= 10 || self.sent.startsWith('x')"}]"#
@@ -107,8 +112,7 @@ fn definition(plural: &str, kind: &str, rule: bool) -> String {
         false => "",
     };
     format!(
-        r#"{{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{{"name":"{plural}.bench.setpoint.dev"}},"spec":{{"group":"bench.setpoint.dev","scope":"Namespaced","names":{{"plural":"{plural}","singular":"{singular}","kind":"{kind}"}},"versions":[{{"name":"v1","served":true,"storage":true,"subresources":{{"status":{{}}}},"schema":{{"openAPIV3Schema":{{"type":"object","properties":{{"spec":{{"type":"object"{rules},"properties":{{"sent":{{"type":"string","maxLength":4096}},"padding":{{"type":"string"}},"replicas":{{"type":"integer","minimum":0,"default":1}},"mode":{{"type":"string","enum":["auto","manual"],"default":"auto"}}}}}},"status":{{"type":"object","properties":{{"phase":{{"type":"string"}}}}}}}}}}}}}}]}}}}"#,
-        singular = kind.to_lowercase(),
+        r#"{{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{{"name":"{plural}.bench.setpoint.dev"}},"spec":{{"group":"bench.setpoint.dev","scope":"Namespaced","names":{{"plural":"{plural}","singular":"{singular}","kind":"{kind}"}},"versions":[{{"name":"v1","served":true,"storage":true,"subresources":{{"status":{{}}}},"schema":{{"openAPIV3Schema":{{"type":"object","properties":{{"spec":{{"type":"object"{rules},"properties":{{"sent":{{"type":"string","maxLength":4096}},"padding":{{"type":"string"}},"replicas":{{"type":"integer","minimum":0,"default":1}},"mode":{{"type":"string","enum":["auto","manual"],"default":"auto"}}}}}},"status":{{"type":"object","properties":{{"phase":{{"type":"string"}}}}}}}}}}}}}}]}}}}"#
     )
 }
 

@@ -272,6 +272,37 @@ async fn a_definition_with_names_in_conflict_is_not_served() {
         "{crd}"
     );
     assert_eq!(cluster.get(PATH.replace("widgets", "gadgets")).await.status, 404);
+    // Whoever has the names gives them up.
+    cluster.delete(CRD).await.ok(200);
+    until(&cluster, &PATH.replace("widgets", "gadgets"), 200).await;
+    let crd = cluster.get(&*path).await.ok(200);
+    assert_eq!(
+        (condition(&crd, "NamesAccepted"), condition(&crd, "Established")),
+        ("True", "True"),
+        "{crd}"
+    );
+}
+
+#[tokio::test]
+async fn of_definitions_made_at_once_one_gets_the_names() {
+    let cluster = TestCluster::start().await;
+    for number in 0..20 {
+        let mut crd = crd(json!([version("v1", true)]));
+        crd["metadata"]["name"] = json!(format!("widgets{number}.example.io"));
+        crd["spec"]["names"] = json!({"plural": format!("widgets{number}"), "kind": "Widget"});
+        cluster.post(CRDS, crd).await.ok(201);
+    }
+    let mut accepted = 0;
+    for number in 0..20 {
+        let path = format!("{CRDS}/widgets{number}.example.io");
+        let mut crd = cluster.get(&*path).await.ok(200);
+        while crd["status"]["conditions"].as_array().is_none_or(|c| c.is_empty()) {
+            cluster.env().sleep(Duration::from_millis(1)).await;
+            crd = cluster.get(&*path).await.ok(200);
+        }
+        accepted += usize::from(condition(&crd, "NamesAccepted") == "True");
+    }
+    assert_eq!(accepted, 1);
 }
 
 #[tokio::test]
