@@ -74,6 +74,8 @@ pub struct Environment {
     base: Arc<Base>,
     variables: Arc<HashMap<Name, Type>>,
     provider: Option<Arc<dyn TypeProvider>>,
+    /// Has `cel.bind`, whatever the libraries have.
+    bindings: bool,
 }
 
 /// The two environments of one place: for expressions a client writes, and for those already stored.
@@ -111,7 +113,7 @@ impl EnvironmentSet {
 
 impl Environment {
     fn plain(base: Arc<Base>) -> Environment {
-        Environment { base, variables: Arc::default(), provider: None }
+        Environment { base, variables: Arc::default(), provider: None, bindings: false }
     }
     /// With more variables, and with the types of `provider` if there is one.
     pub fn extend(
@@ -125,12 +127,19 @@ impl Environment {
             base: Arc::clone(&self.base),
             variables: Arc::new(all),
             provider: provider.or_else(|| self.provider.clone()),
+            bindings: self.bindings,
         }
+    }
+    /// With `cel.bind`.
+    #[must_use]
+    pub fn with_bindings(&self) -> Environment {
+        Environment { bindings: true, ..self.clone() }
     }
 
     /// Parses and checks an expression.
     pub fn compile(&self, text: &str) -> Result<Checked, Issues> {
-        let ast = parse(text, self.base.syntax)?;
+        let syntax = Syntax { bindings: self.bindings, ..self.base.syntax };
+        let ast = parse(text, syntax)?;
         check::check(self, ast)
     }
 
