@@ -57,6 +57,7 @@ pub trait TypeProvider: Send + Sync {
 }
 
 /// The libraries of a version, made once.
+#[derive(Clone)]
 struct Base {
     functions: HashMap<&'static str, Function>,
     /// Names of types.
@@ -129,6 +130,13 @@ impl Environment {
             provider: provider.or_else(|| self.provider.clone()),
             bindings: self.bindings,
         }
+    }
+    /// With a library that no version has for all expressions. Copies what there is: not for every expression.
+    #[must_use]
+    pub fn with_library(&self, library: Library) -> Environment {
+        let mut base = (*self.base).clone();
+        base.add(library);
+        Environment { base: Arc::new(base), ..self.clone() }
     }
     /// With `cel.bind`.
     #[must_use]
