@@ -1,5 +1,8 @@
 //! The strategy of custom resources: what their definition says, done to their objects.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use catalog::{Name, Resource, Storage, Types};

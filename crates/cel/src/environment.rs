@@ -57,6 +57,7 @@ pub trait TypeProvider: Send + Sync {
 }
 
 /// The libraries of a version, made once.
+#[derive(Clone)]
 struct Base {
     functions: HashMap<&'static str, Function>,
     /// Names of types.
@@ -74,6 +75,8 @@ pub struct Environment {
     base: Arc<Base>,
     variables: Arc<HashMap<Name, Type>>,
     provider: Option<Arc<dyn TypeProvider>>,
+    /// Has `cel.bind`, whatever the libraries have.
+    bindings: bool,
 }
 
 /// The two environments of one place: for expressions a client writes, and for those already stored.
@@ -111,7 +114,7 @@ impl EnvironmentSet {
 
 impl Environment {
     fn plain(base: Arc<Base>) -> Environment {
-        Environment { base, variables: Arc::default(), provider: None }
+        Environment { base, variables: Arc::default(), provider: None, bindings: false }
     }
     /// With more variables, and with the types of `provider` if there is one.
     pub fn extend(
@@ -125,12 +128,26 @@ impl Environment {
             base: Arc::clone(&self.base),
             variables: Arc::new(all),
             provider: provider.or_else(|| self.provider.clone()),
+            bindings: self.bindings,
         }
+    }
+    /// With a library that no version has for all expressions. Copies what there is: not for every expression.
+    #[must_use]
+    pub fn with_library(&self, library: Library) -> Environment {
+        let mut base = (*self.base).clone();
+        base.add(library);
+        Environment { base: Arc::new(base), ..self.clone() }
+    }
+    /// With `cel.bind`.
+    #[must_use]
+    pub fn with_bindings(&self) -> Environment {
+        Environment { bindings: true, ..self.clone() }
     }
 
     /// Parses and checks an expression.
     pub fn compile(&self, text: &str) -> Result<Checked, Issues> {
-        let ast = parse(text, self.base.syntax)?;
+        let syntax = Syntax { bindings: self.bindings, ..self.base.syntax };
+        let ast = parse(text, syntax)?;
         check::check(self, ast)
     }
 

@@ -35,6 +35,8 @@ pub struct Syntax {
     pub two_variables: bool,
     /// `list.sortBy(x, key)`.
     pub sort_by: bool,
+    /// `cel.bind(name, value, expression)`.
+    pub bindings: bool,
 }
 
 /// Parses an expression and expands its macros.

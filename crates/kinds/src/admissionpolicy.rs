@@ -1,14 +1,16 @@
 //! Admission policies and their bindings, validating and mutating.
-//!
-//! Differs from kube-apiserver: expressions are not compiled when they are written; that they are there is checked.
 
 mod columns;
 pub(crate) mod defaults;
 pub(crate) mod warnings;
 
+use std::collections::HashSet;
+
 use object::{Value, validate_text};
 
-use crate::admissionrule::{FAILURE, REINVOCATION, check_conditions, check_match_resources, check_mutable};
+use crate::admissionrule::{
+    FAILURE, REINVOCATION, Scope, Use, check_conditions, check_match_resources, check_mutable,
+};
 use crate::check::internal::{Field, Go, TEXT};
 use crate::check::{Errors, Path, Raw, Seen, items, member, text, texts};
 use crate::generic::GenericKind;
@@ -53,35 +55,63 @@ fn check_validating(write: &Write<'_>, errors: &mut Errors) {
         return check_status(write.status(), errors);
     }
     write.check_whole_metadata(errors);
-    let spec = write.spec();
-    check_common(write, false, errors);
+    let (spec, stored) = (write.spec(), Stored::of(write.old_spec()));
+    let scope = check_common(write, &stored, false, errors);
     if items(spec, "validations").is_empty() && items(spec, "auditAnnotations").is_empty() {
         let detail = "validations or auditAnnotations must contain at least one item";
         errors.required(&SPEC.child("validations"), detail);
         return errors.required(&SPEC.child("auditAnnotations"), detail);
     }
     for (i, validation) in items(spec, "validations").iter().enumerate() {
-        check_validation(validation, &SPEC.child("validations").index(i), errors);
+        check_validation(validation, &scope, &stored, &SPEC.child("validations").index(i), errors);
     }
-    check_audit(spec, write.new.str_at(&["metadata", "name"]).unwrap_or_default(), errors);
+    let name = write.new.str_at(&["metadata", "name"]).unwrap_or_default();
+    check_audit(spec, name, &scope, &stored, errors);
 }
 
 fn check_mutating(write: &Write<'_>, errors: &mut Errors) {
     write.check_whole_metadata(errors);
-    let spec = write.spec();
-    check_common(write, true, errors);
+    let (spec, stored) = (write.spec(), Stored::of(write.old_spec()));
+    let scope = check_common(write, &stored, true, errors);
     if items(spec, "mutations").is_empty() {
         errors.required(&SPEC.child("mutations"), "mutations must contain at least one item");
     }
     for (i, mutation) in items(spec, "mutations").iter().enumerate() {
-        check_mutation(mutation, &SPEC.child("mutations").index(i), errors);
+        check_mutation(mutation, &scope, &stored, &SPEC.child("mutations").index(i), errors);
     }
     errors.choice(&SPEC.child("reinvocationPolicy"), text(spec, "reinvocationPolicy"), &REINVOCATION);
 }
 
-/// From the failure policy to the variables.
-fn check_common(write: &Write<'_>, mutating: bool, errors: &mut Errors) {
+/// The expressions of the stored policy, by what they are for: those may use what a later version has.
+#[derive(Default)]
+struct Stored<'a> {
+    conditions: HashSet<&'a str>,
+    validations: HashSet<&'a str>,
+    messages: HashSet<&'a str>,
+    audit: HashSet<&'a str>,
+    configurations: HashSet<&'a str>,
+}
+
+impl<'a> Stored<'a> {
+    fn of(old: Option<&'a Value>) -> Stored<'a> {
+        let all = |list: &str, path: &[&str]| {
+            let entries = old.map(|old| items(old, list)).unwrap_or_default();
+            entries.iter().filter_map(|entry| entry.str_at(path)).collect()
+        };
+        Stored {
+            conditions: all("matchConditions", &["expression"]),
+            validations: all("validations", &["expression"]),
+            messages: all("validations", &["messageExpression"]),
+            audit: all("auditAnnotations", &["valueExpression"]),
+            configurations: all("mutations", &["applyConfiguration", "expression"]),
+        }
+    }
+}
+
+/// From the failure policy to the variables. The scope is that of the expressions after them.
+fn check_common(write: &Write<'_>, stored: &Stored<'_>, mutating: bool, errors: &mut Errors) -> Scope {
     let spec = write.spec();
+    let scope = Scope::with_params(member(spec, "paramKind").is_some());
     match member(spec, "failurePolicy").and_then(Value::as_str) {
         None => errors.required(&SPEC.child("failurePolicy"), ""),
         Some(policy) => errors.one_of(&SPEC.child("failurePolicy"), policy, &FAILURE),
@@ -106,11 +136,14 @@ fn check_common(write: &Write<'_>, mutating: bool, errors: &mut Errors) {
         ["paramKind", "matchConditions"].iter().all(|name| same(spec.get(name), old.get(name)))
     });
     if !untouched {
-        check_conditions(spec, &SPEC, errors);
+        check_conditions(spec, &scope, &stored.conditions, &SPEC, errors);
     }
-    for (i, variable) in items(spec, "variables").iter().enumerate() {
-        check_variable(variable, &SPEC.child("variables").index(i), errors);
+    let variables = items(spec, "variables");
+    let mut scope = if mutating || !variables.is_empty() { scope.composed() } else { scope };
+    for (i, variable) in variables.iter().enumerate() {
+        check_variable(variable, &mut scope, stored, &SPEC.child("variables").index(i), errors);
     }
+    scope
 }
 
 fn check_param_kind(kind: &Value, at: &Path<'_>, errors: &mut Errors) {
@@ -149,15 +182,27 @@ fn check_param_kind(kind: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn check_variable(variable: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn check_variable(
+    variable: &Value,
+    scope: &mut Scope,
+    stored: &Stored<'_>,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     let name = text(variable, "name");
     if name.trim().is_empty() {
         errors.required(&at.child("name"), "name is not specified");
     } else if !is_identifier(name) {
         errors.invalid(&at.child("name"), name, "must be a valid CEL identifier");
     }
-    if text(variable, "expression").trim().is_empty() {
-        errors.required(&at.child("expression"), "expression is not specified");
+    let expression = text(variable, "expression");
+    match expression.trim().is_empty() {
+        true => errors.required(&at.child("expression"), "expression is not specified"),
+        // Upstream looks for them among the validations.
+        false => {
+            let is_stored = stored.validations.contains(expression);
+            scope.add(name, expression, is_stored, &at.child("expression"), errors);
+        }
     }
 }
 
@@ -168,9 +213,20 @@ fn is_identifier(name: &str) -> bool {
         && !RESERVED.contains(&name)
 }
 
-fn check_validation(validation: &Value, at: &Path<'_>, errors: &mut Errors) {
-    if text(validation, "expression").trim().is_empty() {
-        errors.required(&at.child("expression"), "expression is not specified");
+fn check_validation(
+    validation: &Value,
+    scope: &Scope,
+    stored: &Stored<'_>,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
+    let expression = text(validation, "expression");
+    match expression.trim().is_empty() {
+        true => errors.required(&at.child("expression"), "expression is not specified"),
+        false => {
+            let is_stored = stored.validations.contains(expression);
+            scope.check(Use::Condition, expression, is_stored, &at.child("expression"), errors);
+        }
     }
     for name in ["messageExpression", "message"] {
         let value = text(validation, name);
@@ -178,12 +234,15 @@ fn check_validation(validation: &Value, at: &Path<'_>, errors: &mut Errors) {
             errors.invalid(&at.child(name), value, "must be non-empty if specified");
         } else if name == "message" && value.trim().contains(['\n', '\r']) {
             errors.invalid(&at.child(name), value, "must not contain line breaks");
+        } else if name == "messageExpression" && !value.is_empty() {
+            let is_stored = stored.messages.contains(value);
+            scope.check(Use::Message, value, is_stored, &at.child(name), errors);
         }
     }
     errors.one_of_member(at, validation, "reason", &["Forbidden", "Invalid", "RequestEntityTooLarge"]);
 }
 
-fn check_audit(spec: &Value, policy: &str, errors: &mut Errors) {
+fn check_audit(spec: &Value, policy: &str, scope: &Scope, stored: &Stored<'_>, errors: &mut Errors) {
     let list = SPEC.child("auditAnnotations");
     let annotations = items(spec, "auditAnnotations");
     if annotations.len() > AUDIT_MAX {
@@ -199,13 +258,18 @@ fn check_audit(spec: &Value, policy: &str, errors: &mut Errors) {
             "" => errors.invalid(&at.child("key"), key, "requires metadata.name be non-empty"),
             _ => errors.qualified(&at.child("key"), &format!("{policy}/{key}")),
         }
-        match text(annotation, "valueExpression").trim().len() {
+        let expression = text(annotation, "valueExpression");
+        match expression.trim().len() {
             0 => errors.required(&at.child("valueExpression"), "valueExpression is not specified"),
             bytes if bytes > AUDIT_MAX_BYTES => {
                 let detail = format!("must not exceed {AUDIT_MAX_BYTES} bytes in length");
                 errors.required(&at.child("valueExpression"), &detail);
             }
-            _ => {}
+            _ => {
+                let is_stored = stored.audit.contains(expression);
+                let (trimmed, at) = (expression.trim(), at.child("valueExpression"));
+                scope.check_shown(Use::Audit, trimmed, expression, is_stored, &at, errors);
+            }
         }
         if seen.again(key) {
             errors.duplicate(&at.child("key"), key);
@@ -213,7 +277,7 @@ fn check_audit(spec: &Value, policy: &str, errors: &mut Errors) {
     }
 }
 
-fn check_mutation(mutation: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn check_mutation(mutation: &Value, scope: &Scope, stored: &Stored<'_>, at: &Path<'_>, errors: &mut Errors) {
     let kind = text(mutation, "patchType");
     let (own, other) = match kind {
         "JSONPatch" => ("jsonPatch", "applyConfiguration"),
@@ -222,10 +286,18 @@ fn check_mutation(mutation: &Value, at: &Path<'_>, errors: &mut Errors) {
     };
     match member(mutation, own) {
         None => errors.required(&at.child(own), &format!("must be specified when patchType is {kind}")),
-        Some(patch) if text(patch, "expression").trim().is_empty() => {
-            errors.required(&at.child(own).child("expression"), "");
+        Some(patch) => {
+            let (expression, at) = (text(patch, "expression"), at.child(own));
+            let of = if own == "jsonPatch" { Use::JsonPatch } else { Use::ApplyConfiguration };
+            match expression.trim() {
+                "" => errors.required(&at.child("expression"), ""),
+                // Upstream looks for both among the apply configurations.
+                trimmed => {
+                    let is_stored = stored.configurations.contains(expression);
+                    scope.check(of, trimmed, is_stored, &at.child("expression"), errors);
+                }
+            }
         }
-        Some(_) => {}
     }
     if member(mutation, other).is_some() {
         let (shown, detail) =

@@ -1,6 +1,12 @@
 //! What webhooks and admission policies share: which requests they are about.
 
+mod expression;
+
+use std::collections::HashSet;
+
 use object::{Value, validate_text};
+
+pub(crate) use expression::{Scope, Use};
 
 use crate::check::{Errors, Path, Seen, items, member, text, texts};
 
@@ -122,8 +128,14 @@ pub(crate) fn check_mutable(matched: &Value, at: &Path<'_>, errors: &mut Errors)
     }
 }
 
-/// Conditions on the request. The expressions themselves are not compiled here.
-pub(crate) fn check_conditions(of: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// Conditions on the request. `scope` is what their expressions may use; those the old object has too are `stored`.
+pub(crate) fn check_conditions(
+    of: &Value,
+    scope: &Scope,
+    stored: &HashSet<&str>,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     let list = at.child("matchConditions");
     let conditions = items(of, "matchConditions");
     if conditions.len() > CONDITIONS_MAX {
@@ -132,8 +144,12 @@ pub(crate) fn check_conditions(of: &Value, at: &Path<'_>, errors: &mut Errors) {
     let mut seen = Seen::default();
     for (i, condition) in conditions.iter().enumerate() {
         let at = list.index(i);
-        if text(condition, "expression").trim().is_empty() {
-            errors.required(&at.child("expression"), "");
+        match text(condition, "expression").trim() {
+            "" => errors.required(&at.child("expression"), ""),
+            trimmed => {
+                let is_stored = stored.contains(trimmed);
+                scope.check(Use::Condition, trimmed, is_stored, &at.child("expression"), errors);
+            }
         }
         let name = text(condition, "name");
         match name {

@@ -21,7 +21,8 @@ fn check(write: &Write<'_>, errors: &mut Errors) {
         write.check_metadata(errors);
     }
     let spec = write.spec();
-    selectors(spec, &SPEC, errors);
+    let stored = write.old_spec().is_some_and(|old| crate::same(spec.get("selectors"), old.get("selectors")));
+    selectors(spec, stored, &SPEC, errors);
     let stored = write.old_spec().is_some_and(|old| crate::same(spec.get("config"), old.get("config")));
     each(items(spec, "config"), CONFIG_MAX, &SPEC.child("config"), errors, &|config, at, errors| {
         configuration(config, stored, at, errors);

@@ -1,6 +1,6 @@
 //! What claims, classes and slices of devices share: names, bounded lists, selectors, configuration, tolerations.
-//!
-//! Differs from kube-apiserver: CEL expressions are bounded and not empty, but not compiled when they are written.
+
+mod selector;
 
 use object::{Value, validate_text};
 
@@ -15,9 +15,6 @@ const POOL_MAX_BYTES: usize = 253;
 const ID_MAX_BYTES: usize = 32;
 const EXPRESSION_MAX_BYTES: usize = 10 * 1024;
 const RAW_MAX_BYTES: usize = 10 * 1024;
-/// cel-go's error for an empty expression.
-const NO_EXPRESSION: &str = "compilation failed: ERROR: <input>:1:0: Syntax error: mismatched input '<EOF>' expecting \
-    {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
 const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
 
 type Rule<'r> = &'r dyn Fn(&Value, &Path<'_>, &mut Errors);
@@ -133,18 +130,15 @@ fn identifier(id: &str, at: &Path<'_>, errors: &mut Errors) {
     errors.each(at, id, validate_text::c_identifier(id));
 }
 
-pub(crate) fn selectors(of: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// The expressions that select devices; `stored` if they are as they were.
+pub(crate) fn selectors(of: &Value, stored: bool, at: &Path<'_>, errors: &mut Errors) {
     each(items(of, "selectors"), SELECTORS_MAX, &at.child("selectors"), errors, &|selector, at, errors| {
         let at = at.child("cel");
-        match member(selector, "cel") {
-            None => errors.required(&at, ""),
-            Some(cel) if text(cel, "expression").len() > EXPRESSION_MAX_BYTES => {
-                errors.too_long(&at.child("expression"), EXPRESSION_MAX_BYTES);
-            }
-            Some(cel) if text(cel, "expression").is_empty() => {
-                errors.invalid(&at.child("expression"), "", NO_EXPRESSION);
-            }
-            Some(_) => {}
+        let Some(cel) = member(selector, "cel") else { return errors.required(&at, "") };
+        let (expression, at) = (text(cel, "expression"), at.child("expression"));
+        match expression.len() > EXPRESSION_MAX_BYTES {
+            true => errors.too_long(&at, EXPRESSION_MAX_BYTES),
+            false => selector::check(expression, stored, &at, errors),
         }
     });
 }

@@ -39,7 +39,7 @@ fn check_claim(write: &Write<'_>, errors: &mut Errors) {
         return status::check(write, errors);
     }
     write.check_whole_metadata(errors);
-    let Some(old) = write.old_spec() else { return check_spec(spec, &SPEC, errors) };
+    let Some(old) = write.old_spec() else { return check_spec(spec, false, &SPEC, errors) };
     write.check_metadata(errors);
     if !write.same(&["spec"], Some(spec), Some(old)) {
         errors.invalid(&SPEC, Raw(&shown::spec(spec)), IMMUTABLE);
@@ -82,7 +82,9 @@ fn check_template(write: &Write<'_>, errors: &mut Errors) {
             errors.forbidden(&at.child(name), "cannot be set");
         }
     }
-    check_spec(spec.get("spec").unwrap_or(&none), &SPEC.child("spec"), errors);
+    // It is immutable: what an update brings was stored before, or is refused.
+    let stored = write.old.is_some();
+    check_spec(spec.get("spec").unwrap_or(&none), stored, &SPEC.child("spec"), errors);
     if let Some(old) = write.old_spec() {
         write.check_metadata(errors);
         if !write.same(&["spec"], Some(spec), Some(old)) {
@@ -91,13 +93,15 @@ fn check_template(write: &Write<'_>, errors: &mut Errors) {
     }
 }
 
-fn check_spec(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn check_spec(spec: &Value, stored: bool, at: &Path<'_>, errors: &mut Errors) {
     let none = Value::Null;
     let claim = spec.get("devices").unwrap_or(&none);
     let at = at.child("devices");
     let names = RequestNames::of(claim);
     let requests = items(claim, "requests");
-    set(requests, REQUESTS_MAX, &by_name, &at.child("requests"), errors, &check_request);
+    set(requests, REQUESTS_MAX, &by_name, &at.child("requests"), errors, &|request, at, errors| {
+        check_request(request, stored, at, errors);
+    });
     let constraints = items(claim, "constraints");
     each(constraints, CONSTRAINTS_MAX, &at.child("constraints"), errors, &|constraint, at, errors| {
         names.check(constraint, at, errors);
@@ -117,7 +121,7 @@ fn check_spec(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     });
 }
 
-fn check_request(request: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn check_request(request: &Value, stored: bool, at: &Path<'_>, errors: &mut Errors) {
     errors.dns_label(&at.child("name"), text(request, "name"));
     let (exactly, alternatives) = (member(request, "exactly"), items(request, "firstAvailable"));
     match (exactly, alternatives.is_empty()) {
@@ -127,20 +131,20 @@ fn check_request(request: &Value, at: &Path<'_>, errors: &mut Errors) {
                 "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set";
             errors.invalid(at, None, detail);
         }
-        (Some(exactly), true) => check_devices(exactly, &at.child("exactly"), errors),
+        (Some(exactly), true) => check_devices(exactly, stored, &at.child("exactly"), errors),
         (None, false) => {
             let at = at.child("firstAvailable");
             set(alternatives, ALTERNATIVES_MAX, &by_name, &at, errors, &|alternative, at, errors| {
                 errors.dns_label(&at.child("name"), text(alternative, "name"));
-                check_devices(alternative, at, errors);
+                check_devices(alternative, stored, at, errors);
             });
         }
     }
 }
 
-fn check_devices(request: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn check_devices(request: &Value, stored: bool, at: &Path<'_>, errors: &mut Errors) {
     errors.need_subdomain(&at.child("deviceClassName"), text(request, "deviceClassName"));
-    selectors(request, at, errors);
+    selectors(request, stored, at, errors);
     let count = int(request, "count").unwrap_or(0);
     match text(request, "allocationMode") {
         "All" if count != 0 => {

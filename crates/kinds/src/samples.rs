@@ -57,7 +57,7 @@ pub(crate) fn content(plural: &str) -> (&'static str, String) {
             r#""spec":{{{MATCHED},"validations":[{{"expression":"true"}}]}}"#
         ),
         "mutatingadmissionpolicies" => format!(
-            r#""spec":{{{MATCHED},"reinvocationPolicy":"Never","mutations":[{{"patchType":"JSONPatch","jsonPatch":{{"expression":"[]"}}}}]}}"#
+            r#""spec":{{{MATCHED},"reinvocationPolicy":"Never","mutations":[{{"patchType":"JSONPatch","jsonPatch":{{"expression":"[JSONPatch{{}}]"}}}}]}}"#
         ),
         "validatingadmissionpolicybindings" => {
             r#""spec":{"policyName":"p","validationActions":["Deny"]}"#.to_owned()

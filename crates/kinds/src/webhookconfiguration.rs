@@ -3,10 +3,12 @@
 mod columns;
 pub(crate) mod defaults;
 
+use std::collections::HashSet;
+
 use object::{Value, validate_text};
 
 use crate::admissionpolicy::warnings;
-use crate::admissionrule::{FAILURE, MATCH, REINVOCATION, check_conditions, check_rule};
+use crate::admissionrule::{FAILURE, MATCH, REINVOCATION, Scope, check_conditions, check_rule};
 use crate::check::{Errors, Path, Seen, int, items, member, text, texts};
 use crate::generic::GenericKind;
 use crate::rules::{Finalizers, Generation, Rules};
@@ -91,11 +93,14 @@ fn check_mutating(write: &Write<'_>, errors: &mut Errors) {
 fn check(write: &Write<'_>, mutating: bool, errors: &mut Errors) {
     write.check_whole_metadata(errors);
     let hooks = items(write.new, "webhooks");
-    let lenience = Lenience::of(hooks, write.old.map(|old| items(old, "webhooks")));
+    let old = write.old.map(|old| items(old, "webhooks"));
+    let lenience = Lenience::of(hooks, old);
+    let conditions = old.into_iter().flatten().flat_map(|hook| items(hook, "matchConditions"));
+    let stored: HashSet<&str> = conditions.map(|own| text(own, "expression")).collect();
     let mut seen = Seen::default();
     for (i, hook) in hooks.iter().enumerate() {
         let at = WEBHOOKS.index(i);
-        check_hook(hook, mutating, &lenience, &at, errors);
+        check_hook(hook, mutating, &lenience, &stored, &at, errors);
         check_reviews(hook, lenience.reviews, &at.child("admissionReviewVersions"), errors);
         let name = text(hook, "name");
         let twice = !name.is_empty() && seen.again(name);
@@ -105,7 +110,15 @@ fn check(write: &Write<'_>, mutating: bool, errors: &mut Errors) {
     }
 }
 
-fn check_hook(hook: &Value, mutating: bool, lenience: &Lenience, at: &Path<'_>, errors: &mut Errors) {
+/// `stored` are the expressions of the old object.
+fn check_hook(
+    hook: &Value,
+    mutating: bool,
+    lenience: &Lenience,
+    stored: &HashSet<&str>,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     check_name(text(hook, "name"), &at.child("name"), errors);
     for (i, rule) in items(hook, "rules").iter().enumerate() {
         check_rule(rule, &at.child("rules").index(i), errors);
@@ -136,7 +149,7 @@ fn check_hook(hook: &Value, mutating: bool, lenience: &Lenience, at: &Path<'_>, 
         _ => errors.required(&client_at, "exactly one of url or service is required"),
     }
     if !lenience.conditions {
-        check_conditions(hook, at, errors);
+        check_conditions(hook, &Scope::default(), stored, at, errors);
     }
 }
 

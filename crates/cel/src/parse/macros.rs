@@ -40,7 +40,12 @@ impl Parser<'_> {
     }
 
     pub(super) fn receiver_call(&mut self, id: Id, function: &str, target: Expr, args: Vec<Expr>) -> Expr {
-        let Some(expand) = self.find_macro(function, args.len()) else {
+        let is_bind = function == "bind" && args.len() == 3 && self.syntax.bindings && is_namespace(&target);
+        let expand: Option<Receiver> = match is_bind {
+            true => Some(|e, _, args| e.bind(args)),
+            false => self.find_macro(function, args.len()),
+        };
+        let Some(expand) = expand else {
             return self.call(id, function, Some(target), args);
         };
         let expansion = expand(&mut Expander { parser: self, id }, target, args);
@@ -94,6 +99,11 @@ impl Parser<'_> {
             _ => return None,
         })
     }
+}
+
+/// What macros that are no methods are called on.
+fn is_namespace(target: &Expr) -> bool {
+    matches!(&target.kind, Kind::Ident(name) if &**name == "cel")
 }
 
 type Receiver = fn(&mut Expander<'_, '_>, Expr, Vec<Expr>) -> Expansion;
@@ -331,6 +341,22 @@ impl Expander<'_, '_> {
         let condition = self.literal(Val::Bool(false));
         let parts = Loop { init: target, condition, step, result };
         Ok(self.comprehension_into(input, range, UNUSED.into(), None, parts))
+    }
+
+    /// `cel.bind(v, x, f)`: the value bound to `v` by a loop that never runs.
+    fn bind(&mut self, mut args: Vec<Expr>) -> Expansion {
+        let Kind::Ident(name) = &args[0].kind else {
+            let message = String::from("cel.bind() variable names must be simple identifiers");
+            return Err(Misused { at: args[0].id, message });
+        };
+        let name = Arc::clone(name);
+        let result = args.pop().unwrap_or(Expr::new(0, Kind::Unspecified));
+        let init = args.pop().unwrap_or(Expr::new(0, Kind::Unspecified));
+        let range = self.list(Vec::new());
+        let condition = self.literal(Val::Bool(false));
+        let step = self.node(Kind::Ident(Arc::clone(&name)));
+        let parts = Loop { init, condition, step, result };
+        Ok(self.comprehension_into(name, range, UNUSED.into(), None, parts))
     }
 
     /// `x.optMap(v, f)`: the value bound to `v` by a loop that never runs.
