@@ -70,6 +70,14 @@ pub fn begin(definition: &Value, now: i64) -> Option<Value> {
     draft.changed(definition)
 }
 
+/// The status says what went wrong: it stays until that changes, although it is tried again.
+pub fn has_failed(definition: &Value) -> bool {
+    let conditions = definition.at(&["status", "conditions"]).and_then(Value::as_list).unwrap_or_default();
+    let terminating = conditions.iter().find(|condition| condition.str_at(&["type"]) == Some(TERMINATING));
+    let reason = terminating.and_then(|condition| condition.str_at(&["reason"]));
+    matches!(reason, Some("InstanceDeletionFailed" | "InstanceDeletionCheck"))
+}
+
 pub fn instances(definition: &Value) -> Instances {
     let text = |path: &[&str]| definition.str_at(path).unwrap_or_default();
     if BUILT_IN.contains(&(text(&["spec", "group"]), text(&["spec", "names", "plural"]))) {

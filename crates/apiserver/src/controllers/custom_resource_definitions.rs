@@ -1,22 +1,23 @@
 //! CustomResourceDefinitions: accepts their names, establishes and serves them, and deletes their objects with them.
 
+mod finalizing;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use admission::list_readable;
-use apiextensions::finalizer::{self, Instances, Outcome};
-use apiextensions::{api_approval, establishing, naming};
-use client::Gvr;
+use apiextensions::{api_approval, establishing, finalizer, naming};
 use object::{Obj, Status, Value};
-use table::{EventKind, Scope, Selection};
+use table::EventKind;
+
+use finalizing::Finalizing;
 
 use crate::api::Api;
 use crate::custom_resources::DEFINITIONS;
 use crate::loopback::{LoopbackClient, lost_race};
 use crate::table_watcher::TableWatcher;
 
-/// A failed write, and a deletion that waits for finalizers of its objects, are looked at again after this.
+/// A failed write, and a deletion, are looked at again after this.
 const RETRY: Duration = Duration::from_secs(1);
 /// Requests under a replaced definition are waited for so often.
 const SETTLE: Duration = Duration::from_millis(50);
@@ -47,8 +48,13 @@ pub async fn run(api: Arc<Api>) {
     let mut watcher = TableWatcher::new(&api, &[DEFINITIONS]);
     let mut known: BTreeMap<String, Known> = BTreeMap::new();
     let mut pending: BTreeSet<String> = BTreeSet::new();
-    let mut wait = RESYNC;
+    let mut finalizing = Finalizing::new(api.clone());
+    let (mut wait, mut lists) = (RESYNC, 0);
     while let Some(events) = watcher.next_events(Some(wait)).await {
+        if std::mem::replace(&mut lists, watcher.lists()) != watcher.lists() {
+            // All of them again: what is not among them was deleted meanwhile.
+            pending.extend(std::mem::take(&mut known).into_keys());
+        }
         for event in events {
             let name = event.obj.name().to_owned();
             match event.kind {
@@ -61,9 +67,16 @@ pub async fn run(api: Arc<Api>) {
         for name in std::mem::take(&mut pending) {
             let crd = known.get(&name).and_then(|known| codec::json::parse(known.obj.body(), None).ok());
             api.custom_resources.sync(api.registry(), &name, crd.as_ref());
-            if let Some(crd) = crd
-                && !reconcile(&client, crd, &known).await
-            {
+            let done = match crd {
+                None => true,
+                // The task ends by itself when the CRD is gone; looked at again, should it have ended too early.
+                Some(crd) if finalizer::is_due(&crd) => {
+                    finalizing.begin(&name);
+                    false
+                }
+                Some(crd) => reconcile(&client, crd, &known).await,
+            };
+            if !done {
                 again.insert(name);
             }
         }
@@ -77,21 +90,16 @@ pub async fn run(api: Arc<Api>) {
             RETRY
         };
     }
+    finalizing.stop().await;
     api.conversion.shutdown().await;
 }
 
-/// Brings the CRD's status to what it should be, and its deletion a step on. False if it must be tried again.
+/// Brings the CRD's status to what it should be. False if it must be tried again.
 async fn reconcile(client: &LoopbackClient<'_>, crd: Value, known: &BTreeMap<String, Known>) -> bool {
     let now = client.api().registry().env().now_seconds() as i64;
-    let done = match finalizer::is_due(&crd) {
-        true => finalize(client, crd, now).await,
-        false => match status(&crd, known, now) {
-            Some(status) => write_status(client, &crd, status).await.map(|()| true),
-            None => Ok(true),
-        },
-    };
-    match done {
-        Ok(done) => done,
+    let Some(status) = status(&crd, known, now) else { return true };
+    match write_status(client, &crd, status).await {
+        Ok(()) => true,
         // Whoever changed it meanwhile has woken us again.
         Err(error) if lost_race(&error) => true,
         Err(error) => {
@@ -130,50 +138,11 @@ fn others<'a>(crd: &Value, known: &'a BTreeMap<String, Known>) -> impl Iterator<
     known.iter().filter(move |(other, _)| of_group(other)).map(|(_, known)| &known.names)
 }
 
-/// Deletes the objects of a CRD that is deleted, and lets it go when none are left.
-async fn finalize(client: &LoopbackClient<'_>, mut crd: Value, now: i64) -> Result<bool, Status> {
-    if let Some(status) = finalizer::begin(&crd, now) {
-        // The change wakes us again.
-        return write_status(client, &crd, status).await.map(|()| true);
-    }
-    let outcome = match finalizer::instances(&crd) {
-        Instances::Keep(outcome) => outcome,
-        Instances::Delete => match delete_instances(client, &crd).await? {
-            true => Outcome::Completed,
-            false => return Ok(false),
-        },
-    };
-    let end = finalizer::end(&crd, &outcome, now);
-    if let Some(finalizers) = end.finalizers {
-        crd.map_at(&["metadata"]).set("finalizers", Value::List(finalizers));
-        client.update(DEFINITIONS, crd).await?;
-    }
-    Ok(true)
-}
-
-/// Whether none are left.
-async fn delete_instances(client: &LoopbackClient<'_>, crd: &Value) -> Result<bool, Status> {
-    let text = |path: &[&str]| crd.str_at(path).unwrap_or_default();
-    let (group, plural) = (text(&["spec", "group"]), text(&["spec", "names", "plural"]));
-    let registry = client.api().registry();
-    let catalog = registry.catalog();
-    let Some(storage) = catalog.find_storage(group, plural) else { return Ok(true) };
-    let everything = Selection::everything(Scope::All);
-    let namespaces: BTreeSet<String> = list_readable(registry.table(), storage.id, &everything)?
-        .items
-        .iter()
-        .map(|obj| obj.namespace().to_owned())
-        .collect();
-    let Some(served) = catalog.served_by(storage).next() else { return Ok(namespaces.is_empty()) };
-    let resource =
-        Gvr { group: served.group.clone(), version: served.version.clone(), plural: served.plural.clone() };
-    for namespace in &namespaces {
-        client.delete_all(&resource, namespace).await?;
-    }
-    Ok(list_readable(registry.table(), storage.id, &everything)?.items.is_empty())
-}
-
-async fn write_status(client: &LoopbackClient<'_>, crd: &Value, status: Value) -> Result<(), Status> {
+pub(super) async fn write_status(
+    client: &LoopbackClient<'_>,
+    crd: &Value,
+    status: Value,
+) -> Result<(), Status> {
     let mut crd = crd.clone();
     crd.make_map().set("status", status);
     client.update_status(DEFINITIONS, crd).await

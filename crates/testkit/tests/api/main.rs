@@ -10,6 +10,8 @@ mod bookmarks;
 mod certificates;
 mod clients;
 mod concurrency;
+mod conversion_hook;
+mod conversion_webhooks;
 mod custom_resources;
 mod deep_bodies;
 mod definitions;
