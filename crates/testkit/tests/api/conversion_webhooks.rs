@@ -405,6 +405,24 @@ async fn the_storage_version_may_move() {
     assert_eq!(again["metadata"]["resourceVersion"], moved["metadata"]["resourceVersion"]);
 }
 
+/// As upstream, which fills them in before it converts.
+#[tokio::test]
+async fn defaults_of_the_stored_version_show_in_every_version() {
+    let (cluster, _hook) = cluster().await;
+    redefine(&cluster, |spec| {
+        let properties =
+            &mut spec["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
+        properties["color"] = json!({"type": "string", "default": "red"});
+    })
+    .await;
+    let made = cluster.post(all("v2"), server("v2", "a")).await.ok(201);
+    assert_eq!(made["spec"]["color"], "red");
+    assert_eq!(stored(&cluster, "a").unwrap()["spec"].get("color"), None);
+    for version in ["v1", "v2", "v3"] {
+        assert_eq!(cluster.get(one(version, "a")).await.ok(200)["spec"]["color"], "red", "{version}");
+    }
+}
+
 /// One bad answer: what is done to the review, and what the client is told.
 type BadAnswer = (fn(&mut Value), &'static str);
 
