@@ -41,6 +41,18 @@ impl Known {
         }
         Known { obj, names: crd }
     }
+
+    fn accepted_names(&self) -> Option<&Value> {
+        self.names.at(&["status", "acceptedNames"])
+    }
+}
+
+/// CRDs of the same group that did not get their names.
+fn refused_in_group_of(name: &str, known: &BTreeMap<String, Known>) -> Vec<String> {
+    let group = name.split_once('.').map(|(_, group)| group);
+    let of_group = |other: &str| other.split_once('.').map(|(_, group)| group) == group;
+    let refused = known.iter().filter(|(other, crd)| of_group(other) && naming::is_refused(&crd.names));
+    refused.map(|(other, _)| other.clone()).collect()
 }
 
 pub async fn run(api: Arc<Api>) {
@@ -57,9 +69,17 @@ pub async fn run(api: Arc<Api>) {
         }
         for event in events {
             let name = event.obj.name().to_owned();
-            match event.kind {
-                EventKind::Deleted => _ = known.remove(&name),
-                _ => _ = known.insert(name.clone(), Known::new(event.obj)),
+            let (before, now) = match event.kind {
+                EventKind::Deleted => (known.remove(&name), None),
+                _ => {
+                    let now = Known::new(event.obj);
+                    let names = now.accepted_names().cloned();
+                    (known.insert(name.clone(), now), names)
+                }
+            };
+            if before.as_ref().and_then(Known::accepted_names) != now.as_ref() {
+                // Names that were taken may be free now.
+                pending.extend(refused_in_group_of(&name, &known));
             }
             pending.insert(name);
         }

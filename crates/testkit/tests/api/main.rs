@@ -14,6 +14,7 @@ mod conversion_hook;
 mod conversion_webhooks;
 mod custom_resources;
 mod deep_bodies;
+mod definition_lifecycle;
 mod definitions;
 mod determinism;
 mod differential;
