@@ -152,7 +152,7 @@ impl Kind for CustomResource {
     }
 
     fn forbids_create(&self) -> Option<&'static str> {
-        self.terminating.then_some("create not allowed while custom resource definition is terminating")
+        self.terminating.then_some(kinds::TERMINATING_DEFINITION)
     }
 
     fn prune(&self, version: &str, value: &mut Value, report: bool) -> Result<Vec<String>, String> {

@@ -15,7 +15,7 @@ mod tests;
 use kinds::CUSTOM_RESOURCE_CLEANUP;
 use object::Value;
 
-use crate::conditions::{Draft, ESTABLISHED, TERMINATING, aggregate, is_true};
+use crate::conditions::{Draft, ESTABLISHED, TERMINATING, aggregate, find, is_true};
 
 /// How long upstream waits for the last object to go, and how often it looks.
 pub const INSTANCES_GONE_WITHIN_SECONDS: u64 = 60;
@@ -68,6 +68,12 @@ pub fn begin(definition: &Value, now: i64) -> Option<Value> {
     let message = "CustomResource deletion is in progress";
     draft.set(TERMINATING, "True", "InstanceDeletionInProgress", message);
     draft.changed(definition)
+}
+
+/// The status says what went wrong: it stays until that changes, although it is tried again.
+pub fn has_failed(definition: &Value) -> bool {
+    let reason = find(definition, TERMINATING).and_then(|condition| condition.str_at(&["reason"]));
+    matches!(reason, Some("InstanceDeletionFailed" | "InstanceDeletionCheck"))
 }
 
 pub fn instances(definition: &Value) -> Instances {

@@ -25,6 +25,11 @@ const NAMES: [(&str, &str, bool); 5] = [
     ("listKind", "ListKindConflict", true),
 ];
 
+/// Its names were others': to be looked at again when theirs change.
+pub fn is_refused(definition: &Value) -> bool {
+    find(definition, NAMES_ACCEPTED).and_then(|condition| condition.str_at(&["status"])) == Some("False")
+}
+
 /// The new status, if it changes. `others` may be of any group; those of this one count.
 pub fn plan<'a>(definition: &Value, others: impl IntoIterator<Item = &'a Value>, now: i64) -> Option<Value> {
     let requested = definition.at(&["spec", "names"])?;
@@ -77,11 +82,6 @@ pub fn plan<'a>(definition: &Value, others: impl IntoIterator<Item = &'a Value>,
         (Some(_), _) => {}
     }
     Some(draft.finish())
-}
-
-/// Whether names were asked for that others have.
-pub fn is_disputed(definition: &Value) -> bool {
-    find(definition, NAMES_ACCEPTED).and_then(|c| c.str_at(&["status"])) == Some("False")
 }
 
 /// Names that are taken in a group.

@@ -111,7 +111,7 @@ impl Authorizer {
             let page = list_newest(&self.table, storage.id, &everything)?;
             let kind = &storage.kind;
             for obj in page.items {
-                apply(&mut fresh, kind, &WatchEvent { kind: EventKind::Added, obj });
+                apply(&mut fresh, kind, &WatchEvent::added(obj));
             }
             *cursor = self.table.watch_from(storage.id, everything, page.revision).ok();
         }

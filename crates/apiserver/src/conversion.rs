@@ -12,8 +12,10 @@ use parking_lot::Mutex;
 use registry::ConversionWebhook;
 use store::BoxFuture;
 use table::{Scope, Selection, Table};
-use webhook::conversion::{Subject, TIMEOUT};
+use webhook::conversion::Subject;
 use webhook::{ConversionMetrics, Converter, HostPort, ResolveError, ServiceResolver, WebhookClient};
+
+use crate::deadline;
 
 /// The webhooks of the CRDs that have one.
 pub(crate) struct ConversionWebhooks {
@@ -41,7 +43,10 @@ impl ConversionWebhooks {
                 tracing::warn!(group, resource = plural, %error, "the conversion webhook cannot be called");
                 self.converters.lock().remove(&key);
             }
-            _ => _ = self.converters.lock().remove(&key),
+            _ => {
+                self.converters.lock().remove(&key);
+                self.metrics.forget(&format!("{plural}.{group}"));
+            }
         }
     }
 
@@ -65,7 +70,7 @@ impl ConversionWebhook for ConversionWebhooks {
                 return Err(Status::internal(format!("{plural}.{group} has no conversion webhook")));
             };
             converter
-                .convert(&self.client, &self.metrics, objects, api_version, Subject::Objects, TIMEOUT)
+                .convert(&self.client, &self.metrics, objects, api_version, Subject::Objects, deadline::MAX)
                 .await
                 .map_err(|error| error.to_status())
         })

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use apiextensions::{Fingerprint, Served};
-use catalog::{Storage, Verified};
+use catalog::{Resource, Storage, Verified};
 use object::{Status, Value};
 use parking_lot::Mutex;
 use registry::Registry;
@@ -82,7 +82,8 @@ impl CustomResources {
         self.conversion.sync(group, plural, crd);
         match registry.define(def) {
             Ok(def) => {
-                if let Some(storage) = def.storage.filter(|_| !registry.engine().is_shared()) {
+                let storage = def.storage.filter(|_| !registry.engine().is_shared());
+                if let Some(storage) = storage.filter(|storage| writes_are_complete(storage, &def.served)) {
                     match before {
                         None => storage.verified.after(registry.table().revision().0),
                         Some(before) => {
@@ -110,4 +111,11 @@ impl CustomResources {
         });
         !replaced.is_empty()
     }
+}
+
+/// Is what is written also what is read in the stored version? An object that came in another version gets the defaults of the
+/// stored one only when it is read.
+fn writes_are_complete(storage: &Storage, served: &[Arc<Resource>]) -> bool {
+    served.iter().all(|resource| resource.version == storage.version)
+        || kinds::kind_of(storage).defaults(&storage.version).is_none()
 }

@@ -7,17 +7,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::{Attributes, UserInfo};
-use catalog::{Catalog, Name, Resource, Verbs};
+use catalog::{Catalog, Name, Resource, Storage, Verbs};
 use client::{
-    Answer, Client, Clients, DeleteOptions, Event, List, ListOptions, Patch, Target, Watch, WatchOptions,
-    WriteOptions, field_manager_of,
+    Answer, Client, Clients, DeleteOptions, Event, Gvr, List, ListOptions, Patch, Target, Watch,
+    WatchOptions, WriteOptions, field_manager_of,
 };
 use flowcontrol::{Seat, WatchGuard};
 use futures_util::future::BoxFuture;
 use object::{Obj, Status, Value};
 use registry::{LeaderFence, RequestContext, WatchStart, served_object, serves_stored_objects};
 use store::Revision;
-use table::{Cursor, EventKind, WatchEvent};
+use table::{Cursor, EventKind, Selection, WatchEvent};
 use tokio::time::Instant;
 
 use crate::api::Api;
@@ -88,8 +88,21 @@ impl LocalClient {
         lists: Option<u64>,
     ) -> Result<Admitted<'a>, Status> {
         let catalog = self.api.registry().catalog();
+        let resource = target.resource.find(&catalog).ok_or_else(Status::no_such_resource)?.clone();
+        self.admitted_to(catalog, resource, verb, target, fields, lists).await
+    }
+
+    /// The same for a resource that need not be served.
+    async fn admitted_to<'a>(
+        &'a self,
+        catalog: Arc<Catalog>,
+        resource: Arc<Resource>,
+        verb: &'static str,
+        target: &Target<'a>,
+        fields: &str,
+        lists: Option<u64>,
+    ) -> Result<Admitted<'a>, Status> {
         let gvr = target.resource;
-        let resource = gvr.find(&catalog).ok_or_else(Status::no_such_resource)?.clone();
         let namespace = if resource.namespaced { target.namespace } else { "" };
         let wanted = Attributes {
             verb,
@@ -112,6 +125,17 @@ impl LocalClient {
             (WriteOptions::default(), self.api.registry().env().monotonic() + deadline::MAX);
         let target = *target;
         Ok(Admitted { client: self, verb, target, options, deadline, catalog, resource, _seat: seat })
+    }
+
+    /// Deletes every object of a storage in a namespace, whatever versions of it are served.
+    pub(crate) async fn delete_stored(&self, storage: &Arc<Storage>, namespace: &str) -> Result<(), Status> {
+        let catalog = self.api.registry().catalog();
+        let resource = Arc::new(storage.as_resource());
+        let gvr = Gvr::from(&*resource);
+        let target = gvr.within(namespace);
+        let admitted = self.admitted_to(catalog, resource, "deletecollection", &target, "", None).await?;
+        let (options, all) = (DeleteOptions::default(), ListOptions::default());
+        self.api.registry().delete_unseen(&admitted.request(), &options, &all).await
     }
 }
 
@@ -197,7 +221,8 @@ impl Client for LocalClient {
                 send_initial_events: options.initial_events.then_some(true),
                 ..ListOptions::default()
             };
-            let registry::Watch { start, cursor } = self.api.registry().watch(&request, &wanted).await?;
+            let registry::Watch { start, cursor, selection } =
+                self.api.registry().watch(&request, &wanted).await?;
             let env = self.api.registry().env();
             let end: BoxFuture<'static, ()> = match timeout {
                 0 => Box::pin(std::future::pending()),
@@ -216,7 +241,8 @@ impl Client for LocalClient {
             };
             let shutdown = self.api.shutdown();
             let resource = admitted.resource.clone();
-            let convert = (!serves_stored_objects(&resource)).then(|| (self.api.clone(), resource));
+            let convert =
+                (!serves_stored_objects(&resource)).then(|| (self.api.clone(), resource, selection));
             let watch: Box<dyn Watch> = Box::new(LocalWatch {
                 first,
                 cursor,
@@ -296,7 +322,7 @@ impl Client for LocalClient {
         Box::pin(async move {
             let admitted = self.admitted("deletecollection", &target, &which.field_selector, None).await?;
             let request = admitted.request();
-            self.api.registry().delete_collection(&request, &options, &which).await.map(|_| ())
+            self.api.registry().delete_unseen(&request, &options, &which).await
         })
     }
 
@@ -343,7 +369,7 @@ struct LocalWatch {
     first: Vec<Event>,
     cursor: Cursor,
     /// Where objects are not all served as they are stored.
-    convert: Option<(Arc<Api>, Arc<Resource>)>,
+    convert: Option<(Arc<Api>, Arc<Resource>, Option<Selection>)>,
     /// Events that are not told yet: a conversion may be awaited.
     pulled: Vec<WatchEvent>,
     /// The last revision the watcher knows.
@@ -355,16 +381,6 @@ struct LocalWatch {
     shutdown: Shutdown,
     /// Counts it among the watches a write wakes.
     _watched: Option<WatchGuard>,
-}
-
-/// Makes the events' objects what the resource serves.
-async fn convert_events(api: &Api, resource: &Resource, events: &mut [WatchEvent]) -> Result<(), Status> {
-    let objects: Vec<Arc<Obj>> = events.iter().map(|event| event.obj.clone()).collect();
-    api.registry().convert_for(resource, &objects).await?;
-    for event in events {
-        event.obj = served_object(resource, &event.obj)?;
-    }
-    Ok(())
 }
 
 impl Watch for LocalWatch {
@@ -386,12 +402,17 @@ impl Watch for LocalWatch {
                 } else {
                     false
                 };
-                if let Some((api, resource)) = &self.convert {
-                    convert_events(api, resource, &mut self.pulled).await?;
+                if let Some((api, resource, selection)) = &self.convert {
+                    // A copy: whoever asks again after this was dropped gets the same events.
+                    let events = self.pulled.clone();
+                    self.pulled = api.registry().convert_events(resource, selection.as_ref(), events).await?;
+                    for event in &mut self.pulled {
+                        event.obj = served_object(resource, &event.obj)?;
+                    }
                 }
                 if let Some(last) = self.pulled.last() {
                     self.told = self.told.max(last.obj.revision());
-                    into.extend(self.pulled.drain(..).map(|WatchEvent { kind, obj }| match kind {
+                    into.extend(self.pulled.drain(..).map(|WatchEvent { kind, obj, .. }| match kind {
                         EventKind::Added => Event::Added(obj),
                         EventKind::Modified => Event::Modified(obj),
                         EventKind::Deleted => Event::Deleted(obj),

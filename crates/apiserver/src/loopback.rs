@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 use admission::list_readable;
 use auth::{UserInfo, groups, names};
-use client::{Client, DeleteOptions, Gvr, ListOptions, Patch, Preconditions, WriteOptions};
+use catalog::Storage;
+use client::{Client, DeleteOptions, Gvr, Patch, Preconditions, WriteOptions};
 use codec::json;
 use object::{Obj, Status, Value};
 use table::{Scope, Selection};
@@ -98,10 +99,9 @@ impl<'a> LoopbackClient<'a> {
             .map(|_| ())
     }
 
-    /// Deletes every object of a resource in a namespace; "" for what is in none.
-    pub async fn delete_all(&self, resource: &Gvr, namespace: &str) -> Result<(), Status> {
-        let target = resource.within(namespace);
-        self.client.delete_collection(target, DeleteOptions::default(), ListOptions::default()).await
+    /// Deletes every object of a storage in a namespace, "" for what is in none, whatever versions of it are served.
+    pub async fn delete_all(&self, storage: &Arc<Storage>, namespace: &str) -> Result<(), Status> {
+        self.client.delete_stored(storage, namespace).await
     }
 
     /// Deletes the object that was read, by its UID; that it is gone already is no error.

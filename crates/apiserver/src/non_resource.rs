@@ -48,6 +48,7 @@ fn all_metrics(api: &Api) -> String {
     let mut text = String::with_capacity(64 * 1024);
     api.flow.write_metrics(&mut text);
     api.metrics.write(&mut text, api.registry.table(), &api.store, api.started);
+    api.conversion.metrics.write(&mut text);
     if let Some(status) = api.controller_status() {
         status.metrics(&mut text);
     }

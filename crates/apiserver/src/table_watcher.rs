@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use admission::list_newest;
 use catalog::StorageId;
-use table::{Cursor, EventKind, Scope, Selection, Table, WatchEvent};
+use table::{Cursor, Scope, Selection, Table, WatchEvent};
 
 use crate::api::Api;
 use crate::shutdown::Shutdown;
@@ -20,6 +20,7 @@ pub struct TableWatcher {
     env: env::Env,
     shutdown: Shutdown,
     resources: Vec<WatchedResource>,
+    lists: u64,
 }
 
 /// One resource, and the position in its log.
@@ -40,7 +41,13 @@ impl TableWatcher {
             Some(WatchedResource { storage, name: None, cursor: None })
         };
         let resources = resources.iter().filter_map(stored).collect();
-        TableWatcher { table, env: api.registry().env().clone(), shutdown: api.shutdown(), resources }
+        let env = api.registry().env().clone();
+        TableWatcher { table, env, shutdown: api.shutdown(), resources, lists: 0 }
+    }
+
+    /// How often everything was listed: more than before means that deletions may have been missed.
+    pub fn lists(&self) -> u64 {
+        self.lists
     }
 
     /// Restricts the last resource to objects of this name.
@@ -59,6 +66,7 @@ impl TableWatcher {
             if self.shutdown.has_begun() {
                 return None;
             }
+            let lists = self.lists;
             for WatchedResource { storage, name, cursor } in &mut self.resources {
                 if cursor.as_mut().is_none_or(|cursor| cursor.pull_all(&mut events).is_err()) {
                     let everything = match name {
@@ -67,13 +75,14 @@ impl TableWatcher {
                     };
                     *cursor = None;
                     let Ok(page) = list_newest(&self.table, *storage, &everything) else { continue };
-                    let added = |obj| WatchEvent { kind: EventKind::Added, obj };
-                    events.extend(page.items.into_iter().map(added));
+                    self.lists += 1;
+                    events.extend(page.items.into_iter().map(WatchEvent::added));
                     // From the revision of the list: changes made meanwhile wake us at once.
                     *cursor = self.table.watch_from(*storage, everything, page.revision).ok();
                 }
             }
-            if !events.is_empty() {
+            // After a gap there may be nothing left to tell of.
+            if !events.is_empty() || at_most.is_some() && self.lists > lists {
                 return Some(events);
             }
             let resources = &self.resources;

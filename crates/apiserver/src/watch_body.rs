@@ -45,8 +45,9 @@ pub type ShareObject = Box<dyn Fn(&Arc<Obj>) -> Bytes + Send + Sync>;
 /// How a bookmark at a revision is written; true: the one that ends the initial events.
 pub type WriteBookmark = Box<dyn FnMut(u64, bool, &mut Vec<u8>) + Send + Sync>;
 
-/// Has a webhook convert an event's object, where one does that.
-pub type ConvertObject = Box<dyn Fn(Arc<Obj>) -> BoxFuture<'static, Result<(), Status>> + Send + Sync>;
+/// Has a webhook convert the objects of events, where one does that. Some may then be of no interest.
+pub type ConvertEvents = Box<dyn Fn(Vec<WatchEvent>) -> Converting + Send + Sync>;
+type Converting = BoxFuture<'static, Result<Vec<WatchEvent>, Status>>;
 
 pub struct WatchBody {
     initial: VecDeque<Arc<Obj>>,
@@ -63,9 +64,12 @@ pub struct WatchBody {
     rest: VecDeque<Bytes>,
     /// Buffer for pulled events.
     pulled: Vec<WatchEvent>,
-    convert: Option<ConvertObject>,
-    /// The conversion of `next`. One event at a time: those after it are pulled when it is sent.
-    converting: Option<BoxFuture<'static, Result<(), Status>>>,
+    convert: Option<ConvertEvents>,
+    /// The conversion of what was pulled last, and the position of the cursor before it.
+    converting: Option<(Converting, CursorPosition)>,
+    /// What came of it and is not sent yet. The position holds as long as nothing of it was sent.
+    converted: VecDeque<WatchEvent>,
+    unconverted_at: Option<CursorPosition>,
     write_object: WriteObject,
     share: Option<ShareObject>,
     write_bookmark: WriteBookmark,
@@ -99,7 +103,7 @@ pub struct WatchSettings {
     pub shutdown: Shutdown,
     pub gauge: LongRunning,
     pub share: Option<ShareObject>,
-    pub convert: Option<ConvertObject>,
+    pub convert: Option<ConvertEvents>,
 }
 
 impl WatchBody {
@@ -131,6 +135,8 @@ impl WatchBody {
             pulled: Vec::new(),
             convert: settings.convert,
             converting: None,
+            converted: VecDeque::new(),
+            unconverted_at: None,
             write_object,
             share: settings.share,
             write_bookmark,
@@ -209,7 +215,8 @@ impl WatchBody {
         if self.converting.is_some() {
             return self.poll_converted(cx);
         }
-        if !self.initial.is_empty() || self.end_of_initial.is_some() || self.next.is_some() {
+        let has_next = self.next.is_some() || !self.converted.is_empty();
+        if !self.initial.is_empty() || self.end_of_initial.is_some() || has_next {
             return Poll::Ready(self.may_show());
         }
         if self.is_long_over() {
@@ -217,20 +224,21 @@ impl WatchBody {
             return Poll::Ready(false);
         }
         let place = self.cursor.position();
-        match self.cursor.pull(&mut self.pulled, 1) {
+        let most = if self.convert.is_some() { PULL } else { 1 };
+        match self.cursor.pull(&mut self.pulled, most) {
             Ok(at_end) => self.at_end = at_end,
             Err(_) => {
                 self.end_with(&Status::expired("the watch fell behind the history kept; list again"));
                 return Poll::Ready(true);
             }
         }
+        if let Some(convert) = self.convert.as_ref().filter(|_| !self.pulled.is_empty()) {
+            self.converting = Some((convert(std::mem::take(&mut self.pulled)), place));
+            return self.poll_converted(cx);
+        }
         if let Some(event) = self.pulled.pop() {
-            self.converting = self.convert.as_ref().map(|convert| convert(event.obj.clone()));
             self.next = Some((event, place));
-            return match self.converting {
-                Some(_) => self.poll_converted(cx),
-                None => Poll::Ready(self.may_show()),
-            };
+            return Poll::Ready(self.may_show());
         }
         if self.shutdown.poll_begun(cx) || self.timeout.as_mut().poll(cx).is_ready() {
             self.ended = true;
@@ -260,17 +268,24 @@ impl WatchBody {
         Poll::Pending
     }
 
-    /// Ready when the next event's object can be shown.
+    /// Ready when events can be shown.
     fn poll_converted(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
-        let Some(converting) = &mut self.converting else { return Poll::Ready(self.may_show()) };
-        let converted = ready!(converting.as_mut().poll(cx));
+        let Some((converting, place)) = &mut self.converting else { return Poll::Pending };
+        let (converted, place) = (ready!(converting.as_mut().poll(cx)), *place);
         self.converting = None;
-        if let Err(status) = converted {
-            self.next = None;
-            self.end_with(&status);
-            return Poll::Ready(true);
+        match converted {
+            Err(status) => self.end_with(&status),
+            Ok(events) if events.is_empty() => {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            Ok(events) => {
+                self.converted = events.into();
+                self.unconverted_at = Some(place);
+                return Poll::Ready(self.may_show());
+            }
         }
-        Poll::Ready(self.may_show())
+        Poll::Ready(true)
     }
 
     /// Ends the watch with an ERROR event, which every form has.
@@ -293,7 +308,14 @@ impl WatchBody {
     /// Nothing can be sent now: what is not encoded yet stays in the log, which is bounded, and is pulled again later.
     pub fn rewind(&mut self) {
         self.release_permit();
-        self.converting = None;
+        if let Some((_, place)) = self.converting.take() {
+            self.cursor.rewind(place);
+        }
+        // What was begun to be sent stays: it is one pull at most.
+        if let Some(place) = self.unconverted_at.take() {
+            self.converted.clear();
+            self.cursor.rewind(place);
+        }
         if let Some((_, place)) = self.next.take() {
             self.cursor.rewind(place);
         }
@@ -345,6 +367,15 @@ impl WatchBody {
         {
             self.bookmark_event(revision, true, &mut out);
         }
+        while self.initial.is_empty()
+            && out.len() < most
+            && let Some(event) = self.converted.pop_front()
+        {
+            self.unconverted_at = None;
+            if self.event(name(event.kind), &event.obj, share, &mut out) {
+                return;
+            }
+        }
         if let Some((event, _)) = self.next.take() {
             if self.event(name(event.kind), &event.obj, share, &mut out) {
                 return;
@@ -358,7 +389,7 @@ impl WatchBody {
 
     /// Pulls and encodes what follows the next event.
     fn write_pulled(&mut self, most: usize, share: bool, out: &mut Vec<u8>) {
-        if self.at_end || out.len() >= most || self.convert.is_some() {
+        if self.at_end || out.len() >= most {
             return;
         }
         let mut pulled = std::mem::take(&mut self.pulled);

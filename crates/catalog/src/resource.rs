@@ -71,6 +71,11 @@ impl Resource {
         }
     }
 
+    /// Whether its objects are stored as it serves them.
+    pub fn is_stored_version(&self) -> bool {
+        self.storage.as_ref().is_some_and(|s| s.group == self.group && s.version == self.version)
+    }
+
     /// `configmaps` or `deployments.apps`: the resource in messages.
     pub fn qualified(&self) -> String {
         if self.group.is_empty() {
@@ -237,6 +242,32 @@ impl std::fmt::Debug for StrategySlot {
 }
 
 impl Storage {
+    /// A resource that serves its objects as they are stored, for who acts on them although that version is not served.
+    pub fn as_resource(self: &Arc<Storage>) -> Resource {
+        Resource {
+            id: ResourceId(u32::MAX),
+            group: self.group.clone(),
+            version: self.version.clone(),
+            plural: self.plural.clone(),
+            singular: Name::EMPTY,
+            kind: self.kind.clone(),
+            list_kind: Name::EMPTY,
+            namespaced: self.namespaced,
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            verbs: Verbs::default(),
+            subresources: Vec::new(),
+            ty: self.ty,
+            types: self.types.clone(),
+            storage: Some(self.clone()),
+            field_labels: Vec::new(),
+            unknown_field: Name::EMPTY,
+            custom: true,
+            terminating: false,
+            deprecation: None,
+        }
+    }
+
     pub fn schema(&self) -> &Schema {
         &self.types
     }

@@ -43,6 +43,11 @@ pub struct Obj {
 const DELETING: u8 = 1;
 /// The body is of an earlier revision.
 const EARLIER: u8 = 2;
+/// The body is what a served version shows, and not what is stored.
+const CONVERTED: u8 = 4;
+/// So many encodings are kept with an object. More come up only when its resource is redefined again and again: the oldest,
+/// of definitions that are gone, are dropped.
+const MAX_FORMS: usize = 16;
 
 /// Data that few objects have.
 #[derive(Default)]
@@ -54,15 +59,16 @@ struct Extra {
     fields: Box<[FieldText]>,
     /// Where the revision was inserted, if not after the uid.
     splice: Option<Span>,
-    /// Other encodings (another served version, protobuf), each built on first use and dropped with this version. Guards a
-    /// list of at most two for each served version; most objects have no list.
+    /// Other encodings (another served version, protobuf), each built on first use and dropped with this version. Guards two
+    /// short lists; most objects have none.
     forms: OnceBox<Mutex<Forms>>,
 }
 
-/// Encodings by number, and the view controllers read.
+/// Encodings by number, the object in other versions, and the view controllers read.
 #[derive(Default)]
 struct Forms {
     made: Vec<(u32, Bytes)>,
+    converted: Vec<(u32, Arc<Obj>)>,
     view: Option<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -70,6 +76,14 @@ impl Forms {
     fn find(&self, id: u32) -> Option<Bytes> {
         self.made.iter().find(|(i, _)| *i == id).map(|(_, made)| made.clone())
     }
+}
+
+/// Appends, and drops the first of too many.
+fn push_bounded<T>(list: &mut Vec<(u32, T)>, id: u32, made: T) {
+    if list.len() == MAX_FORMS {
+        list.remove(0);
+    }
+    list.push((id, made));
 }
 
 /// Between kind, apiVersion and the metadata's brace.
@@ -201,16 +215,36 @@ impl Obj {
     pub fn at_revision(&self, storage: &Storage, revision: Revision) -> Obj {
         let mut obj = Obj::publish(storage, self.key(), &self.stored_value(), revision, self.expires_at())
             .unwrap_or_else(|_| unreachable!("it was published before"));
-        obj.flags |= EARLIER;
+        obj.flags |= EARLIER | self.flags & CONVERTED;
         obj
     }
 
-    /// The same object with another body, in another served version.
+    /// The same object with another body, as a version serves it.
     pub fn with_body(&self, storage: &Storage, body: &[u8]) -> Result<Obj, NotAnObject> {
         let revision = Some(self.revision).filter(|revision| *revision != Revision::default());
         let mut obj = Obj::build(storage, self.key(), body, revision, self.expires_at())?;
-        obj.flags |= self.flags & EARLIER;
+        obj.flags |= self.flags & EARLIER | CONVERTED;
         Ok(obj)
+    }
+
+    /// Made by [`Obj::with_body`]: nothing is left to convert.
+    pub fn is_converted(&self) -> bool {
+        self.flags & CONVERTED != 0
+    }
+
+    /// This object in another version, if it was kept.
+    pub fn converted(&self, id: u32) -> Option<Arc<Obj>> {
+        let forms = self.forms()?.lock();
+        forms.converted.iter().find(|(i, _)| *i == id).map(|(_, converted)| converted.clone())
+    }
+
+    /// Keeps this object in another version, in place of what was kept before.
+    pub fn keep_converted(&self, id: u32, converted: Arc<Obj>) {
+        let mut forms = self.forms_made().lock();
+        match forms.converted.iter_mut().find(|(i, _)| *i == id) {
+            Some((_, before)) => *before = converted,
+            None => push_bounded(&mut forms.converted, id, converted),
+        }
     }
 
     /// False for the body of an earlier revision, as a deletion shows it.
@@ -335,13 +369,9 @@ impl Obj {
         let made = make(self);
         let mut forms = self.forms_made().lock();
         forms.find(id).unwrap_or_else(|| {
-            forms.made.push((id, made.clone()));
+            push_bounded(&mut forms.made, id, made.clone());
             made
         })
-    }
-    /// An encoding that was built before.
-    pub fn find_form(&self, id: u32) -> Option<Bytes> {
-        self.forms().and_then(|forms| forms.lock().find(id))
     }
     /// The view controllers read of this object, built by `make` on first use and shared afterwards. A kind has one such
     /// view: for another type it is built anew each time.

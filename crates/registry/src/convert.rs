@@ -1,5 +1,7 @@
 //! Between the version a client speaks and the version that is stored.
 
+pub(crate) mod webhook;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -8,9 +10,6 @@ use catalog::{Resource, Storage};
 use codec::{json, protobuf};
 use object::normalise::{Strict, normalise};
 use object::{Obj, Status, Value};
-use store::BoxFuture;
-
-use crate::Registry;
 
 /// Is the resource served as it is stored? True for nearly all.
 pub(crate) fn is_storage_version(resource: &Resource, storage: &Storage) -> bool {
@@ -19,9 +18,10 @@ pub(crate) fn is_storage_version(resource: &Resource, storage: &Storage) -> bool
 
 /// Are the object's bytes what the resource serves?
 fn is_served_as_stored(resource: &Resource, storage: &Storage, obj: &Obj) -> bool {
-    is_storage_version(resource, storage)
-        && (obj.is_of_its_revision() && storage.verified.contains(obj.revision().0)
-            || !kinds::kind_of(storage).converts_last())
+    obj.is_converted()
+        || is_storage_version(resource, storage)
+            && (obj.is_of_its_revision() && storage.verified.contains(obj.revision().0)
+                || !kinds::kind_of(storage).converts_last())
 }
 
 /// Turns an object of the resource's version into what strategy, admission and validation work on: the stored version, unless
@@ -48,7 +48,7 @@ pub(crate) fn encode(resource: &Resource, storage: &Storage, value: &Value) -> R
     Ok(json::to_vec(&stored))
 }
 
-fn set_type(value: &mut Value, kind: &str, api_version: String) {
+pub(crate) fn set_type(value: &mut Value, kind: &str, api_version: String) {
     let map = value.make_map();
     map.set("kind", kind);
     map.set("apiVersion", api_version);
@@ -87,8 +87,7 @@ pub fn serves_stored_objects(resource: &Resource) -> bool {
     resource.storage.as_ref().is_none_or(stored)
 }
 
-/// The object as the resource serves it, for clients in this process; the stored one where they are the same. What a webhook
-/// converts must be converted first ([`Registry::convert_for`]).
+/// The object as the resource serves it, for clients in this process; the stored one where they are the same.
 pub fn served_object(resource: &Resource, obj: &Arc<Obj>) -> Result<Arc<Obj>, Status> {
     let (Some(storage), Some(line)) = (&resource.storage, converted(resource, obj)) else {
         return Ok(obj.clone());
@@ -144,103 +143,13 @@ fn converted(resource: &Resource, obj: &Obj) -> Option<Bytes> {
     (!line.is_empty()).then_some(line)
 }
 
-/// Does a webhook have to convert the object before the resource can serve it?
-fn needs_webhook(resource: &Resource, storage: &Storage, obj: &Obj) -> bool {
-    kinds::kind_of(storage).converts_by_webhook()
-        && obj.find_form(resource.id.0).is_none()
-        && !obj.is_of_version(&resource.version)
-}
-
-impl Registry {
-    /// Has a webhook convert the objects into the version the resource serves, where one does that. Afterwards they are
-    /// served without waiting.
-    pub async fn convert_for(&self, resource: &Resource, objects: &[Arc<Obj>]) -> Result<(), Status> {
-        let Some(storage) = resource.storage.as_deref() else { return Ok(()) };
-        if !kinds::kind_of(storage).converts_by_webhook() {
-            return Ok(());
-        }
-        let due: Vec<&Arc<Obj>> =
-            objects.iter().filter(|obj| needs_webhook(resource, storage, obj)).collect();
-        if due.is_empty() {
-            return Ok(());
-        }
-        let kind = kinds::kind_of(storage);
-        let stored = due.iter().map(|obj| {
-            let mut value = tree(storage, obj);
-            kind.decode_stored(&mut value);
-            value
-        });
-        let converted = self.call_webhook(storage, stored.collect(), &resource.api_version()).await?;
-        for (obj, mut value) in due.into_iter().zip(converted) {
-            finish(resource, &mut value);
-            let mut line = json::to_vec(&value);
-            line.push(b'\n');
-            obj.form(resource.id.0, |_| Bytes::from(line));
-        }
-        Ok(())
-    }
-
-    /// The bytes to store of an object that is complete in the resource's version.
-    pub(crate) async fn encode_converted(
-        &self,
-        resource: &Resource,
-        storage: &Storage,
-        value: &Value,
-        encoded: Vec<u8>,
-    ) -> Result<Vec<u8>, Status> {
-        let kind = kinds::kind_of(storage);
-        if !kind.converts_by_webhook() || is_storage_version(resource, storage) {
-            return Ok(encoded);
-        }
-        let converted = self.call_webhook(storage, vec![value.clone()], &storage.api_version()).await?;
-        let mut stored = converted.into_iter().next().unwrap_or(Value::Null);
-        kind.to_storage(&mut stored, resource)?;
-        set_type(&mut stored, &storage.kind, storage.api_version());
-        normalise(storage.schema(), storage.ty, &mut stored, &mut Strict::off())
-            .map_err(|error| Status::internal(format!("what the conversion webhook returned: {error}")))?;
-        Ok(json::to_vec(&stored))
-    }
-
-    async fn call_webhook(
-        &self,
-        storage: &Storage,
-        objects: Vec<Value>,
-        api_version: &str,
-    ) -> Result<Vec<Value>, Status> {
-        match &self.conversion {
-            Some(webhook) => webhook.convert(storage, objects, api_version).await,
-            None => Err(Status::internal("this server calls no conversion webhooks")),
-        }
-    }
-}
-
-/// Calls the conversion webhook of a custom resource.
-pub trait ConversionWebhook: Send + Sync {
-    fn convert<'a>(
-        &'a self,
-        storage: &'a Storage,
-        objects: Vec<Value>,
-        api_version: &'a str,
-    ) -> BoxFuture<'a, Result<Vec<Value>, Status>>;
-}
-
-/// What a webhook returned, in the form the resource serves.
-fn finish(resource: &Resource, value: &mut Value) {
-    let kind = kinds::kind_of_resource(resource);
-    set_type(value, &resource.kind, resource.api_version());
-    let _ = normalise(resource.schema(), resource.ty, value, &mut Strict::off());
-    let _ = kind.prune(&resource.version, value, false);
-    let _ = normalise(resource.schema(), resource.ty, value, &mut Strict::off());
-}
-
 /// The object's tree as the resource serves it.
 pub(crate) fn body_in(resource: &Resource, storage: &Storage, obj: &Obj) -> Value {
-    if let Some(line) = obj.find_form(resource.id.0).filter(|line| !line.is_empty()) {
-        return json::parse(&line[..line.len() - 1], Some((resource.schema(), resource.ty)))
-            .unwrap_or_else(|_| Value::map());
-    }
     let mut value = tree(storage, obj);
-    from_storage(resource, storage, &mut value);
+    if !obj.is_converted() {
+        debug_assert!(!webhook::needs_webhook(resource, storage, obj), "shown before its webhook was asked");
+        from_storage(resource, storage, &mut value);
+    }
     value
 }
 

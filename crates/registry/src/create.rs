@@ -11,6 +11,7 @@ use env::Env;
 use object::{Obj, Status, Value, time};
 use store::{CommitError, Guard, Key, Op};
 
+use crate::convert::webhook::{Asked, converted_storage};
 use crate::write::{InNamespace, Written, context, not_encodable};
 use crate::{BodyType, Registry, RequestContext, convert, decode, store_failed};
 
@@ -117,8 +118,8 @@ impl Registry {
         let storage = request.storage()?;
         let (new, warnings) = decode_new(request, body)?;
         let again = || decode_new(request, again()?).map(|(new, _)| new);
-        let written = self.insert(request, storage, new, warnings, &again).await?;
-        self.convert_for(request.resource, std::slice::from_ref(&written.obj)).await?;
+        let mut written = self.insert(request, storage, new, warnings, &again).await?;
+        written.obj = self.convert_one(request.resource, &written.obj, Asked::Now).await?;
         Ok(written)
     }
 
@@ -159,6 +160,10 @@ impl Registry {
                     }
                 },
             };
+            if converted_storage(request.resource).is_some() {
+                // A webhook may take its time: nobody waits for us meanwhile.
+                drop(contended.take());
+            }
             let encoded = self.encode_converted(request.resource, storage, &new, encoded).await?;
             // Some kinds name what came without a name.
             let name = name_of(&new);
@@ -179,6 +184,7 @@ impl Registry {
             let put = Op::Put { value: value.clone(), expires_at };
             let mut commit = effects.join(&key, Guard::Absent, put);
             self.guard_by_fence(request, &mut commit)?;
+            self.guard_by_definition(request, storage, &name, &mut commit)?;
             match self.engine().commit(commit).await {
                 Ok(revision) => {
                     self.writers.note(revision, request.user);

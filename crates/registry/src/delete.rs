@@ -10,6 +10,7 @@ use object::normalise::{Strict, normalise};
 use object::{DeleteOptions, ListOptions, Obj, Status, Value};
 use store::{Commit, CommitError, Guard, Key, Op, Revision};
 
+use crate::convert::webhook::{Asked, converted_storage};
 use crate::{Registry, RequestContext, convert, store_failed};
 
 /// What a deletion led to.
@@ -31,6 +32,27 @@ impl Registry {
             return Err(Status::forbidden(request.about(), request.name, why));
         }
         self.remove(request, storage, options).await
+    }
+
+    /// The same for a client that is shown the object. As upstream: a webhook that cannot convert it now keeps it from being
+    /// deleted in that version.
+    pub async fn delete_shown(
+        &self,
+        request: &RequestContext<'_>,
+        options: &DeleteOptions,
+    ) -> Result<Deleted, Status> {
+        let storage = request.storage()?;
+        if converted_storage(request.resource).is_some() {
+            self.linearizable_read().await?;
+            let old = self.find(storage, &storage.key(request.namespace, request.name))?;
+            let old = old.ok_or_else(|| Status::not_found(request.about(), request.name))?;
+            self.convert_one(request.resource, &old, Asked::Now).await?;
+        }
+        let mut deleted = self.delete(request, options).await?;
+        if !deleted.removed || storage.returns_deleted {
+            deleted.obj = self.convert_one(request.resource, &deleted.obj, Asked::Now).await?;
+        }
+        Ok(deleted)
     }
 
     async fn remove(
@@ -127,15 +149,36 @@ impl Registry {
         }
     }
 
-    /// Deletes everything a list selects. Objects that vanish meanwhile are no error.
+    /// Deletes everything a list selects, and returns that list. Objects that vanish meanwhile are no error.
     pub async fn delete_collection(
         &self,
         request: &RequestContext<'_>,
         options: &DeleteOptions,
         list: &ListOptions,
     ) -> Result<crate::List, Status> {
-        let storage = request.storage()?;
         let selected = self.list(request, list).await?;
+        self.delete_listed(request, options, &selected).await?;
+        Ok(selected)
+    }
+
+    /// The same for those who need no list: nothing is converted to be shown.
+    pub async fn delete_unseen(
+        &self,
+        request: &RequestContext<'_>,
+        options: &DeleteOptions,
+        list: &ListOptions,
+    ) -> Result<(), Status> {
+        let selected = self.list_to_delete(request, list).await?;
+        self.delete_listed(request, options, &selected).await
+    }
+
+    async fn delete_listed(
+        &self,
+        request: &RequestContext<'_>,
+        options: &DeleteOptions,
+        selected: &crate::List,
+    ) -> Result<(), Status> {
+        let storage = request.storage()?;
         for obj in &selected.items {
             let one = RequestContext { name: obj.name(), namespace: obj.namespace(), ..*request };
             match self.remove(&one, storage, options).await {
@@ -144,7 +187,7 @@ impl Registry {
                 Err(status) => return Err(status),
             }
         }
-        Ok(selected)
+        Ok(())
     }
 
     /// Writes the deletion mark and returns its revision; `None` after a conflict: the caller reads again.

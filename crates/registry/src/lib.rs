@@ -11,6 +11,7 @@ mod contended;
 mod convert;
 mod create;
 mod decode;
+mod definition_guard;
 mod delete;
 mod evict;
 mod fence;
@@ -36,9 +37,8 @@ use table::Table;
 
 use contended::ContendedKeys;
 
-pub use convert::{
-    ConversionWebhook, protobuf_body, served_body, served_object, serves_stored_objects, shared_body,
-};
+pub use convert::webhook::ConversionWebhook;
+pub use convert::{protobuf_body, served_body, served_object, serves_stored_objects, shared_body};
 pub use create::Again;
 pub use decode::{BodyType, unreadable_type};
 pub use delete::Deleted;
@@ -53,6 +53,7 @@ pub struct Registry {
     env: Env,
     admission: Chain,
     conversion: Option<Arc<dyn ConversionWebhook>>,
+    turns: convert::webhook::Turns,
     contended: ContendedKeys,
     writers: writers::Writers,
 }
@@ -65,6 +66,7 @@ impl Registry {
             env,
             admission,
             conversion: None,
+            turns: Default::default(),
             contended: ContendedKeys::default(),
             writers: Default::default(),
         }

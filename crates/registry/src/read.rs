@@ -9,11 +9,14 @@ use object::{FieldError, ListOptions, Obj, Status, number_error, quote};
 use store::Revision;
 use table::{Page, PageStart, ReadError, Scope, Selection};
 
+use crate::convert::webhook::{Asked, converted_storage, initializing};
 use crate::token::Token;
 use crate::{Registry, RequestContext, not_readable, redefined};
 
 /// How long a read waits for a revision that has not come yet.
 const WAIT_FOR_REVISION: Duration = Duration::from_secs(3);
+/// So many objects at least are converted together when a page is selected from them.
+const CONVERTED_AT_ONCE: i64 = 500;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Match {
@@ -49,21 +52,95 @@ impl Registry {
         let key = storage.key(request.namespace, request.name);
         let found = self.find(storage, &key)?;
         let found = found.ok_or_else(|| Status::not_found(request.about(), request.name))?;
-        self.convert_for(request.resource, std::slice::from_ref(&found)).await?;
-        Ok(found)
+        self.convert_one(request.resource, &found, asked(resource_version)).await
     }
 
     pub async fn list(&self, request: &RequestContext<'_>, options: &ListOptions) -> Result<List, Status> {
-        let list = self.list_stored(request, options).await?;
-        self.convert_for(request.resource, &list.items).await?;
+        validate(options)?;
+        let selection = self.selection(request, options)?;
+        if selection.looks_inside() && converted_storage(request.resource).is_some() {
+            return self.list_converted(request, options, &selection).await;
+        }
+        let mut list = self.list_stored(request, options, &selection).await?;
+        self.convert_list(request, options, &mut list.items).await?;
         Ok(list)
     }
 
-    /// A list of objects as they are stored.
-    async fn list_stored(&self, request: &RequestContext<'_>, options: &ListOptions) -> Result<List, Status> {
-        let storage = request.storage()?;
+    async fn convert_list(
+        &self,
+        request: &RequestContext<'_>,
+        options: &ListOptions,
+        items: &mut [Arc<Obj>],
+    ) -> Result<(), Status> {
+        let asked = asked(&options.resource_version);
+        self.convert_for(request.resource, items, asked).await.map_err(|failure| match asked {
+            Asked::Now => failure,
+            Asked::Once => initializing(request.resource, failure),
+        })
+    }
+
+    /// A list for somebody who does not look at the objects; only selectors may need them converted.
+    pub(crate) async fn list_to_delete(
+        &self,
+        request: &RequestContext<'_>,
+        options: &ListOptions,
+    ) -> Result<List, Status> {
         validate(options)?;
         let selection = self.selection(request, options)?;
+        if selection.looks_inside() {
+            return self.list(request, options).await;
+        }
+        self.list_stored(request, options, &selection).await
+    }
+
+    /// A list whose selectors are about what a webhook makes of the objects: all are converted, and then selected.
+    async fn list_converted(
+        &self,
+        request: &RequestContext<'_>,
+        options: &ListOptions,
+        selection: &Selection,
+    ) -> Result<List, Status> {
+        let root = selection.scope.prefix(request.storage()?);
+        let (outside, limit) = (selection.outside(), usize::try_from(options.limit).unwrap_or(0));
+        let wanted = options;
+        let mut options = options.clone();
+        if limit > 0 {
+            options.limit = options.limit.max(CONVERTED_AT_ONCE);
+        }
+        let mut found = Vec::new();
+        loop {
+            let mut page = self.list_stored(request, &options, &outside).await?;
+            self.convert_list(request, wanted, &mut page.items).await?;
+            let mut seen = page.items.into_iter();
+            while limit == 0 || found.len() < limit {
+                let Some(obj) = seen.next() else { break };
+                if selection.matches_selectors(&obj) {
+                    found.push(obj);
+                }
+            }
+            let revision = page.revision;
+            let more = page.continue_token.is_some() || seen.len() > 0;
+            if limit > 0 && found.len() >= limit && more {
+                let page = Page { items: found, revision, more, remaining: None, unreadable: None };
+                return Ok(finish(page, &root));
+            }
+            let Some(token) = page.continue_token else {
+                return Ok(List { items: found, revision, continue_token: None, remaining: None });
+            };
+            options.continue_token = token;
+            options.resource_version.clear();
+            options.resource_version_match.clear();
+        }
+    }
+
+    /// A list of objects as they are stored.
+    async fn list_stored(
+        &self,
+        request: &RequestContext<'_>,
+        options: &ListOptions,
+        selection: &Selection,
+    ) -> Result<List, Status> {
+        let storage = request.storage()?;
         let root = selection.scope.prefix(storage);
         // Upstream's cache returns the whole list if any version will do; objects with a TTL are in no cache.
         let any_version = options.resource_version == "0" && storage.ttl_seconds.is_none();
@@ -82,7 +159,7 @@ impl Registry {
                 self.linearizable_read().await?;
             }
             let behind = PageStart { key: &after, left: token.left };
-            return match self.table().list(storage.id, &selection, at, Some(behind), limit) {
+            return match self.table().list(storage.id, selection, at, Some(behind), limit) {
                 Ok(page) => Ok(finish(readable(page)?, &root)),
                 Err(ReadError::Expired { .. }) => Err(continue_expired(token)),
                 Err(ReadError::Future { current }) => {
@@ -108,7 +185,7 @@ impl Registry {
                 exact.then_some(Revision(n))
             }
         };
-        match self.table().list(storage.id, &selection, at, None, limit) {
+        match self.table().list(storage.id, selection, at, None, limit) {
             Ok(page) => Ok(finish(readable(page)?, &root)),
             Err(ReadError::Expired { .. }) => {
                 Err(Status::expired("The resourceVersion for the provided list is too old."))
@@ -168,6 +245,11 @@ impl Registry {
         }
         Ok(selection)
     }
+}
+
+/// A read that is content with any version is content with an earlier conversion.
+fn asked(resource_version: &str) -> Asked {
+    if resource_version == "0" { Asked::Once } else { Asked::Now }
 }
 
 /// A partial list must never look like a complete one.

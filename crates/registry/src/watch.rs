@@ -5,8 +5,9 @@ use std::sync::Arc;
 use catalog::Storage;
 use object::{ListOptions, Obj, Status};
 use store::Revision;
-use table::{Cursor, ReadError};
+use table::{Cursor, ReadError, Selection};
 
+use crate::convert::webhook::{Asked, converted_storage, initializing};
 use crate::read::{as_cache_error, parse_version, readable, too_old, validate};
 use crate::{Registry, RequestContext, not_readable, redefined};
 
@@ -14,6 +15,9 @@ use crate::{Registry, RequestContext, not_readable, redefined};
 pub struct Watch {
     pub start: WatchStart,
     pub cursor: Cursor,
+    /// What the watch is about, where that shows only when a webhook has converted the objects: for
+    /// [`Registry::convert_events`].
+    pub selection: Option<Selection>,
 }
 
 /// What is sent before the changes.
@@ -28,7 +32,12 @@ impl Registry {
     pub async fn watch(&self, request: &RequestContext<'_>, options: &ListOptions) -> Result<Watch, Status> {
         let storage = request.storage()?;
         validate(options)?;
-        let selection = self.selection(request, options)?;
+        let mut selection = self.selection(request, options)?;
+        let mut converted = None;
+        if selection.looks_inside() && converted_storage(request.resource).is_some() {
+            let outside = selection.outside();
+            converted = Some(std::mem::replace(&mut selection, outside));
+        }
         let version = parse_version(&options.resource_version).map_err(|status| as_cache_error(&status))?;
 
         let wants_state = match options.send_initial_events {
@@ -46,8 +55,8 @@ impl Registry {
             };
             let cursor =
                 self.table().watch_from(storage.id, selection, from).map_err(expired(storage, from))?;
-            let cursor = cursor.strict().map_err(not_readable)?;
-            return Ok(Watch { start: WatchStart::Changes, cursor });
+            let cursor = followed(cursor, &converted)?;
+            return Ok(Watch { start: WatchStart::Changes, cursor, selection: converted });
         }
 
         match version {
@@ -59,19 +68,29 @@ impl Registry {
             .table()
             .list(storage.id, &selection, None, None, 0)
             .map_err(expired(storage, Revision(0)))?;
-        let page = readable(page)?;
+        let mut page = readable(page)?;
         let cursor = self
             .table()
             .watch_from(storage.id, selection, page.revision)
             .map_err(expired(storage, page.revision))?;
-        let cursor = cursor.strict().map_err(not_readable)?;
-        self.convert_for(request.resource, &page.items).await?;
+        let cursor = followed(cursor, &converted)?;
+        let kept = self.convert_for(request.resource, &mut page.items, Asked::Once).await;
+        kept.map_err(|failure| initializing(request.resource, failure))?;
+        if let Some(converted) = &converted {
+            page.items.retain(|obj| converted.matches_selectors(obj));
+        }
         let end_bookmark = options.send_initial_events == Some(true) && options.allow_bookmarks;
         Ok(Watch {
             start: WatchStart::State { items: page.items, revision: page.revision, end_bookmark },
             cursor,
+            selection: converted,
         })
     }
+}
+
+fn followed(cursor: Cursor, converted: &Option<Selection>) -> Result<Cursor, Status> {
+    let cursor = if converted.is_some() { cursor.with_past() } else { cursor };
+    cursor.strict().map_err(not_readable)
 }
 
 fn expired(storage: &Storage, wanted: Revision) -> impl Fn(ReadError) -> Status + '_ {

@@ -19,6 +19,7 @@ use object::{FieldError, Obj, Status, Value};
 use store::{CommitError, Guard, Key, Op, Revision};
 use table::Table;
 
+use crate::convert::webhook::{Asked, converted_storage};
 use crate::read::parse_unsigned;
 use crate::{BodyType, Registry, RequestContext, convert, decode, store_failed};
 
@@ -91,8 +92,8 @@ impl Registry {
         rules: ChangeRules,
         verb: &mut Verb<'_>,
     ) -> Result<Written, Status> {
-        let written = self.change_stored(request, rules, verb).await?;
-        self.convert_for(request.resource, std::slice::from_ref(&written.obj)).await?;
+        let mut written = self.change_stored(request, rules, verb).await?;
+        written.obj = self.convert_one(request.resource, &written.obj, Asked::Now).await?;
         Ok(written)
     }
 
@@ -126,9 +127,13 @@ impl Registry {
                 }
                 return Err(Status::not_found(request.about(), request.name));
             };
-            self.convert_for(request.resource, std::slice::from_ref(&old)).await?;
+            if converted_storage(request.resource).is_some() {
+                // A webhook may take its time: nobody waits for us meanwhile.
+                drop(contended.take());
+            }
+            let served = self.convert_one(request.resource, &old, Asked::Now).await?;
             let now = self.env().now_seconds() as i64;
-            let admitted = match self.admit_update(request, storage, rules, &old, verb, now) {
+            let admitted = match self.admit_update(request, storage, rules, &served, verb, now) {
                 Ok(admitted) => admitted,
                 Err(_) if !fresh => {
                     self.linearizable_read().await?;
@@ -364,14 +369,7 @@ impl Registry {
             normalise(schema, storage.ty, new, &mut Strict::off()).map_err(unfit)?;
         }
         kind.canonicalise(new);
-        let encoded = convert::encode(resource, storage, new)?;
-        if encoded.len() > MAX_OBJECT_BYTES {
-            return Err(Status::too_large(format!(
-                "Request entity too large: the object has {} bytes, limit is {MAX_OBJECT_BYTES}",
-                encoded.len()
-            )));
-        }
-        Ok(encoded)
+        check_size(convert::encode(resource, storage, new)?)
     }
 
     /// Mutating admission of a body that is carried out or answered and never stored (a binding, a token), as it came.
@@ -463,6 +461,16 @@ fn of_its_own_kind(mut refusal: Status, storage: &Storage, new: &Value) -> Statu
         }
     }
     refusal
+}
+
+pub(crate) fn check_size(encoded: Vec<u8>) -> Result<Vec<u8>, Status> {
+    if encoded.len() > MAX_OBJECT_BYTES {
+        return Err(Status::too_large(format!(
+            "Request entity too large: the object has {} bytes, limit is {MAX_OBJECT_BYTES}",
+            encoded.len()
+        )));
+    }
+    Ok(encoded)
 }
 
 pub(crate) fn not_encodable() -> Status {

@@ -25,6 +25,14 @@ pub enum EventKind {
 pub struct WatchEvent {
     pub kind: EventKind,
     pub obj: Arc<Obj>,
+    /// What stood there before, from a cursor [`with_past`](Cursor::with_past).
+    pub past: Option<Arc<Obj>>,
+}
+
+impl WatchEvent {
+    pub fn added(obj: Arc<Obj>) -> WatchEvent {
+        WatchEvent { kind: EventKind::Added, obj, past: None }
+    }
 }
 
 /// The history this cursor needs is gone, or something it should show cannot be read: the watch ends with 410.
@@ -48,6 +56,8 @@ pub struct Cursor {
     epoch: u64,
     /// It serves others, who must not take for current what is not.
     strict: bool,
+    /// Its events show what stood there before.
+    with_past: bool,
     interest: Interest,
     /// The events that concern it.
     topic: Arc<Topic>,
@@ -57,6 +67,7 @@ pub struct Cursor {
 /// What a pull may still take.
 struct Room<'a> {
     events: &'a mut Vec<WatchEvent>,
+    with_past: bool,
     bytes: usize,
     looked_at: usize,
 }
@@ -85,7 +96,8 @@ impl Room<'_> {
             },
         };
         self.bytes = self.bytes.saturating_sub(obj.body().len());
-        self.events.push(WatchEvent { kind, obj });
+        let past = event.past.as_ref().filter(|_| self.with_past).map(|past| past.prev.clone());
+        self.events.push(WatchEvent { kind, obj, past });
     }
 }
 
@@ -118,6 +130,7 @@ impl Cursor {
             caught_up: from,
             starting: true,
             strict: false,
+            with_past: false,
             interest,
             topic,
             notifier,
@@ -129,6 +142,12 @@ impl Cursor {
         self.strict = true;
         let unreadable = self.unreadable(&self.cell.shard.read());
         unreadable.map_or(Ok(self), Err)
+    }
+
+    /// For a selection that can be made only of what the objects are converted to.
+    pub fn with_past(mut self) -> Cursor {
+        self.with_past = true;
+        self
     }
 
     fn unreadable(&self, shard: &Shard) -> Option<Unreadable> {
@@ -152,7 +171,7 @@ impl Cursor {
         }
         let after = if self.starting { self.caught_up } else { Revision(0) };
         let before = out.len();
-        let mut room = Room { events: out, bytes: max_bytes, looked_at: 0 };
+        let mut room = Room { events: out, with_past: self.with_past, bytes: max_bytes, looked_at: 0 };
         let topic = topic.log(shard.first());
         // Along the log, and from where its topic is complete along that.
         let along_all = if self.interest == Interest::All { shard.end() } else { topic.since() };

@@ -28,6 +28,7 @@ pub struct Selection {
     fields: Vec<FieldTest>,
 }
 
+#[derive(Clone)]
 struct FieldTest {
     which: Which,
     equal: bool,
@@ -95,6 +96,18 @@ impl Selection {
             };
             (value == test.value) == test.equal
         }) && self.labels.as_ref().is_none_or(|l| l.matches(&|name| obj.label(name)))
+    }
+
+    /// Whether it depends on what objects hold, and not only on their place and name.
+    pub fn looks_inside(&self) -> bool {
+        self.labels.is_some() || self.fields.iter().any(|test| matches!(test.which, Which::Field(_)))
+    }
+
+    /// The same without what depends on that.
+    pub fn outside(&self) -> Selection {
+        let outside = |test: &&FieldTest| !matches!(test.which, Which::Field(_));
+        let fields = self.fields.iter().filter(outside).cloned().collect();
+        Selection { scope: self.scope.clone(), labels: None, fields }
     }
 
     /// No selector narrows the scope.

@@ -50,6 +50,28 @@ pub struct Call<'a> {
     /// To get a socket.
     pub connect_timeout: Duration,
     pub max_response_bytes: usize,
+    pub clock: Clock,
+}
+
+/// Whose time is up, for the message: upstream gives admission a context with a deadline, conversion a client with a timeout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    Context,
+    Client,
+}
+
+impl Clock {
+    fn is_over(self, begun: bool) -> &'static str {
+        match (self, begun) {
+            (Clock::Context, _) => "context deadline exceeded",
+            (Clock::Client, false) => {
+                "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+            }
+            (Clock::Client, true) => {
+                "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
+            }
+        }
+    }
 }
 
 impl<'a> Call<'a> {
@@ -60,6 +82,7 @@ impl<'a> Call<'a> {
             timeout,
             connect_timeout: CONNECT_LIMIT,
             max_response_bytes: MAX_RESPONSE_BYTES,
+            clock: Clock::Context,
         }
     }
 }
@@ -144,7 +167,10 @@ impl WebhookClient {
             biased;
             _ = closing.wait_for(|closing| *closing) => Err(ended("context canceled", Cause::Canceled)),
             called = inner.tasks.env.timeout(call.timeout, inner.call(&call, &path, &url, &begun)) => {
-                called.unwrap_or_else(|_| Err(ended("context deadline exceeded", Cause::Deadline)))
+                called.unwrap_or_else(|_| {
+                    let over = call.clock.is_over(begun.load(Ordering::Relaxed));
+                    Err(ended(over, Cause::Deadline))
+                })
             }
         }
     }

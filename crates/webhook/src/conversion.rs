@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use object::{Status, Value};
 
-use crate::client::{Call, WebhookClient};
+use crate::client::{Call, Clock, WebhookClient};
 use crate::config::{ClientConfig, ConfigError};
 use crate::metrics::{ConversionMetrics, FailureType};
 use crate::review::parse_group_version;
@@ -140,7 +140,8 @@ impl Converter {
             let batch = &rest[..count];
             let remaining = deadline.saturating_duration_since(client.env().monotonic());
             let max_response_bytes = body.len() * ANSWER_FACTOR + ANSWER_BYTES;
-            let call = Call { max_response_bytes, ..Call::new(&self.config, body, remaining.min(TIMEOUT)) };
+            let call = Call::new(&self.config, body, remaining.min(TIMEOUT));
+            let call = Call { max_response_bytes, clock: Clock::Client, ..call };
             let failed = |failure: Failure| {
                 let about = subject_of(subject, batch.get(failure.at()).map(|at| &objects[*at]));
                 failure.of(subject, about, sent)

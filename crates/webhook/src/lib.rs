@@ -30,7 +30,7 @@ mod service;
 mod tls;
 mod validity;
 
-pub use client::{Answer, Call, WebhookClient};
+pub use client::{Answer, Call, Clock, WebhookClient};
 pub use config::{ClientConfig, ConfigError, Credentials, ServiceReference, Target};
 pub use conversion::{ConversionError, Converter};
 pub use error::{CallError, Cause};

@@ -1,23 +1,24 @@
 //! CustomResourceDefinitions: accepts their names, establishes and serves them, and deletes their objects with them.
 
+mod finalizing;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use admission::list_readable;
-use apiextensions::finalizer::{self, Instances, Outcome};
-use apiextensions::{api_approval, establishing, naming};
-use client::Gvr;
+use apiextensions::{api_approval, establishing, finalizer, naming};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use object::{Obj, Status, Value};
-use table::{EventKind, Scope, Selection};
+use table::EventKind;
+
+use finalizing::Finalizing;
 
 use crate::api::Api;
 use crate::custom_resources::DEFINITIONS;
 use crate::loopback::{LoopbackClient, lost_race};
 use crate::table_watcher::TableWatcher;
 
-/// A failed write, and a deletion that waits for finalizers of its objects, are looked at again after this.
+/// A failed write, and a deletion, are looked at again after this.
 const RETRY: Duration = Duration::from_secs(1);
 /// Requests under a replaced definition are waited for so often.
 const SETTLE: Duration = Duration::from_millis(50);
@@ -30,8 +31,6 @@ struct Known {
     obj: Arc<Obj>,
     /// Without its schemas: what the names of others are held against.
     names: Value,
-    /// Not all its names were free.
-    is_disputed: bool,
 }
 
 impl Known {
@@ -43,9 +42,20 @@ impl Known {
         if let Some(map) = crd.as_map_mut() {
             map.remove("metadata");
         }
-        let is_disputed = naming::is_disputed(&crd);
-        Known { obj, names: crd, is_disputed }
+        Known { obj, names: crd }
     }
+
+    fn accepted_names(&self) -> Option<&Value> {
+        self.names.at(&["status", "acceptedNames"])
+    }
+}
+
+/// CRDs of the same group that did not get their names.
+fn refused_in_group_of(name: &str, known: &BTreeMap<String, Known>) -> Vec<String> {
+    let group = name.split_once('.').map(|(_, group)| group);
+    let of_group = |other: &str| other.split_once('.').map(|(_, group)| group) == group;
+    let refused = known.iter().filter(|(other, crd)| of_group(other) && naming::is_refused(&crd.names));
+    refused.map(|(other, _)| other.clone()).collect()
 }
 
 pub async fn run(api: Arc<Api>) {
@@ -53,28 +63,45 @@ pub async fn run(api: Arc<Api>) {
     let mut watcher = TableWatcher::new(&api, &[DEFINITIONS]);
     let mut known: BTreeMap<String, Known> = BTreeMap::new();
     let mut pending: BTreeSet<String> = BTreeSet::new();
-    let mut wait = RESYNC;
+    let mut finalizing = Finalizing::new(api.clone());
+    let (mut wait, mut lists) = (RESYNC, 0);
     while let Some(events) = watcher.next_events(Some(wait)).await {
+        if std::mem::replace(&mut lists, watcher.lists()) != watcher.lists() {
+            // All of them again: what is not among them was deleted meanwhile.
+            pending.extend(std::mem::take(&mut known).into_keys());
+        }
         for event in events {
             let name = event.obj.name().to_owned();
-            match event.kind {
-                EventKind::Deleted => _ = known.remove(&name),
-                _ => _ = known.insert(name.clone(), Known::new(event.obj)),
+            let (before, now) = match event.kind {
+                EventKind::Deleted => (known.remove(&name), None),
+                _ => {
+                    let now = Known::new(event.obj);
+                    let names = now.accepted_names().cloned();
+                    (known.insert(name.clone(), now), names)
+                }
+            };
+            if before.as_ref().and_then(Known::accepted_names) != now.as_ref() {
+                // Names that were taken may be free now.
+                pending.extend(refused_in_group_of(&name, &known));
             }
             pending.insert(name);
         }
-        // A name that another gave up may be free for them now.
-        pending.extend(known.iter().filter(|(_, known)| known.is_disputed).map(|(name, _)| name.clone()));
         let mut again = BTreeSet::new();
         let mut under_way = FuturesUnordered::new();
         for name in std::mem::take(&mut pending) {
             let crd = known.get(&name).and_then(|known| codec::json::parse(known.obj.body(), None).ok());
             api.custom_resources.sync(api.registry(), &name, crd.as_ref());
             let Some(crd) = crd else { continue };
-            let Some(step) = next_step(&crd, &known, api.registry().env().now_seconds() as i64) else {
+            if finalizer::is_due(&crd) {
+                finalizing.begin(&name);
+                // The task ends by itself when the CRD is gone; looked at again, should it have ended too early.
+                again.insert(name);
+                continue;
+            }
+            let Some(status) = status(&crd, &known, api.registry().env().now_seconds() as i64) else {
                 continue;
             };
-            if let (Step::Write(status), Some(known)) = (&step, known.get_mut(&name)) {
+            if let Some(known) = known.get_mut(&name) {
                 // Those behind it in this round see which names it gets.
                 known.names.make_map().set("status", status.clone());
             }
@@ -82,7 +109,7 @@ pub async fn run(api: Arc<Api>) {
                 again.extend(under_way.next().await.flatten());
             }
             let client = &client;
-            under_way.push(async move { (!carry_out(client, crd, step).await).then_some(name) });
+            under_way.push(async move { (!revise(client, &crd, status).await).then_some(name) });
         }
         while let Some(unfinished) = under_way.next().await {
             again.extend(unfinished);
@@ -97,32 +124,14 @@ pub async fn run(api: Arc<Api>) {
             RETRY
         };
     }
+    finalizing.stop().await;
     api.conversion.shutdown().await;
 }
 
-/// What a CRD waits for.
-enum Step {
-    /// Another status.
-    Write(Value),
-    Finalize,
-}
-
-/// `None`: nothing.
-fn next_step(crd: &Value, known: &BTreeMap<String, Known>, now: i64) -> Option<Step> {
-    match finalizer::is_due(crd) {
-        true => Some(Step::Finalize),
-        false => status(crd, known, now).map(Step::Write),
-    }
-}
-
-/// False if it must be tried again.
-async fn carry_out(client: &LoopbackClient<'_>, crd: Value, step: Step) -> bool {
-    let done = match step {
-        Step::Finalize => finalize(client, crd, client.api().registry().env().now_seconds() as i64).await,
-        Step::Write(status) => write_status(client, &crd, status).await.map(|()| true),
-    };
-    match done {
-        Ok(done) => done,
+/// Gives the CRD another status. False if it must be tried again.
+async fn revise(client: &LoopbackClient<'_>, crd: &Value, status: Value) -> bool {
+    match write_status(client, crd, status).await {
+        Ok(()) => true,
         // Whoever changed it meanwhile has woken us again.
         Err(error) if lost_race(&error) => true,
         Err(error) => {
@@ -161,50 +170,11 @@ fn others<'a>(crd: &Value, known: &'a BTreeMap<String, Known>) -> impl Iterator<
     known.iter().filter(move |(other, _)| of_group(other)).map(|(_, known)| &known.names)
 }
 
-/// Deletes the objects of a CRD that is deleted, and lets it go when none are left.
-async fn finalize(client: &LoopbackClient<'_>, mut crd: Value, now: i64) -> Result<bool, Status> {
-    if let Some(status) = finalizer::begin(&crd, now) {
-        // The change wakes us again.
-        return write_status(client, &crd, status).await.map(|()| true);
-    }
-    let outcome = match finalizer::instances(&crd) {
-        Instances::Keep(outcome) => outcome,
-        Instances::Delete => match delete_instances(client, &crd).await? {
-            true => Outcome::Completed,
-            false => return Ok(false),
-        },
-    };
-    let end = finalizer::end(&crd, &outcome, now);
-    if let Some(finalizers) = end.finalizers {
-        crd.map_at(&["metadata"]).set("finalizers", Value::List(finalizers));
-        client.update(DEFINITIONS, crd).await?;
-    }
-    Ok(true)
-}
-
-/// Whether none are left.
-async fn delete_instances(client: &LoopbackClient<'_>, crd: &Value) -> Result<bool, Status> {
-    let text = |path: &[&str]| crd.str_at(path).unwrap_or_default();
-    let (group, plural) = (text(&["spec", "group"]), text(&["spec", "names", "plural"]));
-    let registry = client.api().registry();
-    let catalog = registry.catalog();
-    let Some(storage) = catalog.find_storage(group, plural) else { return Ok(true) };
-    let everything = Selection::everything(Scope::All);
-    let namespaces: BTreeSet<String> = list_readable(registry.table(), storage.id, &everything)?
-        .items
-        .iter()
-        .map(|obj| obj.namespace().to_owned())
-        .collect();
-    let Some(served) = catalog.served_by(storage).next() else { return Ok(namespaces.is_empty()) };
-    let resource =
-        Gvr { group: served.group.clone(), version: served.version.clone(), plural: served.plural.clone() };
-    for namespace in &namespaces {
-        client.delete_all(&resource, namespace).await?;
-    }
-    Ok(list_readable(registry.table(), storage.id, &everything)?.items.is_empty())
-}
-
-async fn write_status(client: &LoopbackClient<'_>, crd: &Value, status: Value) -> Result<(), Status> {
+pub(super) async fn write_status(
+    client: &LoopbackClient<'_>,
+    crd: &Value,
+    status: Value,
+) -> Result<(), Status> {
     let mut crd = crd.clone();
     crd.make_map().set("status", status);
     client.update_status(DEFINITIONS, crd).await

@@ -19,7 +19,7 @@ impl Call<'_> {
     pub(super) async fn delete(&self, body: RequestBody) -> Result<Answer, Status> {
         let wanted = self.wanted(Offer::Object)?;
         let options = self.delete_options(body).await?;
-        let deleted = self.api.registry.delete(&self.request, &options).await;
+        let deleted = self.api.registry.delete_shown(&self.request, &options).await;
         let deleted = deleted.map_err(|status| status.after_warnings(self.delete_warnings(&options)))?;
         let resource = self.request.resource;
         if !deleted.removed || self.returns_deleted() {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use codec::json;
 use object::Status;
 use registry::{protobuf_body, served_body, shared_body};
+use table::Selection;
 
 use super::{Call, include, list_options};
 use crate::body::Body;
@@ -14,7 +15,7 @@ use crate::negotiate::{Encoding, Offer, View, check_stream};
 use crate::request_metrics::route;
 use crate::respond::{self, Answer};
 use crate::views::{self, MetadataView};
-use crate::watch_body::{ConvertObject, ShareObject, WatchBody, WatchSettings, WriteObject};
+use crate::watch_body::{ConvertEvents, ShareObject, WatchBody, WatchSettings, WriteObject};
 use crate::watch_framing::{Framing, error_event};
 use crate::{flow_control, websocket};
 
@@ -49,7 +50,7 @@ impl Call<'_> {
             include(self.query)?;
         }
         check_stream(wanted)?;
-        let watch = match watch {
+        let mut watch = match watch {
             Ok(watch) => watch,
             Err(status) => {
                 let mut event = Vec::new();
@@ -76,7 +77,7 @@ impl Call<'_> {
         });
         let settings = WatchSettings {
             share,
-            convert: self.convert_events(),
+            convert: self.convert_events(watch.selection.take()),
             catalog: catalog.clone(),
             framing,
             bookmarks: options.allow_bookmarks,
@@ -138,15 +139,17 @@ impl Call<'_> {
     }
 
     /// For objects that a webhook converts.
-    fn convert_events(&self) -> Option<ConvertObject> {
+    fn convert_events(&self, selection: Option<Selection>) -> Option<ConvertEvents> {
         let resource = self.request.resource;
         if !kinds::kind_of_resource(resource).converts_by_webhook() {
             return None;
         }
-        let (api, resource) = (self.api.clone(), Arc::clone(resource));
-        Some(Box::new(move |obj| {
-            let (api, resource) = (api.clone(), resource.clone());
-            Box::pin(async move { api.registry.convert_for(&resource, &[obj]).await })
+        let (api, resource, selection) = (self.api.clone(), Arc::clone(resource), Arc::new(selection));
+        Some(Box::new(move |events| {
+            let (api, resource, selection) = (api.clone(), resource.clone(), selection.clone());
+            Box::pin(async move {
+                api.registry.convert_events(&resource, Option::as_ref(&selection), events).await
+            })
         }))
     }
 

@@ -12,7 +12,8 @@ pub struct Content {
     pub verbs: Verbs,
 }
 
-/// Every resource that has namespaces and can be deleted, in its preferred version.
+/// Every resource that has namespaces and can be deleted, in the version it is stored in, or in its preferred one where that is
+/// not served. Upstream takes the preferred one always, and cannot empty a namespace while a conversion webhook is down.
 pub fn contents(catalog: &Catalog) -> Vec<Content> {
     let mut found: BTreeMap<(&str, &str), Content> = BTreeMap::new();
     for group in catalog.groups() {
@@ -20,7 +21,11 @@ pub fn contents(catalog: &Catalog) -> Vec<Content> {
             for resource in catalog.resources_of(&group.name, version) {
                 if resource.namespaced && resource.verbs.contains(Verbs::DELETE) {
                     let content = || Content { resource: Gvr::from(&**resource), verbs: resource.verbs };
-                    found.entry((&resource.group, &resource.plural)).or_insert_with(content);
+                    let found = found.entry((&resource.group, &resource.plural));
+                    match resource.is_stored_version() {
+                        true => _ = found.insert_entry(content()),
+                        false => _ = found.or_insert_with(content),
+                    }
                 }
             }
         }

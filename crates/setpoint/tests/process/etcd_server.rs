@@ -93,6 +93,16 @@ impl Etcd {
         self.post("/v3/kv/deleterange", &body).expect("etcd answers");
     }
 
+    /// How many keys begin so.
+    pub fn count(&self, prefix: &str) -> u64 {
+        let mut end = prefix.as_bytes().to_vec();
+        *end.last_mut().unwrap() += 1;
+        let body = json!({"key": BASE64_STANDARD.encode(prefix), "range_end": BASE64_STANDARD.encode(end), "count_only": true});
+        let answer = self.post("/v3/kv/range", &body).expect("etcd answers");
+        // None at all is left out of the answer.
+        answer["count"].as_str().map_or(0, |count| count.parse().unwrap())
+    }
+
     /// The bytes that stand there.
     pub fn bytes(&self, key: &str) -> Option<Vec<u8>> {
         let answer = self.post("/v3/kv/range", &json!({"key": BASE64_STANDARD.encode(key)}))?;

@@ -9,6 +9,7 @@ mod backups;
 mod certificates;
 mod cli;
 mod connections;
+mod custom_resources;
 mod debug;
 mod detach;
 mod disk;

@@ -17,7 +17,7 @@ const WAIT: &str = "0 0.005 0.02 0.05 0.1 0.2 0.5 1 2 5 10 15 30 +Inf";
 const ROUTE: &str = "component group resource scope subresource verb version";
 
 /// What kube-apiserver v1.36.4 serves under these names: type, labels, buckets.
-const RECORDED: [(&str, &str, &str, &str); 59] = [
+const RECORDED: [(&str, &str, &str, &str); 62] = [
     (
         "apiserver_request_total",
         "counter",
@@ -137,6 +137,19 @@ const RECORDED: [(&str, &str, &str, &str); 59] = [
     ("process_start_time_seconds", "gauge", "", ""),
     ("process_virtual_memory_bytes", "gauge", "", ""),
     ("process_virtual_memory_max_bytes", "gauge", "", ""),
+    (
+        "apiserver_conversion_webhook_duration_seconds",
+        "histogram",
+        "failure_type result",
+        "0.005 0.01 0.02 0.05 0.1 0.2 0.5 1 2 5 10 20 30 45 60 +Inf",
+    ),
+    ("apiserver_conversion_webhook_request_total", "counter", "failure_type result", ""),
+    (
+        "apiserver_crd_conversion_webhook_duration_seconds",
+        "histogram",
+        "crd_name from_version succeeded to_version",
+        "0.001 0.002 0.004 0.008 0.016 0.032 0.064 0.128 0.256 0.512 1.024 2.048 4.096 8.192 16.384 +Inf",
+    ),
 ];
 
 /// One scrape, read as Prometheus reads it.
@@ -224,8 +237,11 @@ async fn families_have_upstreams_names_types_labels_and_buckets() {
     for (name, kind, labels, buckets) in RECORDED {
         assert_eq!(scrape.types.get(name).map(String::as_str), Some(kind), "{name}");
         let Some((ours, le)) = shapes.get(name) else {
-            // Nothing was refused for want of room, and the store did not fail.
+            // Nothing was refused for want of room, the store did not fail, and nothing was converted.
             let unused = [
+                "apiserver_conversion_webhook_duration_seconds",
+                "apiserver_conversion_webhook_request_total",
+                "apiserver_crd_conversion_webhook_duration_seconds",
                 "apiserver_request_terminations_total",
                 "apiserver_flowcontrol_rejected_requests_total",
                 "etcd_request_errors_total",
