@@ -17,6 +17,8 @@ pub struct Scenario {
     pub name: String,
     /// `v1 configmaps`: what `--only` and the summary go by.
     pub resource: String,
+    /// About custom resources, whose errors kube-apiserver finds in the order of a Go map: any.
+    pub custom: bool,
     pub steps: Vec<Step>,
 }
 
@@ -29,6 +31,16 @@ pub struct Step {
     pub accept: Option<String>,
     pub content_type: Option<String>,
     pub body: Option<String>,
+    /// Asked again until this holds: definitions of resources take effect some time after they are written.
+    pub until: Option<Until>,
+}
+
+/// What a server's answer is waited for to be.
+#[derive(Debug, Clone)]
+pub struct Until {
+    pub status: u16,
+    /// Text that is in the normalised body, whose members are in alphabetical order.
+    pub contains: String,
 }
 
 pub const JSON: &str = "application/json";
@@ -72,6 +84,11 @@ impl Step {
 
     pub fn accept(mut self, media: &str) -> Step {
         self.accept = Some(media.to_owned());
+        self
+    }
+
+    pub fn until(mut self, status: u16, contains: impl Into<String>) -> Step {
+        self.until = Some(Until { status, contains: contains.into() });
         self
     }
 

@@ -5,8 +5,10 @@
 //!                     ├─ fields  every field of every type with a value of a wrong type
 //! data/rich.jsonl ────┼─ leaves  every value of an object taken away, broken or changed
 //! data/cases.jsonl ───┴─ written scenarios by hand
+//! data/{schemas,definitions,custom,custom-cases}.jsonl ── custom  the same for custom resources, and their definitions
 //! ```
 
+mod custom;
 mod fields;
 mod leaves;
 mod life;
@@ -16,7 +18,7 @@ pub mod written;
 use catalog::Catalog;
 
 use crate::case::Scenario;
-use crate::kinds;
+use crate::kinds::{self, Target};
 
 /// Every scenario there is.
 pub fn all(catalog: &Catalog) -> Vec<Scenario> {
@@ -24,15 +26,17 @@ pub fn all(catalog: &Catalog) -> Vec<Scenario> {
     let mut walked = fields::Walked::default();
     for sample in kinds::minimal() {
         let Some(resource) = sample.resource(catalog) else { continue };
-        scenarios.push(life::scenario(&sample, resource));
+        let target = Target::from(resource);
+        scenarios.push(life::scenario(&sample, &target));
         scenarios.push(fields::scenario(&sample, resource, catalog.schema(), &mut walked));
-        scenarios.push(leaves::scenario(&sample, resource));
+        scenarios.push(leaves::scenario(&sample, &target));
     }
     for sample in kinds::rich() {
         if let Some(resource) = sample.resource(catalog) {
-            scenarios.push(leaves::scenario(&sample, resource));
+            scenarios.push(leaves::scenario(&sample, &Target::from(resource)));
         }
     }
     scenarios.extend(written::built_in());
+    scenarios.extend(custom::all());
     scenarios
 }

@@ -1,12 +1,47 @@
 //! The objects cases start from: the smallest valid one of every stored resource, and richer ones of some.
 
-use catalog::{Catalog, Resource};
+use catalog::{Catalog, Resource, Verbs};
 use object::Value;
 
 use crate::case::parse;
 
 const MINIMAL: &str = include_str!("../data/minimal.jsonl");
 const RICH: &str = include_str!("../data/rich.jsonl");
+
+/// What a request must know of a resource, built in or custom.
+pub struct Target {
+    /// `apps/v1`.
+    pub api_version: String,
+    pub plural: String,
+    pub kind: String,
+    pub namespaced: bool,
+    pub status: bool,
+    pub scale: bool,
+    pub delete_collection: bool,
+}
+
+impl From<&Resource> for Target {
+    fn from(resource: &Resource) -> Target {
+        Target {
+            api_version: resource.api_version(),
+            plural: resource.plural.to_string(),
+            kind: resource.kind.to_string(),
+            namespaced: resource.namespaced,
+            status: resource.subresource("status").is_some(),
+            scale: resource.subresource("scale").is_some(),
+            delete_collection: resource.verbs.contains(Verbs::DELETE_COLLECTION),
+        }
+    }
+}
+
+impl Target {
+    /// The path of the collection; namespaced ones in the scenario's namespace.
+    pub fn collection(&self) -> String {
+        let root = if self.api_version.contains('/') { "apis" } else { "api" };
+        let namespace = if self.namespaced { "/namespaces/$NS" } else { "" };
+        format!("/{root}/{}{namespace}/{}", self.api_version, self.plural)
+    }
+}
 
 /// An object as a data file has it.
 pub struct Sample {
@@ -49,6 +84,10 @@ fn read(text: &str) -> Vec<Sample> {
 }
 
 impl Sample {
+    pub fn new(resource: &str, body: Value, status: Option<Value>) -> Sample {
+        Sample { resource: resource.to_owned(), label: String::new(), name: None, body, status }
+    }
+
     pub fn resource<'c>(&self, catalog: &'c Catalog) -> Option<&'c Resource> {
         let (api_version, plural) = self.resource.split_once(' ')?;
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
@@ -61,22 +100,22 @@ impl Sample {
     }
 
     /// What an object with this word as its own part of the name is called.
-    pub fn name(&self, resource: &Resource, word: &str) -> String {
+    pub fn name(&self, target: &Target, word: &str) -> String {
         match &self.name {
             Some(pattern) => marked(pattern, word),
-            None if resource.namespaced => word.to_owned(),
+            None if target.namespaced => word.to_owned(),
             None => format!("$RUN-{word}"),
         }
     }
 
     /// The whole object of that name.
-    pub fn object(&self, resource: &Resource, word: &str) -> Value {
+    pub fn object(&self, target: &Target, word: &str) -> Value {
         let mut object = Value::map();
         let map = object.make_map();
-        map.set("apiVersion", resource.api_version());
-        map.set("kind", resource.kind.to_string());
+        map.set("apiVersion", target.api_version.clone());
+        map.set("kind", target.kind.clone());
         let mut metadata = self.body.get("metadata").cloned().unwrap_or(Value::map());
-        metadata.make_map().set("name", self.name(resource, word));
+        metadata.make_map().set("name", self.name(target, word));
         map.set("metadata", metadata);
         for (name, value) in self.body.as_map().into_iter().flat_map(|m| m.iter()) {
             if name != "metadata" {
@@ -105,18 +144,5 @@ fn replaced(value: &Value, word: &str) -> Value {
             Value::Map(map.iter().map(|(name, v)| (name.clone(), replaced(v, word))).collect())
         }
         other => other.clone(),
-    }
-}
-
-/// The path of a resource's collection; namespaced ones in the scenario's namespace.
-pub fn collection(resource: &Resource) -> String {
-    let root = match resource.group.as_str() {
-        "" => format!("/api/{}", resource.version),
-        group => format!("/apis/{group}/{}", resource.version),
-    };
-    if resource.namespaced {
-        format!("{root}/namespaces/$NS/{}", resource.plural)
-    } else {
-        format!("{root}/{}", resource.plural)
     }
 }

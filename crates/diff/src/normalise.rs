@@ -16,14 +16,16 @@
 //! | cells of a Table whose column is an age, or behind the last column | `AGE` | now; upstream gives IPAddresses one cell more than columns |
 //! | `serverAddress` | `ADDRESS` | two servers have two addresses |
 //! | `buildDate` | dropped | two builds |
-//! | `description` of Table columns | dropped | prose of upstream, which Setpoint does not repeat |
+//! | causes of a refused custom resource | sorted, and left out of the message that repeats them | kube-apiserver walks the schema in the order of a Go map |
+//! | `selfType` and a number in the compiler's messages | `selfType` | a random number |
+//! | `description` of Table columns and in OpenAPI documents | dropped | prose of upstream, which Setpoint does not repeat |
 
 use std::borrow::Cow;
 
 use catalog::Name;
 use object::{Map, Value};
 
-use crate::case::parse;
+use crate::case::{parse, text_of};
 use crate::play::Request;
 
 /// Columns that show how long ago something was.
@@ -88,8 +90,10 @@ impl<'a> Normaliser<'a> {
                     30000.into()
                 }
                 ("columnDefinitions", Value::List(columns)) => without_descriptions(columns),
+                ("description", Value::Str(_)) if self.request.path.starts_with("/openapi/") => continue,
                 (_, value) => self.value(value),
             };
+            let name = if name.contains(self.run) { Name::from(self.text(&name)) } else { name };
             entries.push((name, value));
         }
         entries.sort_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
@@ -130,6 +134,8 @@ impl<'a> Normaliser<'a> {
                 ("TIME", length)
             } else if let Some(digits) = version_after(&out, rest) {
                 ("VERSION", digits)
+            } else if let Some(digits) = digits_after(&out, rest, &["selfType"]) {
+                ("", digits)
             } else if self.is_random(&out, rest) {
                 ("RANDOM", 5)
             } else {
@@ -202,6 +208,27 @@ fn without_managed_fields(text: &str) -> Cow<'_, str> {
     Cow::Owned(without_managed_fields(&joined).into_owned())
 }
 
+/// A refusal whose causes came in any order.
+pub fn without_order(mut refusal: Value) -> Value {
+    let Some(Value::List(causes)) = refusal
+        .as_map_mut()
+        .and_then(|refusal| refusal.get_mut("details"))
+        .and_then(Value::as_map_mut)
+        .and_then(|details| details.get_mut("causes"))
+    else {
+        return refusal;
+    };
+    if causes.len() < 2 {
+        return refusal;
+    }
+    causes.sort_by_key(text_of);
+    if let Some((start, _)) = refusal.str_at(&["message"]).and_then(|message| message.split_once(": [")) {
+        let message = format!("{start}: CAUSES");
+        refusal.make_map().set("message", message);
+    }
+    refusal
+}
+
 fn without_descriptions(mut columns: Vec<Value>) -> Value {
     for column in &mut columns {
         if let Some(column) = column.as_map_mut() {
@@ -252,6 +279,10 @@ fn version_after(before: &str, rest: &str) -> Option<usize> {
         "resourceVersion\":\"",
         "resourceVersion\\\":\\\"",
     ];
+    digits_after(before, rest, &known)
+}
+
+fn digits_after(before: &str, rest: &str, known: &[&str]) -> Option<usize> {
     if !known.iter().any(|k| before.ends_with(k)) {
         return None;
     }

@@ -2,8 +2,8 @@
 
 use object::Value;
 
-use crate::case::{Scenario, Step, parse};
-use crate::normalise::Normaliser;
+use crate::case::{Scenario, Step, parse, text_of};
+use crate::normalise::{Normaliser, without_order};
 
 /// A request ready to be sent.
 #[derive(Debug, Clone)]
@@ -40,12 +40,17 @@ const WRITTEN_BY_LOOPS: [&str; 3] = [
     "flowcontrol.apiserver.k8s.io/v1 flowschemas",
 ];
 
+/// How often a request is sent whose answer is waited for. The last answer counts, whatever it is.
+const MOST_TRIES: usize = 200;
+
 /// One scenario on one server.
 pub struct Player<'a> {
     scenario: &'a Scenario,
     run: String,
     namespace: String,
     at: usize,
+    /// So often the next request has been sent and did not get the answer that is waited for.
+    waited: usize,
     uid: String,
     version: String,
     first_version: String,
@@ -61,6 +66,7 @@ impl<'a> Player<'a> {
             run: run.to_owned(),
             namespace,
             at: 0,
+            waited: 0,
             uid,
             first_version: version.clone(),
             version,
@@ -140,14 +146,21 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Whether kube-apiserver's own controllers write such objects: a recording waits for them after each write.
-    pub fn is_written_by_controllers(&self) -> bool {
+    /// Whether kube-apiserver's own controllers write such objects.
+    fn is_written_by_controllers(&self) -> bool {
         WRITTEN_BY_LOOPS.contains(&self.scenario.resource.as_str())
     }
 
-    /// Takes the answer to the request `next` gave, and moves on.
-    pub fn answer(&mut self, request: &Request, answer: &Answer) -> Outcome {
-        self.at += 1;
+    /// Whether a controller inside kube-apiserver acts on what the request wrote, and the next one should come after that.
+    pub fn settles(&self, request: &Request, answer: &Answer) -> bool {
+        let writes = request.method != "GET" && !request.path.contains("dryRun") && answer.status < 300;
+        let changes_definition =
+            matches!(request.method, "PUT" | "PATCH") && request.path.contains("/customresourcedefinitions/");
+        writes && (self.is_written_by_controllers() || changes_definition)
+    }
+
+    /// Takes the answer to the request `next` gave, and moves on; `None` if the same is to be sent again, a while later.
+    pub fn answer(&mut self, request: &Request, answer: &Answer) -> Option<Outcome> {
         let text = String::from_utf8_lossy(&answer.body);
         let yaml =
             || codec::yaml::parse(&answer.body).ok().filter(|_| answer.content_type.ends_with("/yaml"));
@@ -162,12 +175,24 @@ impl<'a> Player<'a> {
             (self.uid, self.version) = (uid.to_owned(), version.to_owned());
         }
         let normaliser = Normaliser::new(&self.run, request);
-        Outcome {
+        let outcome = Outcome {
             status: answer.status,
             content_type: answer.content_type.clone(),
             warnings: answer.warnings.iter().map(|w| normaliser.text(w)).collect(),
-            body: normaliser.value(body),
+            body: match self.scenario.custom && !request.path.contains("/customresourcedefinitions") {
+                true => without_order(normaliser.value(body)),
+                false => normaliser.value(body),
+            },
+        };
+        if let Some(until) = self.scenario.steps.get(self.at).and_then(|step| step.until.as_ref())
+            && self.waited < MOST_TRIES
+            && (outcome.status != until.status || !text_of(&outcome.body).contains(&until.contains))
+        {
+            self.waited += 1;
+            return None;
         }
+        (self.at, self.waited) = (self.at + 1, 0);
+        Some(outcome)
     }
 
     fn filled(&self, text: &str) -> String {

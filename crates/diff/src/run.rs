@@ -26,6 +26,9 @@ const AHEAD: usize = 4096;
 /// So long kube-apiserver's own controllers have for the status of an object.
 const SETTLED: Duration = Duration::from_millis(400);
 
+/// The pause before a request is sent again whose answer is waited for.
+const AGAIN: Duration = Duration::from_millis(50);
+
 type Played = Result<Vec<Outcome>, DiffError>;
 
 pub fn run(matches: &ArgMatches) -> Result<(), DiffError> {
@@ -143,9 +146,11 @@ fn speak(server: &mut Server, scenario: &Scenario, run: &str, keep: bool) -> Pla
         }
         let Some((_, request)) = player.next() else { break };
         let answer = server.ask(&request)?;
-        outcomes.push(player.answer(&request, &answer));
-        let writes = request.method != "GET" && !request.path.contains("dryRun") && answer.status < 300;
-        if writes && player.is_written_by_controllers() {
+        match player.answer(&request, &answer) {
+            Some(outcome) => outcomes.push(outcome),
+            None => std::thread::sleep(AGAIN),
+        }
+        if player.settles(&request, &answer) {
             std::thread::sleep(SETTLED);
         }
     }

@@ -7,7 +7,7 @@ use object::Value;
 
 use super::path::{PathElement, set};
 use crate::case::{Fnv, Scenario, Step};
-use crate::kinds::{Sample, collection};
+use crate::kinds::{Sample, Target};
 
 /// Fields deeper than this are of types that nest in themselves.
 const DEEPEST: usize = 24;
@@ -17,10 +17,11 @@ const DEEPEST: usize = 24;
 pub struct Walked(BTreeSet<TypeId>);
 
 pub fn scenario(sample: &Sample, resource: &Resource, schema: &Schema, walked: &mut Walked) -> Scenario {
+    let target = Target::from(resource);
     let mut walk = Walk {
         schema,
-        base: sample.object(resource, "f"),
-        path: format!("{}?dryRun=All", collection(resource)),
+        base: sample.object(&target, "f"),
+        path: format!("{}?dryRun=All", target.collection()),
         walked,
         steps: Vec::new(),
     };
@@ -28,6 +29,7 @@ pub fn scenario(sample: &Sample, resource: &Resource, schema: &Schema, walked: &
     Scenario {
         name: format!("{} fields", sample.resource),
         resource: sample.resource.clone(),
+        custom: false,
         steps: walk.steps,
     }
 }

@@ -1,19 +1,29 @@
 //! Every value of an object taken away, broken, and changed afterwards: what validation and immutability are made of.
 
-use catalog::Resource;
 use object::Value;
 
 use super::path::{PathElement, paths, remove, set};
 use crate::case::{Fnv, Scenario, Step};
-use crate::kinds::{Sample, collection};
+use crate::kinds::{Sample, Target};
 
-pub fn scenario(sample: &Sample, resource: &Resource) -> Scenario {
+pub fn scenario(sample: &Sample, target: &Target) -> Scenario {
+    let label =
+        if sample.label.is_empty() { "leaves".to_owned() } else { format!("{} leaves", sample.label) };
+    Scenario {
+        name: format!("{} {label}", sample.resource),
+        resource: sample.resource.clone(),
+        custom: false,
+        steps: steps(sample, target),
+    }
+}
+
+pub fn steps(sample: &Sample, target: &Target) -> Vec<Step> {
     // Cluster-wide objects of two samples must not meet.
     let label: String = sample.label.chars().filter(char::is_ascii_alphanumeric).collect();
     let word = if label.is_empty() { "l".to_owned() } else { format!("l-{label}") };
-    let body = sample.object(resource, &word);
-    let all = collection(resource);
-    let one = format!("{all}/{}", sample.name(resource, &word));
+    let body = sample.object(target, &word);
+    let all = target.collection();
+    let one = format!("{all}/{}", sample.name(target, &word));
     let mut steps = Vec::new();
     for (path, value) in content(&body) {
         let at = PathElement::text(&path);
@@ -41,7 +51,7 @@ pub fn scenario(sample: &Sample, resource: &Resource) -> Scenario {
             ));
         }
     }
-    if let Some(status) = sample.status.as_ref().filter(|_| resource.subresource("status").is_some()) {
+    if let Some(status) = sample.status.as_ref().filter(|_| target.status) {
         let mut body = body;
         body.map_at(&["metadata"]).set("resourceVersion", "$RV");
         body.make_map().set("status", status.clone());
@@ -56,9 +66,7 @@ pub fn scenario(sample: &Sample, resource: &Resource) -> Scenario {
             }
         }
     }
-    let label =
-        if sample.label.is_empty() { "leaves".to_owned() } else { format!("{} leaves", sample.label) };
-    Scenario { name: format!("{} {label}", sample.resource), resource: sample.resource.clone(), steps }
+    steps
 }
 
 /// What a case may change: not what says which object it is.

@@ -1,16 +1,24 @@
 //! The life of one object: every verb, every form of answer, and the ways each can be refused.
 
-use catalog::{Resource, Verbs};
 use object::Value;
 
 use crate::case::{
     APPLY, JSON, JSON_PATCH, MERGE, PARTIAL, PARTIAL_LIST, STRATEGIC, Scenario, Step, TABLE, YAML, parse,
     text_of,
 };
-use crate::kinds::{Sample, collection};
+use crate::kinds::{Sample, Target};
 
-pub fn scenario(sample: &Sample, resource: &Resource) -> Scenario {
-    let mut life = Life { sample, resource, all: collection(resource), steps: Vec::new() };
+pub fn scenario(sample: &Sample, target: &Target) -> Scenario {
+    Scenario {
+        name: format!("{} life", sample.resource),
+        resource: sample.resource.clone(),
+        custom: false,
+        steps: steps(sample, target),
+    }
+}
+
+pub fn steps(sample: &Sample, target: &Target) -> Vec<Step> {
+    let mut life = Life { sample, target, all: target.collection(), steps: Vec::new() };
     life.births();
     life.reads();
     life.lists();
@@ -18,16 +26,12 @@ pub fn scenario(sample: &Sample, resource: &Resource) -> Scenario {
     life.patches();
     life.subresources();
     life.deaths();
-    Scenario {
-        name: format!("{} life", sample.resource),
-        resource: sample.resource.clone(),
-        steps: life.steps,
-    }
+    life.steps
 }
 
 struct Life<'a> {
     sample: &'a Sample,
-    resource: &'a Resource,
+    target: &'a Target,
     /// The collection's path.
     all: String,
     steps: Vec<Step>,
@@ -35,7 +39,7 @@ struct Life<'a> {
 
 impl Life<'_> {
     fn body(&self, word: &str) -> Value {
-        let mut body = self.sample.object(self.resource, word);
+        let mut body = self.sample.object(self.target, word);
         body.map_at(&["metadata", "labels"]).set("diff", "life-$NS");
         body
     }
@@ -48,7 +52,7 @@ impl Life<'_> {
     }
 
     fn one(&self, word: &str) -> String {
-        format!("{}/{}", self.all, self.sample.name(self.resource, word))
+        format!("{}/{}", self.all, self.sample.name(self.target, word))
     }
 
     fn get(&mut self, name: &str, path: String) {
@@ -115,8 +119,8 @@ impl Life<'_> {
         let dry = format!("{}?dryRun=All", self.all);
         self.steps.push(Step::text("create from YAML", "POST", &dry, YAML, text_of(&body)));
         for (what, group, kind) in [
-            ("another kind", self.resource.api_version(), "Nonsense".to_owned()),
-            ("another group", "nonsense/v1".to_owned(), self.resource.kind.to_string()),
+            ("another kind", self.target.api_version.clone(), "Nonsense".to_owned()),
+            ("another group", "nonsense/v1".to_owned(), self.target.kind.clone()),
         ] {
             let mut other = body.clone();
             other.make_map().set("apiVersion", group);
@@ -346,7 +350,7 @@ impl Life<'_> {
 
     fn subresources(&mut self) {
         let one = self.one("a");
-        if self.resource.subresource("status").is_some() {
+        if self.target.status {
             let path = format!("{one}/status");
             let mut body = self.body("a");
             body.map_at(&["metadata"]).set("resourceVersion", "$RV");
@@ -367,10 +371,10 @@ impl Life<'_> {
         } else {
             self.get("get status where there is none", format!("{one}/status"));
         }
-        if self.resource.subresource("scale").is_some() {
+        if self.target.scale {
             let path = format!("{one}/scale");
             self.get("get scale", path.clone());
-            let name = self.sample.name(self.resource, "a");
+            let name = self.sample.name(self.target, "a");
             let scale = |replicas: &str| {
                 format!(
                     r#"{{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{{"name":"{name}","namespace":"$NS"}},"spec":{{"replicas":{replicas}}}}}"#
@@ -419,7 +423,7 @@ impl Life<'_> {
         self.patch("last finalizer", one.clone(), MERGE, r#"{"metadata":{"finalizers":null}}"#);
         self.delete("delete for good", one.clone(), r#"{"gracePeriodSeconds":0}"#);
         self.get("get after delete", one);
-        if self.resource.verbs.contains(Verbs::DELETE_COLLECTION) {
+        if self.target.delete_collection {
             let all = format!("{}?labelSelector=diff%3Dgenerated-$NS", self.all);
             self.delete("delete collection dry run", format!("{all}&dryRun=All"), "");
             self.delete("delete collection", all.clone(), r#"{"gracePeriodSeconds":0}"#);

@@ -5,11 +5,12 @@
 //! {"case":"node port","method":"POST","path":"/api/v1/namespaces/$NS/services","body":{…}}
 //! {"case":"patched","method":"PATCH","path":"…","type":"application/merge-patch+json","accept":"…","body":{…} or "text"}
 //! ```
+//! `"until":{"status":200,"contains":"text"}` sends a request again until the answer is so (`contains` may be left out).
 //! A line with `scenario` begins one; empty lines and lines that begin with `#` do not count.
 
 use object::Value;
 
-use crate::case::{JSON, Scenario, Step, parse, text_of};
+use crate::case::{JSON, Scenario, Step, Until, parse, text_of};
 use crate::error::DiffError;
 
 const BUILT_IN: &str = include_str!("../../data/cases.jsonl");
@@ -30,7 +31,8 @@ pub fn read(text: &str) -> Result<Vec<Scenario>, DiffError> {
         let text = |name: &str| row.get(name).and_then(Value::as_str).map(str::to_owned);
         if let Some(name) = text("scenario") {
             let resource = text("resource").unwrap_or_else(|| "other".to_owned());
-            scenarios.push(Scenario { name: format!("{resource} {name}"), resource, steps: Vec::new() });
+            let name = format!("{resource} {name}");
+            scenarios.push(Scenario { name, resource, custom: false, steps: Vec::new() });
             continue;
         }
         let scenario =
@@ -49,6 +51,11 @@ pub fn read(text: &str) -> Result<Vec<Scenario>, DiffError> {
             accept: text("accept"),
             content_type: body.is_some().then(|| text("type").unwrap_or_else(|| JSON.to_owned())),
             body,
+            until: row.get("until").and_then(|until| {
+                let status = u16::try_from(until.get("status")?.as_int()?).ok()?;
+                let contains = until.str_at(&["contains"]).unwrap_or_default().to_owned();
+                Some(Until { status, contains })
+            }),
         });
     }
     Ok(scenarios)

@@ -53,7 +53,10 @@ async fn recorded_cases_are_answered_as_upstream_does() {
             }
             let Some((step, request)) = player.next() else { break };
             let answer = ask(&cluster, &request).await;
-            let outcome = player.answer(&request, &answer);
+            let Some(outcome) = player.answer(&request, &answer) else {
+                cluster.env().sleep(std::time::Duration::from_millis(50)).await;
+                continue;
+            };
             if !diff::golden_keeps(&scenario, step) {
                 continue;
             }
