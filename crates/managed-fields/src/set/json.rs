@@ -1,0 +1,113 @@
+//! Sets as `FieldsV1`: `{"f:metadata":{"f:labels":{".":{},"f:app":{}}}}`.
+//!
+//! An empty object is a member; `.` says that an element with members below is one, too.
+
+use catalog::Name;
+use object::{Map, Value, deep};
+use thiserror::Error;
+
+use super::{Entry, Set};
+use crate::path::{ElementError, Escape, PathElement, write_string};
+
+/// Why a value is not `FieldsV1`.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum FieldsError {
+    #[error("{0}")]
+    Json(#[from] codec::json::ParseError),
+    #[error("ReadMapCB: expect {{ or n, but found {0}")]
+    NoMap(String),
+    #[error("parsing key as path element: {0}")]
+    Element(#[from] ElementError),
+}
+
+impl Set {
+    /// From the JSON of `FieldsV1`.
+    pub fn parse(json: &[u8]) -> Result<Set, FieldsError> {
+        Set::from_fields(&codec::json::parse(json, None)?)
+    }
+
+    /// From `FieldsV1` in a tree.
+    pub fn from_fields(fields: &Value) -> Result<Set, FieldsError> {
+        read(fields).map(|(set, _)| set)
+    }
+
+    /// As `FieldsV1` in a tree.
+    pub fn to_fields(&self) -> Value {
+        fields_of(self, false)
+    }
+
+    /// The JSON of `FieldsV1`, with upstream's escapes.
+    pub fn to_json(&self) -> String {
+        let mut out = String::new();
+        write(self, false, &mut String::new(), &mut out);
+        out
+    }
+}
+
+/// What is below an element, and whether it is a member itself.
+fn read(fields: &Value) -> Result<(Set, bool), FieldsError> {
+    let map = match fields {
+        Value::Map(map) => map,
+        Value::Null => return Ok((Set::new(), true)),
+        other => return Err(FieldsError::NoMap(other.json_type().to_owned())),
+    };
+    let mut member = false;
+    let mut entries: Vec<Entry> = Vec::with_capacity(map.len());
+    for (name, value) in map.iter() {
+        if name.as_str() == "." {
+            member = true;
+            continue;
+        }
+        let Some(element) = PathElement::parse(name)? else { continue };
+        let (children, is_member) = deep(|| read(value))?;
+        // They come sorted, unless somebody else wrote them.
+        let at = if entries.last().is_none_or(|last| last.element < element) {
+            Err(entries.len())
+        } else {
+            entries.binary_search_by(|entry| entry.element.cmp(&element))
+        };
+        match at {
+            Ok(at) => {
+                entries[at].member |= is_member;
+                if !children.is_empty() {
+                    entries[at].children = children;
+                }
+            }
+            Err(at) => entries.insert(at, Entry { element, member: is_member, children }),
+        }
+    }
+    let set = Set::of_sorted(entries);
+    member |= set.is_empty();
+    Ok((set, member))
+}
+
+fn fields_of(set: &Set, is_member: bool) -> Value {
+    let mut map = Map::with_capacity(set.entries().len() + usize::from(is_member));
+    if is_member && !set.is_empty() {
+        map.push(Name::Static("."), Value::map());
+    }
+    for entry in set.entries() {
+        let mut name = String::with_capacity(24);
+        entry.element.write(&mut name);
+        map.push(name.into(), deep(|| fields_of(&entry.children, entry.member)));
+    }
+    Value::Map(map)
+}
+
+fn write(set: &Set, is_member: bool, name: &mut String, out: &mut String) {
+    out.push('{');
+    if is_member && !set.is_empty() {
+        out.push_str("\".\":{}");
+    }
+    for (i, entry) in set.entries().iter().enumerate() {
+        if i > 0 || is_member {
+            out.push(',');
+        }
+        name.clear();
+        entry.element.write(name);
+        write_string(name, Escape::Needed, out);
+        out.push(':');
+        deep(|| write(&entry.children, entry.member, name, out));
+    }
+    out.push('}');
+}
