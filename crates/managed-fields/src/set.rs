@@ -37,9 +37,11 @@ impl Entry {
     }
 }
 
-static EMPTY: Set = Set { entries: None };
+static NOTHING: Set = Set::EMPTY;
 
 impl Set {
+    pub const EMPTY: Set = Set { entries: None };
+
     pub fn new() -> Set {
         Set::default()
     }
@@ -109,7 +111,7 @@ impl Set {
 
     /// What is below an element.
     pub fn below(&self, element: &PathElement) -> &Set {
-        self.find(element).map_or(&EMPTY, |entry| &entry.children)
+        self.find(element).map_or(&NOTHING, |entry| &entry.children)
     }
 
     /// Makes the path a member, not those above it.

@@ -78,8 +78,12 @@ impl PathElement {
 /// The JSON value a text begins with; what follows is not looked at, and numbers are floats, as upstream reads them.
 fn first_value(text: &str) -> Option<Value> {
     let text = text.trim_start_matches([' ', '\n', '\t', '\r']);
-    let mut value = codec::json::parse(&text.as_bytes()[..end_of_value(text.as_bytes())], None).ok()?;
+    let text = &text.as_bytes()[..end_of_value(text.as_bytes())];
+    let mut value = codec::json::parse(text, None).ok()?;
     floats(&mut value);
+    if text.starts_with(b"-") && matches!(value, Value::Float(0.0)) {
+        value = Value::Float(-0.0);
+    }
     Some(value)
 }
 
