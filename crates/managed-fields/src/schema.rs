@@ -152,7 +152,9 @@ impl<'s> Atom<'s> {
     /// The one the value is, if the type allows it; otherwise all, and who looks at the value says what is wrong.
     pub(crate) fn of_value(self, value: Option<&Value>) -> Atom<'s> {
         match value {
-            Some(Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Str(_)) if self.scalar.is_some() => {
+            Some(Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Str(_))
+                if self.scalar.is_some() =>
+            {
                 Atom { scalar: self.scalar, ..Atom::NONE }
             }
             Some(Value::List(_)) if self.list.is_some() => Atom { list: self.list, ..Atom::NONE },

@@ -5,6 +5,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "recorded/sequence.rs"]
+mod sequence;
+
 use std::fs;
 use std::path::PathBuf;
 
@@ -57,11 +60,6 @@ impl World {
 fn canonical(value: &Value) -> String {
     let mut value = value.clone();
     sort(&mut value);
-    if let Some(Value::Str(error)) = value.as_map_mut().and_then(|map| map.get_mut("error")) {
-        let mut lines: Vec<_> = error.lines().collect();
-        lines.sort_unstable();
-        *error = lines.join("\n");
-    }
     String::from_utf8(codec::json::to_vec(&value)).unwrap()
 }
 
@@ -70,6 +68,11 @@ fn sort(value: &mut Value) {
         Value::Map(map) => {
             map.entries_mut().sort_by(|a, b| a.0.cmp(&b.0));
             map.iter_mut().for_each(|(_, value)| sort(value));
+            if let Some(Value::Str(error)) = map.get_mut("error") {
+                let mut lines: Vec<_> = error.lines().collect();
+                lines.sort_unstable();
+                *error = lines.join("\n");
+            }
         }
         Value::List(list) => list.iter_mut().for_each(sort),
         // Go prints 2.0 as 2.
@@ -95,8 +98,7 @@ fn run(world: &World, case: &Value) -> Value {
     let empty = Value::Null;
     let value = case.get("value").unwrap_or(&empty);
     let ty = world.type_of(case, value);
-    let duplicates =
-        if case.get("dup").is_some() { Duplicates::Allowed } else { Duplicates::Refused };
+    let duplicates = if case.get("dup").is_some() { Duplicates::Allowed } else { Duplicates::Refused };
     let json = || Set::parse(text("json").as_bytes());
     match text("op") {
         "fields" => match json() {
@@ -169,6 +171,8 @@ fn run(world: &World, case: &Value) -> Value {
                 },
             }
         }
+        "sequence" => sequence::run(world, case),
+        "scale" => sequence::run_scale(case),
         other => panic!("{other}"),
     }
 }
@@ -177,7 +181,8 @@ fn run(world: &World, case: &Value) -> Value {
 fn recorded_cases_come_out_as_upstream_has_them() {
     let world = World::new();
     let only = std::env::var("MANAGED_FIELDS_ONLY").unwrap_or_default();
-    let mut files: Vec<PathBuf> = fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     let mut failures = Vec::new();
     for file in files {
@@ -205,6 +210,9 @@ fn recorded_cases_come_out_as_upstream_has_them() {
             if matches!(op, "fields" | "algebra") && want.get("error").is_some() {
                 want = error("?");
             }
+            if op == "sequence" {
+                sequence::to_hub(&world, &input, &mut want);
+            }
             let (got, want) = (canonical(&run(&world, &input)), canonical(&want));
             if got != want {
                 failures.push(format!("{name} {}\n  want {want}\n  got  {got}", canonical(&input)));
@@ -212,5 +220,10 @@ fn recorded_cases_come_out_as_upstream_has_them() {
         }
         println!("{name}: {} of {count} differ", failures.len() - before);
     }
-    assert!(failures.is_empty(), "{} differ\n{}", failures.len(), failures[..failures.len().min(20)].join("\n"));
+    assert!(
+        failures.is_empty(),
+        "{} differ\n{}",
+        failures.len(),
+        failures[..failures.len().min(20)].join("\n")
+    );
 }

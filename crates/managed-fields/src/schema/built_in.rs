@@ -37,8 +37,9 @@ impl<'s> Shaped<'s> {
 
     /// `whole`: the field itself, so that what it says about its list or map is about this one.
     fn shape(self, field: &'s Field, shape: &'s Shape, whole: bool) -> Atom<'s> {
-        let element =
-            |inner| TypeRef(Kind::BuiltIn(Shaped { schema: self.schema, place: Place::Element(field, inner) }));
+        let element = |inner| {
+            TypeRef(Kind::BuiltIn(Shaped { schema: self.schema, place: Place::Element(field, inner) }))
+        };
         let map = if whole { field.map } else { MapKind::OfType };
         match shape {
             Shape::Struct(ty) => self.structure(*ty, map),
@@ -69,8 +70,7 @@ impl<'s> Shaped<'s> {
             MapKind::Granular => false,
         };
         let open = declared.open || declared.fields.is_empty();
-        let fields =
-            if declared.fields.is_empty() { Fields::None } else { Fields::BuiltIn(self.schema, ty) };
+        let fields = if declared.fields.is_empty() { Fields::None } else { Fields::BuiltIn(self.schema, ty) };
         let element = if open { TypeRef::DEDUCED } else { TypeRef::NOTHING };
         Atom::of_map(MapType { fields, atomic, element })
     }

@@ -39,12 +39,7 @@ fn values(
     }
 }
 
-fn form(
-    atom: Atom<'_>,
-    live: Option<&Value>,
-    config: Option<&Value>,
-    errors: &mut Errors,
-) -> Option<Value> {
+fn form(atom: Atom<'_>, live: Option<&Value>, config: Option<&Value>, errors: &mut Errors) -> Option<Value> {
     match atom.first() {
         Some(Form::Scalar(scalar)) => {
             let wrong =
@@ -85,8 +80,8 @@ fn members(
     let mut out = Map::with_capacity(lives.map_or(0, Map::len).max(configs.map_or(0, Map::len)));
     let mut member = |name: &Name, live: Option<&Value>, config: Option<&Value>| {
         // What only one has is taken as it is: nothing below can be merged with anything.
-        let merged = errors
-            .below(format_args!(".{name}"), |errors| values(live, config, ty.member(name), errors));
+        let merged =
+            errors.below(format_args!(".{name}"), |errors| values(live, config, ty.member(name), errors));
         if let Some(merged) = merged {
             out.push(name.clone(), merged);
         }
