@@ -31,8 +31,11 @@ impl Conflicts {
     }
 
     pub(crate) fn set(&self) -> Set {
+        // Sorted, each is added at the end.
+        let mut paths: Vec<_> = self.0.iter().map(|conflict| &conflict.path).collect();
+        paths.sort();
         let mut set = Set::new();
-        self.0.iter().for_each(|conflict| set.insert(&conflict.path));
+        paths.into_iter().for_each(|path| set.insert(path));
         set
     }
 

@@ -296,3 +296,6 @@ fn is_reset(sent: &Value) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,8 +7,6 @@ mod decode;
 mod encode;
 mod scale;
 
-use std::cmp::Ordering;
-
 use catalog::Name;
 use object::Value;
 
@@ -158,49 +156,62 @@ impl Managers {
 
     /// Merges the oldest updates of a version into one, until there are at most so many managers that update.
     pub(crate) fn cap_updates(&mut self, max: usize) {
-        let is_update = |manager: &&Manager| manager.id.operation == Operation::Update;
-        let mut count = self.0.iter().filter(is_update).count();
+        let mut updaters: Vec<usize> =
+            (0..self.0.len()).filter(|i| self.0[*i].id.operation == Operation::Update).collect();
+        let mut count = updaters.len();
         if count <= max {
             return;
         }
-        let mut updaters: Vec<ManagerId> = {
-            let mut found: Vec<_> = self.0.iter().filter(is_update).collect();
-            found.sort_by(|a, b| by_age(a, b));
-            found.into_iter().map(|manager| manager.id.clone()).collect()
-        };
-        // The first of each version, until a second one comes.
-        let mut firsts: Vec<ManagerId> = Vec::new();
-        for id in updaters.drain(..) {
+        updaters.sort_by_cached_key(|i| {
+            let manager = &self.0[*i];
+            (manager.time.unwrap_or(0), manager.id.identifier())
+        });
+        let mut buckets: Vec<Bucket> = Vec::new();
+        let mut merged = vec![false; self.0.len()];
+        for i in updaters {
             if count <= max {
                 break;
             }
-            let Some(first) = firsts.iter().find(|first| first.api_version == id.api_version) else {
-                firsts.push(id);
+            let version = &self.0[i].id.api_version;
+            let Some(bucket) = buckets.iter_mut().find(|bucket| bucket.id.api_version == *version) else {
+                let id = ManagerId {
+                    name: Name::Static("ancient-changes"),
+                    operation: Operation::Update,
+                    api_version: version.clone(),
+                    subresource: Name::EMPTY,
+                };
+                let into = self.0.iter().position(|manager| manager.id == id);
+                buckets.push(Bucket { id, first: i, into, time: None, sets: Vec::new() });
                 continue;
             };
-            let bucket = ManagerId {
-                name: Name::Static("ancient-changes"),
-                operation: Operation::Update,
-                api_version: id.api_version.clone(),
-                subresource: Name::EMPTY,
-            };
-            if self.get(&bucket).is_none()
-                && let Some(mut manager) = self.remove(first)
-            {
-                manager.id = bucket.clone();
-                self.0.push(manager);
+            let into = *bucket.into.get_or_insert(bucket.first);
+            // Differs from kube-apiserver: it merges the bucket into itself and then drops it, with all that it owned.
+            if i == into {
+                continue;
             }
-            let Some(manager) = self.get(&id).cloned() else { continue };
-            let merged = self.get(&bucket).map(|bucket| manager.set.union(&bucket.set));
-            let Some(merged) = merged else { continue };
-            self.remove(&id);
-            self.put(Manager::new(bucket, merged, manager.time));
+            bucket.sets.push(self.0[i].set.clone());
+            bucket.time = self.0[i].time;
+            merged[i] = true;
             count -= 1;
         }
+        for Bucket { id, into, time, mut sets, .. } in buckets {
+            if let Some(into) = into.filter(|_| !sets.is_empty()) {
+                sets.push(self.0[into].set.clone());
+                self.0[into] = Manager::new(id, Set::union_all(sets), time);
+            }
+        }
+        let mut merged = merged.into_iter();
+        self.0.retain(|_| !merged.next().unwrap_or(false));
     }
 }
 
-fn by_age(a: &Manager, b: &Manager) -> Ordering {
-    let seconds = |manager: &Manager| manager.time.unwrap_or(0);
-    seconds(a).cmp(&seconds(b)).then_with(|| a.id.identifier().cmp(&b.id.identifier()))
+/// What the oldest updates of a version are merged into.
+struct Bucket {
+    id: ManagerId,
+    /// The oldest of them, which becomes the bucket if there is none yet.
+    first: usize,
+    into: Option<usize>,
+    /// Of the newest of them.
+    time: Option<i64>,
+    sets: Vec<Set>,
 }

@@ -1,11 +1,17 @@
 //! From `metadata.managedFields`.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use catalog::Name;
 use object::{Value, quote, time};
 use thiserror::Error;
 
 use super::{Manager, ManagerId, Managers, Operation};
 use crate::set::{FieldsError, Set};
+
+/// Fewer are compared one by one.
+const FEW: usize = 32;
 
 /// Why `metadata.managedFields` say nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -27,6 +33,9 @@ impl Managers {
     pub fn decode(entries: Option<Value>) -> Result<Managers, DecodeError> {
         let mut managers = Managers::default();
         let Some(Value::List(entries)) = entries else { return Ok(managers) };
+        // A client may send tens of thousands.
+        let mut known = HashMap::new();
+        let many = entries.len() > FEW;
         for (index, mut entry) in entries.into_iter().enumerate() {
             let (id, fields_type) = id_of(&entry)?;
             match fields_type.as_str() {
@@ -40,8 +49,19 @@ impl Managers {
             let (set, canonical) = Set::from_fields_or_canonical(&fields)
                 .map_err(|source| DecodeError::Fields { manager: id.to_string(), source })?;
             let fields = canonical.then_some(fields);
+            let manager = Manager { id, time: time.map(|(seconds, _)| seconds), set, fields };
             // Of two with one identity the last counts.
-            managers.put(Manager { id, time: time.map(|(seconds, _)| seconds), set, fields });
+            if !many {
+                managers.put(manager);
+                continue;
+            }
+            match known.entry(manager.id.identifier()) {
+                Entry::Occupied(at) => managers.0[*at.get()] = manager,
+                Entry::Vacant(at) => {
+                    at.insert(managers.0.len());
+                    managers.0.push(manager);
+                }
+            }
         }
         Ok(managers)
     }

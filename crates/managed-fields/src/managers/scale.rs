@@ -2,7 +2,7 @@
 
 use catalog::Name;
 
-use super::{Manager, ManagerId, Managers};
+use super::{Manager, ManagerId, Managers, Operation};
 use crate::path::PathElement;
 use crate::set::Set;
 
@@ -78,7 +78,12 @@ impl ScaleManagers<'_> {
             // Upstream looks for the time of the parent's manager, and there is one only of those who apply.
             let time = times.iter().find(|(own, _)| *own == manager.id).and_then(|(_, time)| *time);
             let id = ManagerId { api_version: self.api_version.clone(), ..manager.id };
-            parent.0.push(Manager::new(id, replicas.clone(), time));
+            let manager = Manager::new(id, replicas.clone(), time);
+            match manager.id.operation {
+                Operation::Apply => parent.put(manager),
+                // Of another version until now, and so somebody else.
+                Operation::Update => parent.0.push(manager),
+            }
         }
         parent
     }

@@ -25,7 +25,25 @@ fn zip<'a>(a: &'a [Entry], b: &'a [Entry]) -> impl Iterator<Item = (Option<&'a E
     })
 }
 
+/// What is left of an entry that the other set has, too: whether it is a member, and what is below; `None` for nothing.
+type Left = dyn Fn(&Entry, &Entry) -> Option<(bool, Set)>;
+
+/// Beyond this ratio of lengths each of the few is looked for among the many.
+const FEW: usize = 8;
+
 impl Set {
+    /// What is in any of them.
+    pub(crate) fn union_all(mut sets: Vec<Set>) -> Set {
+        // In pairs, so that many small ones do not each copy what is there before them.
+        while sets.len() > 1 {
+            sets = sets
+                .chunks(2)
+                .map(|pair| pair[1..].iter().fold(pair[0].clone(), |a, b| a.union(b)))
+                .collect();
+        }
+        sets.pop().unwrap_or_default()
+    }
+
     /// What is in either.
     pub fn union(&self, other: &Set) -> Set {
         if other.is_empty() || self.is_same(other) {
@@ -54,15 +72,20 @@ impl Set {
         if self.is_empty() || other.is_empty() {
             return Set::new();
         }
-        let both = |pair| {
-            let (Some(a), Some(b)): (Option<&Entry>, Option<&Entry>) = pair else { return None };
-            Some(Entry {
-                element: a.element.clone(),
-                member: a.member && b.member,
-                children: deep(|| a.children.intersection(&b.children)),
-            })
+        let both = |a: &Entry, b: &Entry| Entry {
+            element: a.element.clone(),
+            member: a.member && b.member,
+            children: deep(|| a.children.intersection(&b.children)),
         };
-        Set::of_sorted(zip(self.entries(), other.entries()).filter_map(both).collect())
+        let (own, others) = (self.entries(), other.entries());
+        let entries = if own.len() * FEW < others.len() {
+            own.iter().filter_map(|a| Some(both(a, other.find(&a.element)?))).collect()
+        } else if others.len() * FEW < own.len() {
+            others.iter().filter_map(|b| Some(both(self.find(&b.element)?, b))).collect()
+        } else {
+            zip(own, others).filter_map(|pair| Some(both(pair.0?, pair.1?))).collect()
+        };
+        Set::of_sorted(entries)
     }
 
     /// What is not in the other: a member there takes away itself, not what is below it.
@@ -77,25 +100,30 @@ impl Set {
         })
     }
 
-    fn without(&self, other: &Set, left: &dyn Fn(&Entry, &Entry) -> Option<(bool, Set)>) -> Set {
+    fn without(&self, other: &Set, left: &Left) -> Set {
         if self.is_empty() || other.is_empty() {
+            return self.clone();
+        }
+        let (own, others) = (self.entries(), other.entries());
+        let few = own.len() * FEW < others.len();
+        if others.len() * FEW < own.len() && others.iter().all(|b| self.find(&b.element).is_none()) {
             return self.clone();
         }
         let mut changed = false;
         let mut entries = Vec::new();
-        for pair in zip(self.entries(), other.entries()) {
-            match pair {
-                (Some(a), Some(b)) => {
-                    let Some((member, children)) = deep(|| left(a, b)) else {
-                        changed = true;
-                        continue;
-                    };
-                    changed |= member != a.member || !children.is_same(&a.children);
-                    entries.push(Entry { element: a.element.clone(), member, children });
-                }
-                (Some(a), None) => entries.push(a.clone()),
-                _ => {}
-            }
+        let mut add = |a: &Entry, b: Option<&Entry>| {
+            let Some(b) = b else { return entries.push(a.clone()) };
+            let Some((member, children)) = deep(|| left(a, b)) else {
+                changed = true;
+                return;
+            };
+            changed |= member != a.member || !children.is_same(&a.children);
+            entries.push(Entry { element: a.element.clone(), member, children });
+        };
+        if few {
+            own.iter().for_each(|a| add(a, other.find(&a.element)));
+        } else {
+            zip(own, others).filter_map(|(a, b)| Some((a?, b))).for_each(|(a, b)| add(a, b));
         }
         // So that who asks can see that nothing has changed.
         if changed { Set::of_sorted(entries) } else { self.clone() }

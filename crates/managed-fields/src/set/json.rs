@@ -63,7 +63,7 @@ fn read(fields: &Value, canonical: &mut bool) -> Result<(Set, bool), FieldsError
         }
         other => return Err(FieldsError::NoMap(other.json_type().to_owned())),
     };
-    let mut member = false;
+    let (mut member, mut sorted) = (false, true);
     let mut entries: Vec<Entry> = Vec::with_capacity(map.len());
     for (i, (name, value)) in map.iter().enumerate() {
         if name.as_str() == "." {
@@ -77,22 +77,23 @@ fn read(fields: &Value, canonical: &mut bool) -> Result<(Set, bool), FieldsError
         };
         *canonical &= is_canonical(&element, name);
         let (children, is_member) = deep(|| read(value, canonical))?;
-        // They come sorted, unless somebody else wrote them.
-        let at = if entries.last().is_none_or(|last| last.element < element) {
-            Err(entries.len())
-        } else {
-            *canonical = false;
-            entries.binary_search_by(|entry| entry.element.cmp(&element))
-        };
-        match at {
-            Ok(at) => {
-                entries[at].member |= is_member;
-                if !children.is_empty() {
-                    entries[at].children = children;
+        sorted &= entries.last().is_none_or(|last| last.element < element);
+        entries.push(Entry { element, member: is_member, children });
+    }
+    // They come sorted, unless somebody else wrote them.
+    if !sorted {
+        *canonical = false;
+        entries.sort_by(|a, b| a.element.cmp(&b.element));
+        entries.dedup_by(|later, first| {
+            let same = later.element == first.element;
+            if same {
+                first.member |= later.member;
+                if !later.children.is_empty() {
+                    first.children = std::mem::take(&mut later.children);
                 }
             }
-            Err(at) => entries.insert(at, Entry { element, member: is_member, children }),
-        }
+            same
+        });
     }
     let set = Set::of_sorted(entries);
     member |= set.is_empty();

@@ -111,7 +111,7 @@ fn form(
         }
         Some(Form::List(ty)) => {
             let (olds, news) = (items_of(old), items_of(new));
-            if !ty.is_atomic() && !(olds.is_empty() && news.is_empty()) {
+            if !(ty.is_atomic() || olds.is_empty() && news.is_empty()) {
                 // Unchanged lists are the rule, and finding out who is who in them the most expensive part.
                 let unchanged = matches!((old, new), (Some(old), Some(new)) if equal(old, new));
                 if !unchanged {

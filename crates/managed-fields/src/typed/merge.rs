@@ -52,7 +52,7 @@ fn form(atom: Atom<'_>, live: Option<&Value>, config: Option<&Value>, errors: &m
         }
         Some(Form::List(ty)) => {
             let (lives, configs) = (items_of(live), items_of(config));
-            if !ty.is_atomic() && !(lives.is_empty() && configs.is_empty()) {
+            if !(ty.is_atomic() || lives.is_empty() && configs.is_empty()) {
                 return deep(|| items(&ty, lives, configs, errors));
             }
         }

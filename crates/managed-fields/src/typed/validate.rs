@@ -81,7 +81,7 @@ impl Validate {
         }
         let repeated = if self.duplicates == Duplicates::Refused { repeated(&seen) } else { Vec::new() };
         for (i, (item, element)) in items.iter().zip(&seen).enumerate() {
-            if repeated.contains(&i) {
+            if repeated.binary_search(&i).is_ok() {
                 errors.add(format!("duplicate entries for key {element}"));
             }
             errors.below(element, |errors| self.value(item, ty.element, errors));

@@ -67,12 +67,12 @@ impl Updater<'_> {
         managers: &Managers,
     ) -> Result<Value, String> {
         // First the version at hand: what was pruned may be needed to convert to others.
-        let mut versions: Vec<(&Name, Set)> = vec![(version, Set::new())];
+        let mut versions: Vec<(&Name, Vec<Set>)> = vec![(version, Vec::new())];
         for manager in managers.iter() {
             let of = &manager.id.api_version;
             match versions.iter_mut().find(|(known, _)| *known == of) {
-                Some((_, set)) => *set = set.union(manager.set()),
-                None => versions.push((of, manager.set().clone())),
+                Some((_, sets)) => sets.push(manager.set().clone()),
+                None => versions.push((of, vec![manager.set().clone()])),
             }
         }
         // Others in a fixed order.
@@ -92,7 +92,7 @@ impl Updater<'_> {
                 here = of;
             }
             if !managed.is_empty() {
-                pruned = add_owned(&merged, &pruned, &managed, ty);
+                pruned = add_owned(&merged, &pruned, &Set::union_all(managed), ty);
             }
         }
         if here == version {
