@@ -9,6 +9,8 @@
 mod last_applied;
 mod times;
 
+use std::sync::LazyLock;
+
 use catalog::Name;
 use object::{Status, Value};
 use thiserror::Error;
@@ -126,7 +128,7 @@ impl FieldManager<'_> {
         manager: &str,
     ) -> Result<(), UpdateError> {
         for (object, which) in [(new, "new"), (live, "live")] {
-            typed::validate(object, self.ty, Duplicates::Allowed).map_err(|why| {
+            typed::validate_object(object, self.ty, Duplicates::Allowed).map_err(|why| {
                 failed(
                     &format!("failed to convert {which} object ({}) to smd typed", self.named(object)),
                     why,
@@ -137,7 +139,7 @@ impl FieldManager<'_> {
             .updater()
             .update(self.versioned(live), new, managers)
             .map_err(|why| failed(&format!("failed to update ManagedFields ({})", self.named(new)), why))?;
-        let set = set.difference(&stripped());
+        let set = set.difference(&STRIPPED);
         if !set.is_empty() {
             let id = self.id(manager, Operation::Update);
             let set = match managers.get(&id) {
@@ -166,17 +168,23 @@ impl FieldManager<'_> {
             let kind = kind_text(text("apiVersion"), text("kind"));
             return Err(ApplyError::BadRequest(format!("invalid object type: {kind}")));
         }
-        let managers = Managers::decode(managed_fields(live).cloned())
+        // Nothing below looks at them in the object: they would only be merged and compared.
+        let (mut live, stored) = (live.clone(), live);
+        let managers = Managers::decode(take_managed_fields(&mut live))
             .map_err(|why| ApplyError::Failed(format!("failed to decode managed fields: {why}")))?;
         let by_kubectl = manager == last_applied::KUBECTL;
-        let mut outcome = self.apply_config(live, config, managers.clone(), manager, force);
+        let mut outcome = self.apply_config(&live, config, managers, manager, force);
         if by_kubectl && let Err(ApplyError::Conflicts(conflicts)) = outcome {
-            outcome = match self.without_last_applied(live, conflicts) {
-                None => self.apply_config(live, config, managers, manager, true),
+            outcome = match self.without_last_applied(&live, conflicts) {
+                None => {
+                    let managers = Managers::decode(managed_fields(stored).cloned()).unwrap_or_default();
+                    self.apply_config(&live, config, managers, manager, true)
+                }
                 Some(conflicts) => Err(ApplyError::Conflicts(conflicts)),
             };
         }
-        let (mut new, managers) = outcome?;
+        let (new, managers) = outcome?;
+        let mut new = new.unwrap_or(live);
         if by_kubectl {
             last_applied::follow(&mut new, config);
         }
@@ -191,7 +199,7 @@ impl FieldManager<'_> {
         mut managers: Managers,
         manager: &str,
         force: bool,
-    ) -> Result<(Value, Managers), ApplyError> {
+    ) -> Result<(Option<Value>, Managers), ApplyError> {
         if managers.is_empty() {
             self.update_managers(self.empty, live, &mut managers, "before-first-apply").map_err(|why| {
                 ApplyError::Failed(format!("failed to create manager for existing fields: {why}"))
@@ -211,14 +219,14 @@ impl FieldManager<'_> {
         let id = self.id(manager, Operation::Apply);
         let new = self.updater().apply(self.versioned(live), config, &mut managers, &id, force)?;
         if let Some(own) = managers.get_mut(&id) {
-            let rest = own.set().difference(&stripped());
+            let rest = own.set().difference(&STRIPPED);
             own.replace_set(rest);
             if new.is_some() {
                 own.time = Some(self.now);
             }
         }
         managers.retain(|manager| !manager.set().is_empty());
-        Ok((new.unwrap_or_else(|| live.clone()), managers))
+        Ok((new, managers))
     }
 
     fn updater(&self) -> Updater<'_> {
@@ -254,24 +262,22 @@ fn kind_text(api_version: &str, kind: &str) -> String {
 }
 
 /// What nobody ever owns. The other members of `metadata` have owners.
-fn stripped() -> Set {
-    const METADATA: [&str; 9] = [
-        "name",
-        "namespace",
-        "creationTimestamp",
-        "selfLink",
-        "uid",
-        "clusterName",
-        "generation",
-        "managedFields",
-        "resourceVersion",
-    ];
-    let mut set = Set::of_fields(&[&["apiVersion"], &["kind"], &["metadata"]]);
-    for name in METADATA {
-        set = set.union(&Set::of_fields(&[&["metadata", name]]));
-    }
-    set
-}
+static STRIPPED: LazyLock<Set> = LazyLock::new(|| {
+    Set::of_fields(&[
+        &["apiVersion"],
+        &["kind"],
+        &["metadata"],
+        &["metadata", "name"],
+        &["metadata", "namespace"],
+        &["metadata", "creationTimestamp"],
+        &["metadata", "selfLink"],
+        &["metadata", "uid"],
+        &["metadata", "clusterName"],
+        &["metadata", "generation"],
+        &["metadata", "managedFields"],
+        &["metadata", "resourceVersion"],
+    ])
+});
 
 fn managed_fields(object: &Value) -> Option<&Value> {
     object.at(&["metadata", "managedFields"]).filter(|fields| !fields.is_null())

@@ -17,4 +17,5 @@ pub use merge::merge;
 pub use named::with_named_fields;
 pub use reconcile::reconcile;
 pub use remove::{extract_items, extract_items_and_keys, remove_items};
+pub(crate) use validate::validate_object;
 pub use validate::{Duplicates, validate};

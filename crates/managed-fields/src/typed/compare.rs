@@ -2,9 +2,9 @@
 
 use object::{Index, Value, deep};
 
-use super::error::{Errors, ValidationErrors};
+use super::error::{Errors, Lazy, ValidationErrors};
 use super::field_set::sorted;
-use super::items::{Group, groups};
+use super::items::{Group, are_same, element_of, groups};
 use super::validate::wrong_scalar;
 use crate::path::{FieldName, PathElement};
 use crate::schema::{Atom, Form, ListType, MapType, Scalar, TypeRef};
@@ -206,6 +206,16 @@ fn join(found: &mut Found, level: Level) {
 
 fn items(ty: &ListType<'_>, olds: &[Value], news: &[Value], found: &mut Found, errors: &mut Errors) {
     let mut level = Level::default();
+    if are_same(ty, olds, news) {
+        for (old, new) in olds.iter().zip(news) {
+            // As an item has been found in both, it has its path element.
+            let element = || element_of(ty, old).unwrap_or(PathElement::Index(0));
+            let found =
+                errors.below(Lazy(&element), |errors| values(Some(old), Some(new), ty.element, errors));
+            level.add(element, found);
+        }
+        return join(found, level);
+    }
     let olds = groups(ty, olds, |i, why| errors.add(format!("element {i}: {why}")));
     let news = groups(ty, news, |i, why| errors.add(format!("element {i}: {why}")));
     let (mut i, mut j) = (0, 0);

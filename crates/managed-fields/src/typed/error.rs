@@ -5,6 +5,8 @@ use std::fmt;
 use object::patch::go_text;
 use object::{Value, deep, quote};
 
+use crate::path::PathElement;
+
 /// One thing that is wrong, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidationError {
@@ -68,6 +70,15 @@ impl Errors {
 
     pub(super) fn finish(self) -> Result<(), ValidationErrors> {
         if self.0.is_empty() { Ok(()) } else { Err(ValidationErrors(self.0)) }
+    }
+}
+
+/// A path element that is only made if there is something to say.
+pub(super) struct Lazy<'a>(pub(super) &'a dyn Fn() -> PathElement);
+
+impl fmt::Display for Lazy<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (self.0)().fmt(f)
     }
 }
 

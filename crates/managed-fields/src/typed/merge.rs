@@ -8,12 +8,12 @@ use object::{Index, Map, Value, deep};
 
 use super::compare::items_of;
 use super::error::{Errors, ValidationErrors};
-use super::items::element_of;
+use super::items::{are_same, element_of};
 use super::validate::wrong_scalar;
 use crate::path::PathElement;
 use crate::schema::{Atom, Form, ListType, MapType, TypeRef};
 
-/// `live` with `config` merged into it. Members are the live object's, then the configuration's.
+/// `live` with `config` merged into it, both valid. Members are the live object's, then the configuration's.
 pub fn merge(live: &Value, config: &Value, ty: TypeRef<'_>) -> Result<Value, ValidationErrors> {
     let mut errors = Errors::default();
     let merged = values(Some(live), Some(config), ty, &mut errors);
@@ -27,11 +27,13 @@ fn values(
     ty: TypeRef<'_>,
     errors: &mut Errors,
 ) -> Option<Value> {
+    // What only one has is taken as it is.
+    if live.is_none() || config.is_none() {
+        return live.or(config).cloned();
+    }
     let atom = ty.resolve();
     let (live_atom, config_atom) = (atom.of_value(live), atom.of_value(config));
-    if config.is_none() {
-        form(live_atom, live, config, errors)
-    } else if live.is_none() || live_atom.same_kinds(&config_atom) {
+    if live_atom.same_kinds(&config_atom) {
         form(config_atom, live, config, errors)
     } else {
         form(live_atom, live, config, errors);
@@ -79,7 +81,6 @@ fn members(
     let (lives, configs) = (live.and_then(Value::as_map), config.and_then(Value::as_map));
     let mut out = Map::with_capacity(lives.map_or(0, Map::len).max(configs.map_or(0, Map::len)));
     let mut member = |name: &Name, live: Option<&Value>, config: Option<&Value>| {
-        // What only one has is taken as it is: nothing below can be merged with anything.
         let merged =
             errors.below(format_args!(".{name}"), |errors| values(live, config, ty.member(name), errors));
         if let Some(merged) = merged {
@@ -152,6 +153,13 @@ impl<'v> Side<'v> {
 }
 
 fn items(ty: &ListType<'_>, lives: &[Value], configs: &[Value], errors: &mut Errors) -> Option<Value> {
+    // Most configurations are applied again.
+    if are_same(ty, lives, configs) {
+        let both = lives.iter().zip(configs);
+        let merge = |(live, config)| values(Some(live), Some(config), ty.element, &mut Errors::default());
+        let out: Vec<Value> = both.filter_map(merge).collect();
+        return (!out.is_empty()).then_some(Value::List(out));
+    }
     let mut wrong = Errors::default();
     let config = Side::of(ty, configs, false, &mut wrong);
     let live = Side::of(ty, lives, true, &mut wrong);

@@ -1,9 +1,9 @@
 //! Whether a value is of its type.
 
-use object::{Value, deep};
+use object::{Map, Value, deep};
 
-use super::error::{Errors, ValidationErrors, go_type, in_go, plain};
-use super::items::element_of;
+use super::error::{Errors, Lazy, ValidationErrors, go_type, in_go, plain};
+use super::items::{check, element_of, repeated};
 use crate::path::{FieldName, PathElement};
 use crate::schema::{Form, ListType, MapType, Scalar, TypeRef};
 
@@ -21,6 +21,31 @@ pub fn validate(value: &Value, ty: TypeRef<'_>, duplicates: Duplicates) -> Resul
     errors.finish()
 }
 
+/// As [`validate`], of an object whose `metadata.managedFields` are known to be right: they are larger than most of the rest.
+pub(crate) fn validate_object(
+    object: &Value,
+    ty: TypeRef<'_>,
+    duplicates: Duplicates,
+) -> Result<(), ValidationErrors> {
+    let validate = Validate { duplicates };
+    let mut errors = Errors::default();
+    let map = ty.resolve().map;
+    let metadata = map.and_then(|map| map.member("metadata").resolve().map);
+    match (object, map, object.get("metadata"), metadata) {
+        (Value::Map(members), Some(map), Some(Value::Map(metadata)), Some(metadata_map)) => {
+            validate.members(members, &map, "metadata", &mut errors);
+            errors.below(".metadata", |errors| {
+                validate.members(metadata, &metadata_map, "managedFields", errors);
+            });
+        }
+        _ => validate.value(object, ty, &mut errors),
+    }
+    errors.finish()
+}
+
+/// No member has this name.
+const NOTHING: &str = "\0";
+
 struct Validate {
     duplicates: Duplicates,
 }
@@ -29,7 +54,7 @@ impl Validate {
     fn value(&self, value: &Value, ty: TypeRef<'_>, errors: &mut Errors) {
         match ty.resolve().of_value(Some(value)).first() {
             Some(Form::Map(map)) => match value {
-                Value::Map(_) => deep(|| self.members(value, &map, errors)),
+                Value::Map(members) => deep(|| self.members(members, &map, NOTHING, errors)),
                 Value::Null => {}
                 _ => errors.add(format!("expected map, got {}", plain(value))),
             },
@@ -47,9 +72,8 @@ impl Validate {
         }
     }
 
-    fn members(&self, value: &Value, ty: &MapType<'_>, errors: &mut Errors) {
-        let Value::Map(map) = value else { return };
-        for (name, value) in map.iter() {
+    fn members(&self, members: &Map, ty: &MapType<'_>, without: &str, errors: &mut Errors) {
+        for (name, value) in members.iter().filter(|(name, _)| name.as_str() != without) {
             let member = ty.member(name);
             let element = || PathElement::Field(FieldName::from(name));
             if member.is_nothing() {
@@ -69,42 +93,19 @@ impl Validate {
             }
             return;
         }
-        let mut seen = Vec::with_capacity(items.len());
-        for (i, item) in items.iter().enumerate() {
-            match element_of(ty, item) {
-                Ok(element) => seen.push(element),
-                Err(why) => {
-                    errors.add(format!("element {i}: {why}"));
-                    break;
-                }
-            }
-        }
-        let repeated = if self.duplicates == Duplicates::Refused { repeated(&seen) } else { Vec::new() };
-        for (i, (item, element)) in items.iter().zip(&seen).enumerate() {
+        let wrong = items.iter().enumerate().find_map(|(i, item)| Some((i, check(ty, item).err()?)));
+        let valid = wrong.as_ref().map_or(items, |(i, _)| &items[..*i]);
+        let repeated = if self.duplicates == Duplicates::Refused { repeated(ty, valid) } else { Vec::new() };
+        for (i, item) in valid.iter().enumerate() {
+            let element = || element_of(ty, item).unwrap_or(PathElement::Index(i as i64));
             if repeated.binary_search(&i).is_ok() {
-                errors.add(format!("duplicate entries for key {element}"));
+                errors.add(format!("duplicate entries for key {}", element()));
             }
-            errors.below(element, |errors| self.value(item, ty.element, errors));
+            errors.below(Lazy(&element), |errors| self.value(item, ty.element, errors));
         }
-    }
-}
-
-/// The positions of elements that were there before.
-fn repeated(elements: &[PathElement]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..elements.len()).collect();
-    order.sort_by(|a, b| elements[*a].cmp(&elements[*b]));
-    let mut out: Vec<usize> =
-        order.windows(2).filter(|pair| elements[pair[0]] == elements[pair[1]]).map(|pair| pair[1]).collect();
-    out.sort_unstable();
-    out
-}
-
-/// A path element that is only made if there is something to say.
-struct Lazy<'a>(&'a dyn Fn() -> PathElement);
-
-impl std::fmt::Display for Lazy<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        (self.0)().fmt(f)
+        if let Some((i, why)) = wrong {
+            errors.add(format!("element {i}: {why}"));
+        }
     }
 }
 
