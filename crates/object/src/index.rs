@@ -17,13 +17,15 @@ pub enum Index<'a> {
 impl<'a> Index<'a> {
     /// Empty if it is not a map.
     pub fn of(value: Option<&'a Value>) -> Index<'a> {
-        match value.and_then(Value::as_map) {
-            // Of duplicate names the last one wins.
-            Some(map) if map.len() > FEW => {
-                Index::Many(map.iter().map(|(name, value)| (&**name, value)).collect())
-            }
-            map => Index::Few(map),
+        value.and_then(Value::as_map).map_or(Index::Few(None), Index::of_map)
+    }
+
+    pub fn of_map(map: &'a Map) -> Index<'a> {
+        if map.len() <= FEW {
+            return Index::Few(Some(map));
         }
+        // Of duplicate names the last one wins.
+        Index::Many(map.iter().map(|(name, value)| (&**name, value)).collect())
     }
 
     pub fn get(&self, name: &str) -> Option<&'a Value> {

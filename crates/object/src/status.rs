@@ -158,6 +158,11 @@ impl Status {
         let message = format!("Operation cannot be fulfilled on {what} {}: {reason}", quote(name));
         Status { details: about.details(name), ..Status::new(409, "Conflict", message) }
     }
+    /// Fields of an apply that others own, each with its cause.
+    pub fn apply_conflict(message: impl Into<String>, causes: Vec<Cause>) -> Status {
+        let details = Details { causes, ..Details::default() };
+        Status { details: Some(details), ..Status::new(409, "Conflict", message) }
+    }
     /// The object was modified since the resourceVersion of the request.
     pub fn modified(about: About<'_>, name: &str) -> Status {
         let words =

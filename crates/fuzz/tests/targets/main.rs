@@ -18,7 +18,7 @@
 //! | `large_object` | objects with thousands of members: their cost grows with their size |
 //! | `connection`, `websocket` | HTTP/1.1 and HTTP/2 as bytes; frames |
 //!
-//! The target of etcd's messages is in `store-etcd`.
+//! The target of etcd's messages is in `store-etcd`, those of `managedFields` and configurations to apply in `managed-fields`.
 // Tests unwrap.
 #![allow(clippy::unwrap_used)]
 

@@ -1,0 +1,140 @@
+//! Sets as `FieldsV1`: `{"f:metadata":{"f:labels":{".":{},"f:app":{}}}}`.
+//!
+//! An empty object is a member; `.` says that an element with members below is one, too.
+
+use catalog::Name;
+use object::{Map, Value, deep};
+use thiserror::Error;
+
+use super::{Entry, Set};
+use crate::path::{ElementError, Escape, PathElement, write_string};
+
+/// Why a value is not `FieldsV1`.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum FieldsError {
+    #[error("{0}")]
+    Json(#[from] codec::json::ParseError),
+    #[error("ReadMapCB: expect {{ or n, but found {0}")]
+    NoMap(String),
+    #[error("parsing key as path element: {0}")]
+    Element(#[from] ElementError),
+}
+
+impl Set {
+    /// From the JSON of `FieldsV1`.
+    pub fn parse(json: &[u8]) -> Result<Set, FieldsError> {
+        Set::from_fields(&codec::json::parse(json, None)?)
+    }
+
+    /// From `FieldsV1` in a tree.
+    pub fn from_fields(fields: &Value) -> Result<Set, FieldsError> {
+        Set::from_fields_or_canonical(fields).map(|(set, _)| set)
+    }
+
+    /// The set, and whether [`Set::to_fields`] would give the same fields again.
+    pub(crate) fn from_fields_or_canonical(fields: &Value) -> Result<(Set, bool), FieldsError> {
+        let mut canonical = true;
+        let (set, is_member) = read(fields, &mut canonical)?;
+        // The root is never a member.
+        canonical &= matches!(fields, Value::Map(_)) && (!is_member || set.is_empty());
+        Ok((set, canonical))
+    }
+
+    /// As `FieldsV1` in a tree.
+    pub fn to_fields(&self) -> Value {
+        fields_of(self, false)
+    }
+
+    /// The JSON of `FieldsV1`, with upstream's escapes.
+    pub fn to_json(&self) -> String {
+        let mut out = String::new();
+        write(self, false, &mut String::new(), &mut out);
+        out
+    }
+}
+
+/// What is below an element, and whether it is a member itself.
+fn read(fields: &Value, canonical: &mut bool) -> Result<(Set, bool), FieldsError> {
+    let map = match fields {
+        Value::Map(map) => map,
+        Value::Null => {
+            *canonical = false;
+            return Ok((Set::new(), true));
+        }
+        other => return Err(FieldsError::NoMap(other.json_type().to_owned())),
+    };
+    let (mut member, mut sorted) = (false, true);
+    let mut entries: Vec<Entry> = Vec::with_capacity(map.len());
+    for (i, (name, value)) in map.iter().enumerate() {
+        if name.as_str() == "." {
+            member = true;
+            *canonical &= i == 0 && map.len() > 1 && matches!(value, Value::Map(map) if map.is_empty());
+            continue;
+        }
+        let Some(element) = PathElement::parse(name)? else {
+            *canonical = false;
+            continue;
+        };
+        *canonical &= is_canonical(&element, name);
+        let (children, is_member) = deep(|| read(value, canonical))?;
+        sorted &= entries.last().is_none_or(|last| last.element < element);
+        entries.push(Entry { element, member: is_member, children });
+    }
+    // They come sorted, unless somebody else wrote them.
+    if !sorted {
+        *canonical = false;
+        entries.sort_by(|a, b| a.element.cmp(&b.element));
+        entries.dedup_by(|later, first| {
+            let same = later.element == first.element;
+            if same {
+                first.member |= later.member;
+                if !later.children.is_empty() {
+                    first.children = std::mem::take(&mut later.children);
+                }
+            }
+            same
+        });
+    }
+    let set = Set::of_sorted(entries);
+    member |= set.is_empty();
+    Ok((set, member))
+}
+
+fn is_canonical(element: &PathElement, name: &str) -> bool {
+    matches!(element, PathElement::Field(_)) || {
+        let mut own = String::with_capacity(name.len());
+        element.write(&mut own);
+        own == name
+    }
+}
+
+fn fields_of(set: &Set, is_member: bool) -> Value {
+    let mut map = Map::with_capacity(set.entries().len() + usize::from(is_member));
+    if is_member && !set.is_empty() {
+        map.push(Name::Static("."), Value::map());
+    }
+    for entry in set.entries() {
+        let mut name = String::with_capacity(24);
+        entry.element.write(&mut name);
+        map.push(name.into(), deep(|| fields_of(&entry.children, entry.member)));
+    }
+    Value::Map(map)
+}
+
+fn write(set: &Set, is_member: bool, name: &mut String, out: &mut String) {
+    out.push('{');
+    if is_member && !set.is_empty() {
+        out.push_str("\".\":{}");
+    }
+    for (i, entry) in set.entries().iter().enumerate() {
+        if i > 0 || is_member {
+            out.push(',');
+        }
+        name.clear();
+        entry.element.write(name);
+        write_string(name, Escape::Needed, out);
+        out.push(':');
+        deep(|| write(&entry.children, entry.member, name, out));
+    }
+    out.push('}');
+}
