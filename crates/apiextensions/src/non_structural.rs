@@ -4,18 +4,15 @@
 mod tests;
 
 use object::Value;
+use structural::rules;
 
 use crate::conditions::{Draft, NON_STRUCTURAL_SCHEMA, aggregate, find, says};
 
-/// What is not structural in a schema (`openAPIV3Schema`), with paths that begin with the given one;
-/// `Err` where the schema cannot even be read as one.
-pub type Violations<'a> = dyn Fn(&Value, &str) -> Result<Vec<String>, String> + 'a;
-
 /// The new status, if it changes.
-pub fn plan(definition: &Value, violations: &Violations<'_>, now: i64) -> Option<Value> {
+pub fn plan(definition: &Value, now: i64) -> Option<Value> {
     let old = find(definition, NON_STRUCTURAL_SCHEMA);
     let mut draft = Draft::of(definition, now);
-    match condition(definition, violations) {
+    match condition(definition) {
         None if old.is_none() => return None,
         None => draft.remove(NON_STRUCTURAL_SCHEMA),
         Some((status, reason, message)) => {
@@ -29,10 +26,7 @@ pub fn plan(definition: &Value, violations: &Violations<'_>, now: i64) -> Option
 }
 
 /// Status, reason and message; `None` if there is nothing to say.
-fn condition(
-    definition: &Value,
-    violations: &Violations<'_>,
-) -> Option<(&'static str, &'static str, String)> {
+fn condition(definition: &Value) -> Option<(&'static str, &'static str, String)> {
     let mut errors = Vec::new();
     if definition.at(&["spec", "preserveUnknownFields"]) == Some(&Value::Bool(true)) {
         errors.push("spec.preserveUnknownFields: Invalid value: true: must be false".to_owned());
@@ -41,8 +35,8 @@ fn condition(
     for (i, version) in versions.iter().enumerate() {
         let schema = version.at(&["schema", "openAPIV3Schema"]).filter(|schema| !schema.is_null());
         let Some(schema) = schema else { continue };
-        match violations(schema, &format!("spec.versions[{i}].schema.openAPIV3Schema")) {
-            Ok(found) => errors.extend(found),
+        match rules::violations(schema, &format!("spec.versions[{i}].schema.openAPIV3Schema")) {
+            Ok(found) => errors.extend(found.iter().map(ToString::to_string)),
             Err(why) => {
                 let name = version.str_at(&["name"]).unwrap_or_default();
                 let message = format!("failed to check validation schema for version {name}: {why}");

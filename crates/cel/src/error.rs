@@ -47,3 +47,9 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+impl From<regexp::Error> for Error {
+    fn from(error: regexp::Error) -> Error {
+        Error::new(error.to_string())
+    }
+}

@@ -22,7 +22,6 @@ pub mod library;
 mod messages;
 pub mod ops;
 pub mod parse;
-mod pattern;
 mod program;
 mod schema;
 mod types;
@@ -34,7 +33,6 @@ pub use environment::{Environment, EnvironmentSet, Feature, TypeProvider, Versio
 pub use error::Error;
 pub use function::{Compiled, Function, Native, Overload, PatternArgument, Validate};
 pub use issue::{Issue, Issues};
-pub use pattern::Pattern;
 pub use program::{Activation, Evaluation, PER_CALL_LIMIT, Program, Variables};
 pub use schema::{Format, ListKind, Schema, Shape};
 pub use types::Type;

@@ -42,4 +42,4 @@ pub use embedded::{CheckMetadata, MetadataError};
 pub use explain::rules_blocked_by;
 pub use format::StringFormat;
 pub use node::{Additional, ListType, MapType, Node, Rule, Structural, Type};
-pub use pattern::{Pattern, PatternError};
+pub use pattern::Pattern;

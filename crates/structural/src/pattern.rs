@@ -1,6 +1,4 @@
-//! Regular expressions as Go reads them, compiled when first used and shared by all schemas.
-
-mod go;
+//! The `pattern` of a schema, compiled when first used and shared by all schemas.
 
 #[cfg(test)]
 mod tests;
@@ -9,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use parking_lot::Mutex;
-use regex::{Regex, RegexBuilder};
+use regexp::Regexp;
 
 /// Patterns by their text. Guards nothing but itself; held for one lookup or one sweep.
 static PATTERNS: LazyLock<Mutex<Patterns>> = LazyLock::new(Mutex::default);
@@ -21,38 +19,14 @@ struct Patterns {
 }
 
 const SWEEP_FROM: usize = 1024;
-/// A compiled expression has at most so many bytes; Go allows some more, and nobody writes them.
-const MAX_COMPILED_BYTES: usize = 32 * 1024 * 1024;
-/// Go's limit.
-const MAX_NESTING: u32 = 1000;
-
 /// A `pattern`.
 #[derive(Debug)]
 pub struct Pattern {
     text: Box<str>,
-    compiled: OnceLock<Result<Regex, PatternError>>,
+    compiled: OnceLock<Result<Regexp, regexp::Error>>,
 }
-
-/// Why an expression is none, as Go says it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PatternError {
-    code: &'static str,
-    part: String,
-}
-
-impl std::fmt::Display for PatternError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "error parsing regexp: {}: `{}`", self.code, self.part)
-    }
-}
-impl std::error::Error for PatternError {}
 
 impl Pattern {
-    /// Checks an expression without compiling it.
-    pub fn parse(text: &str) -> Result<(), PatternError> {
-        go::translate(text).map(|_| ())
-    }
-
     /// The pattern of that text.
     pub fn shared(text: &str) -> Arc<Pattern> {
         let mut patterns = PATTERNS.lock();
@@ -77,9 +51,8 @@ impl Pattern {
         &self.text
     }
 
-    /// The compiled expression, for those who need more than [`Pattern::is_match`].
-    pub fn compiled(&self) -> &Result<Regex, PatternError> {
-        self.compiled.get_or_init(|| compile(&self.text))
+    fn compiled(&self) -> &Result<Regexp, regexp::Error> {
+        self.compiled.get_or_init(|| Regexp::new(&self.text))
     }
 
     /// As errors show it.
@@ -89,13 +62,4 @@ impl Pattern {
             Err(error) => format!("{}, but pattern is invalid: {error}", self.text),
         }
     }
-}
-
-fn compile(text: &str) -> Result<Regex, PatternError> {
-    let translated = go::translate(text)?;
-    RegexBuilder::new(&translated)
-        .size_limit(MAX_COMPILED_BYTES)
-        .nest_limit(2 * MAX_NESTING)
-        .build()
-        .map_err(|_| PatternError { code: "expression too large", part: text.to_owned() })
 }

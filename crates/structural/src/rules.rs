@@ -145,6 +145,15 @@ pub fn is_structural(schema: &Value) -> bool {
     shape::is_convertible(schema) && shape::check(schema, &At::Text("schema")).is_empty()
 }
 
+/// What is not structural in a schema, whose path is `at`; `Err` where it cannot even be read as one.
+pub fn violations(schema: &Value, at: &str) -> Result<Vec<FieldError>, String> {
+    // Reading it all is dear, and almost all schemas can be read.
+    if !shape::is_convertible(schema) {
+        Structural::parse(schema)?;
+    }
+    Ok(shape::check(schema, &At::Text(at)))
+}
+
 /// Whether a schema is published with its definition: it is structural, and its types exist.
 pub fn is_published(schema: &Value) -> bool {
     !words::has_odd_type(schema) && is_structural(schema)

@@ -155,6 +155,8 @@ fn status(crd: &Value, known: &BTreeMap<String, Known>, now: i64) -> Option<Valu
     take(&mut revised, status);
     let status = api_approval::plan(&revised, now);
     take(&mut revised, status);
+    let status = apiextensions::non_structural::plan(&revised, now);
+    take(&mut revised, status);
     if establishing::is_due(&revised) {
         let status = establishing::plan(&revised, now);
         take(&mut revised, status);

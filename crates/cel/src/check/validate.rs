@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use regexp::Regexp;
+
 use super::Checked;
 use crate::ast::{Call, Expr, Id, Kind, Location};
 use crate::environment::Environment;
 use crate::issue::Issues;
 use crate::ops::convert;
-use crate::pattern::Pattern;
 use crate::types::Type;
 use crate::value::Val;
 
@@ -57,7 +58,7 @@ impl<'c> Validator<'c> {
         let fits = match (&*call.function, value) {
             ("duration", value) => convert(value, &Type::Duration).is_ok(),
             ("timestamp", value) => convert(value, &Type::Timestamp).is_ok(),
-            ("matches", Val::Str(pattern)) => Pattern::new(pattern).is_ok(),
+            ("matches", Val::Str(pattern)) => Regexp::new(pattern).is_ok(),
             _ => true,
         };
         if !fits {

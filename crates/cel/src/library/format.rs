@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::LazyLock;
 
 use object::validate_text;
-use regex::Regex;
+use regexp::Regexp;
 
 use super::arguments::{opaque, text};
 use super::costs::NOMINAL;
@@ -171,14 +171,14 @@ fn is_date(text: &str) -> bool {
 
 /// A date and a time with a zone; what follows a second `T` does not matter.
 fn is_datetime(text: &str) -> bool {
-    static TIME: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        Regex::new(r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$").ok()
+    static TIME: LazyLock<Option<Regexp>> = LazyLock::new(|| {
+        Regexp::new(r"^[0-9]{2}:[0-9]{2}:[0-9]{2}(.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})$").ok()
     });
     let lower = text.to_ascii_lowercase();
     let mut parts = lower.split('t');
     let (Some(date), Some(time)) = (parts.next(), parts.next()) else { return false };
-    let Some(found) = TIME.as_ref().and_then(|pattern| pattern.captures(time)) else { return false };
-    is_date(date) && &found[1] <= "23" && &found[2] <= "59" && &found[3] <= "59"
+    let is_time = TIME.as_ref().is_some_and(|pattern| pattern.is_match(time));
+    is_date(date) && is_time && &time[..2] <= "23" && &time[3..5] <= "59" && &time[6..8] <= "59"
 }
 
 impl Opaque for NamedFormat {

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use regexp::Regexp;
+
 use crate::cost::{ActualCall, CallEstimate, Cost, EstimatedCall, REGEX_LENGTH, Range, STRING_TRAVERSAL};
 use crate::error::Error;
 use crate::function::{Compiled, Function, Overload};
 use crate::library::Library;
 use crate::library::arguments::{int, part, text};
 use crate::library::costs::ceil;
-use crate::pattern::Pattern;
 use crate::types::Type;
 use crate::value::{Text, Val};
 
@@ -44,26 +45,26 @@ fn find_all<'a>(args: &[Val<'a>]) -> Result<Val<'a>, Error> {
     all_matches(&pattern, args)
 }
 
-fn pattern(text: &str) -> Result<Pattern, Error> {
-    Pattern::new(text).map_err(|error| Error::new(format!("Illegal regex: {error}")))
+fn pattern(text: &str) -> Result<Regexp, Error> {
+    Regexp::new(text).map_err(|error| Error::new(format!("Illegal regex: {error}")))
 }
 
 fn compile_find(text: &str) -> Result<Compiled, Error> {
-    let pattern = Pattern::new(text)?;
+    let pattern = Regexp::new(text)?;
     Ok(Arc::new(move |args: &[Val<'_>]| first_match(&pattern, args)))
 }
 
 fn compile_find_all(text: &str) -> Result<Compiled, Error> {
-    let pattern = Pattern::new(text)?;
+    let pattern = Regexp::new(text)?;
     Ok(Arc::new(move |args: &[Val<'_>]| all_matches(&pattern, args)))
 }
 
-fn first_match<'a>(pattern: &Pattern, args: &[Val<'a>]) -> Result<Val<'a>, Error> {
+fn first_match<'a>(pattern: &Regexp, args: &[Val<'a>]) -> Result<Val<'a>, Error> {
     let text = subject(args)?;
     Ok(pattern.find(&text).map_or(Val::from(""), |found| part(&text, found.range())))
 }
 
-fn all_matches<'a>(pattern: &Pattern, args: &[Val<'a>]) -> Result<Val<'a>, Error> {
+fn all_matches<'a>(pattern: &Regexp, args: &[Val<'a>]) -> Result<Val<'a>, Error> {
     let text = subject(args)?;
     let limit = match args.len() {
         3 => usize::try_from(int(args, 2)?).unwrap_or(usize::MAX),

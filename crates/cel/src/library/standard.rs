@@ -2,11 +2,12 @@
 
 use std::cmp::Ordering;
 
+use regexp::Regexp;
+
 use super::{Library, time};
 use crate::error::Error;
 use crate::function::{Function, Native, Overload};
 use crate::ops;
-use crate::pattern::Pattern;
 use crate::types::Type::{self, Bool, Bytes, Double, Duration, Int, Null, String, Timestamp, Uint};
 use crate::value::Val;
 
@@ -278,12 +279,12 @@ fn strings() -> Vec<Function> {
             [global("matches", [String, String], Bool), member("matches_string", [String, String], Bool)],
         )
         .singleton(|args| match (&args[0], &args[1]) {
-            (Val::Str(text), Val::Str(pattern)) => Pattern::new(pattern).map(|p| Val::Bool(p.is_match(text))),
+            (Val::Str(text), Val::Str(pattern)) => Ok(Val::Bool(Regexp::new(pattern)?.is_match(text))),
             (Val::Str(_) | Val::Duration(_) | Val::Timestamp(_), _) => Err(Error::no_such_overload()),
             _ => Err(Error::new("no such overload: matches")),
         })
         .pattern(1, |text| {
-            let pattern = Pattern::new(text)?;
+            let pattern = Regexp::new(text)?;
             Ok(std::sync::Arc::new(move |args: &[Val<'_>]| match &args[0] {
                 Val::Str(text) => Ok(Val::Bool(pattern.is_match(text))),
                 _ => Err(Error::no_such_overload()),

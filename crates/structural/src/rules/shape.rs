@@ -4,7 +4,6 @@ use object::{FieldError, Value, deep};
 
 use super::errors::Errors;
 use crate::at::At;
-use crate::pattern::Pattern;
 use crate::read::{entries, flag, items, member, text};
 
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
@@ -175,7 +174,7 @@ fn check_value_validation(
         check_nested(not, false, &at.child("not"), errors);
     }
     let pattern = text(schema, "pattern");
-    if let Err(error) = Pattern::parse(pattern) {
+    if let Err(error) = regexp::Regexp::check(pattern) {
         let detail = format!("must be a valid regular expression, but isn't: {error}");
         errors.invalid(&at.child("pattern"), pattern, detail);
     }

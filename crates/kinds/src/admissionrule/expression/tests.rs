@@ -75,3 +75,16 @@ fn patches_are_made_of_their_own_types() {
         errors_of(&scope, Use::Condition, "Object{} == 1")[0].contains("undeclared reference to 'Object'")
     );
 }
+
+/// No clock is read: a quadratic walk over so many would take minutes.
+#[test]
+fn as_many_variables_as_a_body_holds_are_compiled_one_after_another() {
+    let mut scope = Scope::default().composed();
+    let mut errors = Errors::default();
+    scope.add("v0", "1", false, &Path::Root("v"), &mut errors);
+    for i in 1..30_000 {
+        let text = format!("variables.v{} + 1", i - 1);
+        scope.add(&format!("v{i}"), &text, false, &Path::Root("v"), &mut errors);
+    }
+    assert!(errors.is_empty());
+}

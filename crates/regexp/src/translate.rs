@@ -1,6 +1,6 @@
 //! Go's syntax (`regexp/syntax` with Perl's extensions), written anew for the `regex` crate.
 
-use super::class;
+use super::{MAX_DEPTH, class};
 
 /// What Go refuses, and the part of the pattern it names.
 pub(super) struct Problem<'t> {
@@ -10,8 +10,6 @@ pub(super) struct Problem<'t> {
 
 pub(super) type Parsed<'t, T> = Result<T, Problem<'t>>;
 
-/// Deeper nesting is refused.
-const MAX_DEPTH: usize = 1000;
 /// Larger counts are refused, also multiplied by those of groups around.
 const MAX_REPEAT: u64 = 1000;
 
@@ -193,7 +191,8 @@ impl<'t> Translator<'t> {
         }
         let written = &part[..part.len() - usize::from(lazy)];
         self.out.push_str(written);
-        if lazy {
+        // A flag that is not written yet counts for the repetition already.
+        if lazy != (self.flags.lazy != self.written.lazy) {
             self.out.push('?');
         }
         self.highest = self.highest.max(repeats);
@@ -269,8 +268,11 @@ impl<'t> Translator<'t> {
         if let Some((class, rest)) = class::perl(text) {
             return Ok(self.operand(class, rest));
         }
-        let (c, rest) = class::escape(text)?;
-        Ok(self.literal(c, rest))
+        let (code, rest) = class::escape(text)?;
+        Ok(match char::from_u32(code) {
+            Some(c) => self.literal(c, rest),
+            None => self.operand(class::NOTHING, rest),
+        })
     }
 }
 

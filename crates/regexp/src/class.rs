@@ -2,6 +2,10 @@
 
 use super::translate::{Parsed, Problem};
 
+/// Matches nothing, as a surrogate does: no text has one.
+pub(super) const NOTHING: &str = r"[^\x{0}-\x{10FFFF}]";
+const SURROGATES: std::ops::RangeInclusive<u32> = 0xD800..=0xDFFF;
+
 /// POSIX classes, as ranges.
 const POSIX: [(&str, &str); 14] = [
     ("alnum", "0-9A-Za-z"),
@@ -122,17 +126,22 @@ pub(super) fn bracketed(text: &str) -> Parsed<'_, (String, &str)> {
                 return Err(Problem { what: "invalid character class range", part });
             }
         }
-        out.push_str(&format!(r"\x{{{:X}}}-\x{{{:X}}}", low as u32, high as u32));
+        let low = if SURROGATES.contains(&low) { SURROGATES.end() + 1 } else { low };
+        let high = if SURROGATES.contains(&high) { SURROGATES.start() - 1 } else { high };
+        match low <= high {
+            true => out.push_str(&format!(r"\x{{{low:X}}}-\x{{{high:X}}}")),
+            false => out.push_str(NOTHING),
+        }
     }
     out.push(']');
     Ok((out, &rest[1..]))
 }
 
-fn member<'t>(text: &'t str, whole: &'t str) -> Parsed<'t, (char, &'t str)> {
+fn member<'t>(text: &'t str, whole: &'t str) -> Parsed<'t, (u32, &'t str)> {
     match text.chars().next() {
         None => Err(Problem { what: "missing closing ]", part: whole }),
         Some('\\') => escape(text),
-        Some(c) => Ok((c, &text[c.len_utf8()..])),
+        Some(c) => Ok((c.into(), &text[c.len_utf8()..])),
     }
 }
 
@@ -184,7 +193,7 @@ pub(super) fn unicode(text: &str) -> Parsed<'_, Option<(String, &str)>> {
     };
     let class = match (canonical, negated) {
         ("Any", false) | ("Cs", true) => String::from(r"[\x{0}-\x{10FFFF}]"),
-        ("Any", true) | ("Cs", false) => String::from(r"[^\x{0}-\x{10FFFF}]"),
+        ("Any", true) | ("Cs", false) => String::from(NOTHING),
         ("Ascii", negated) => String::from(if negated { r"[^\x00-\x7F]" } else { r"[\x00-\x7F]" }),
         ("Assigned", negated) => String::from(if negated { r"\p{Cn}" } else { r"\P{Cn}" }),
         (name, negated) => match known(name) {
@@ -209,8 +218,8 @@ pub(super) fn perl(text: &str) -> Option<(&'static str, &str)> {
     Some((class, &text[2..]))
 }
 
-/// An escaped character and what follows.
-pub(super) fn escape(text: &str) -> Parsed<'_, (char, &str)> {
+/// The code of an escaped character, and what follows.
+pub(super) fn escape(text: &str) -> Parsed<'_, (u32, &str)> {
     let mut rest = &text[1..];
     let Some(c) = next(&mut rest) else {
         return Err(Problem { what: "trailing backslash at end of expression", part: "" });
@@ -224,20 +233,20 @@ pub(super) fn escape(text: &str) -> Parsed<'_, (char, &str)> {
                     code = code * 8 + next(&mut rest).map_or(0, |c| c as u32 - '0' as u32);
                 }
             }
-            char::from_u32(code)
+            Some(code)
         }
         'x' => hexadecimal(&mut rest),
-        'a' => Some('\x07'),
-        'f' => Some('\x0C'),
-        'n' => Some('\n'),
-        'r' => Some('\r'),
-        't' => Some('\t'),
-        'v' => Some('\x0B'),
-        c if c.is_ascii() && !c.is_ascii_alphanumeric() => Some(c),
+        'a' => Some(7),
+        'f' => Some(12),
+        'n' => Some(10),
+        'r' => Some(13),
+        't' => Some(9),
+        'v' => Some(11),
+        c if c.is_ascii() && !c.is_ascii_alphanumeric() => Some(c.into()),
         _ => None,
     };
     match found {
-        Some(c) => Ok((c, rest)),
+        Some(code) => Ok((code, rest)),
         None => Err(Problem { what: "invalid escape sequence", part: &text[..text.len() - rest.len()] }),
     }
 }
@@ -249,17 +258,17 @@ fn next(rest: &mut &str) -> Option<char> {
 }
 
 /// `41` or `{1F600}` behind an `x`; leaves `rest` where it is refused.
-fn hexadecimal(rest: &mut &str) -> Option<char> {
+fn hexadecimal(rest: &mut &str) -> Option<u32> {
     let first = next(rest)?;
     if first != '{' {
         let high = first.to_digit(16);
         let low = next(rest)?.to_digit(16);
-        return char::from_u32(high? * 16 + low?);
+        return Some(high? * 16 + low?);
     }
     let (mut code, mut digits) = (0u32, 0);
     loop {
         match next(rest)? {
-            '}' if digits > 0 => return char::from_u32(code),
+            '}' if digits > 0 => return Some(code),
             c => code = code * 16 + c.to_digit(16)?,
         }
         if code > 0x10_FFFF {
