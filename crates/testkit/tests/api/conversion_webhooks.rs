@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use client::{Event, Gvr, WatchOptions};
+use object::Obj;
 use serde_json::{Value, json};
 use store::{Commit, Guard, Op};
 use testkit::{Reply as Response, TestCluster};
@@ -370,6 +372,92 @@ async fn selectors_are_about_the_objects_of_their_version() {
             }
         }
     }
+}
+
+/// A page of a few among many is found page by page.
+#[tokio::test]
+async fn a_page_is_selected_from_many_objects() {
+    let (cluster, hook) = cluster().await;
+    for chunk in (0..1200).collect::<Vec<_>>().chunks(100) {
+        let made = chunk.iter().map(|i| {
+            let mut server = server("v1", &format!("s{i:04}"));
+            let host = if i % 599 == 0 { "rare" } else { "h" };
+            server["spec"]["hostPort"] = json!(format!("{host}:80"));
+            cluster.post(all("v1"), server)
+        });
+        for made in futures_util::future::join_all(made).await {
+            made.ok(201);
+        }
+    }
+    hook.asked();
+    let mut names = Vec::new();
+    let mut token = String::new();
+    loop {
+        let path = format!("{}?fieldSelector=spec.host%3Drare&limit=2&continue={token}", all("v2"));
+        let page = cluster.get(path).await.ok(200);
+        let items = page["items"].as_array().unwrap();
+        names.extend(items.iter().map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()));
+        match page["metadata"]["continue"].as_str() {
+            None | Some("") => break,
+            Some(more) => token = more.to_owned(),
+        }
+    }
+    assert_eq!(names, ["s0000", "s0599", "s1198"]);
+    let asked: Vec<usize> = hook.asked().iter().map(|question| question.objects.len()).collect();
+    assert_eq!(asked, [500, 500, 500, 100], "the second page begins behind the object found last");
+}
+
+/// Controllers of this process see the objects of the version they ask for.
+#[tokio::test]
+async fn clients_in_process_get_their_version() {
+    const V2: Gvr = Gvr::new("example.io", "v2", "servers");
+    let (cluster, mut hook) = cluster().await;
+    cluster.post(all("v1"), server("v1", "a")).await.ok(201);
+    let client = cluster.local_clients().user("kubernetes-admin", &["system:masters"]);
+    let spec = |obj: &Obj| serde_json::from_slice::<Value>(obj.body()).unwrap()["spec"].clone();
+    let a = json!({"host": "h", "port": "80", "replicas": 1});
+    assert_eq!(spec(&client.get(V2.at("default", "a")).await.unwrap()), a);
+    let list = client.list(V2.everywhere(), Default::default()).await.unwrap();
+    assert_eq!((list.items.len(), spec(&list.items[0])), (1, a.clone()));
+
+    let options = |fields: &str| WatchOptions {
+        initial_events: true,
+        field_selector: fields.into(),
+        ..Default::default()
+    };
+    let mut watch = client.watch(V2.everywhere(), options("")).await.unwrap();
+    let mut selected = client.watch(V2.everywhere(), options("spec.host=i")).await.unwrap();
+    let mut events = Vec::new();
+    watch.pull(&mut events).await.unwrap();
+    assert!(matches!(&events[..], [Event::Added(obj), Event::Bookmark { .. }] if spec(obj) == a));
+    selected.pull(&mut Vec::new()).await.unwrap();
+    cluster.merge(one("v1", "a"), json!({"spec": {"hostPort": "i:81"}})).await.ok(200);
+    cluster.merge(one("v1", "a"), json!({"spec": {"hostPort": "j:81"}})).await.ok(200);
+    cluster.delete(one("v1", "a")).await.ok(200);
+    let shown = |events: &[Event]| -> Vec<String> {
+        let shown = events.iter().map(|event| match event {
+            Event::Added(obj) => format!("added {}", spec(obj)["host"]),
+            Event::Modified(obj) => format!("modified {}", spec(obj)["host"]),
+            Event::Deleted(obj) => format!("deleted {}", spec(obj)["host"]),
+            Event::Bookmark { .. } => "bookmark".to_owned(),
+        });
+        shown.collect()
+    };
+    for (watch, expected) in [
+        (&mut watch, vec!["modified \"i\"", "modified \"j\"", "deleted \"j\""]),
+        (&mut selected, vec!["added \"i\"", "deleted \"i\""]),
+    ] {
+        let mut events = Vec::new();
+        while events.len() < expected.len() {
+            watch.pull(&mut events).await.unwrap();
+        }
+        assert_eq!(shown(&events), expected);
+    }
+    // A watch that cannot be served fails, and its informer lists again.
+    hook.down().await;
+    cluster.post(all("v1"), server("v1", "b")).await.ok(201);
+    let failed = watch.pull(&mut Vec::new()).await.unwrap_err();
+    assert_eq!((failed.code, failed.message.starts_with(FAILED)), (500, true));
 }
 
 #[tokio::test]
