@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use apiextensions::{Fingerprint, Served};
-use catalog::{Storage, Verified};
+use catalog::{Resource, Storage, Verified};
 use object::{Status, Value};
 use parking_lot::Mutex;
 use registry::Registry;
@@ -25,6 +25,7 @@ pub(crate) struct CustomResources {
 
 struct Defined {
     fingerprint: Fingerprint,
+    terminating: bool,
     group: String,
     plural: String,
 }
@@ -61,7 +62,12 @@ impl CustomResources {
             return;
         };
         let fingerprint = served.fingerprint();
-        if defined.get(name).is_some_and(|now| now.fingerprint == fingerprint) {
+        let terminating = served.is_terminating();
+        if let Some(now) = defined.get_mut(name).filter(|now| now.fingerprint == fingerprint) {
+            if now.terminating != terminating {
+                now.terminating = terminating;
+                serve_otherwise(registry, now);
+            }
             return;
         }
         let (group, plural) = (served.group(), served.plural());
@@ -91,7 +97,8 @@ impl CustomResources {
                         }
                     }
                 }
-                let now = Defined { fingerprint, group: group.to_owned(), plural: plural.to_owned() };
+                let (group, plural) = (group.to_owned(), plural.to_owned());
+                let now = Defined { fingerprint, terminating, group, plural };
                 defined.insert(name.to_owned(), now);
             }
             Err(error) => tracing::warn!(crd = name, %error, "a CustomResourceDefinition cannot be served"),
@@ -109,5 +116,16 @@ impl CustomResources {
             !gone
         });
         !replaced.is_empty()
+    }
+}
+
+/// With the storage it has: whoever watches the objects of a definition that is deleted is told that they go.
+fn serve_otherwise(registry: &Registry, defined: &Defined) {
+    let Some(mut def) = registry.catalog().definition(&defined.group, &defined.plural) else { return };
+    for resource in &mut def.served {
+        *resource = Arc::new(Resource { terminating: defined.terminating, ..Resource::clone(resource) });
+    }
+    if let Err(error) = registry.define(def) {
+        tracing::warn!(group = defined.group, resource = defined.plural, %error, "a resource cannot be served anew");
     }
 }
