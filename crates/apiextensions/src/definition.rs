@@ -1,5 +1,6 @@
 //! What a CustomResourceDefinition says, as the definition of a resource.
 
+use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
 use catalog::{
@@ -32,13 +33,13 @@ pub struct Served<'a> {
     generation: i64,
 }
 
-/// Two states of a CRD with the same one are served alike.
+/// Two states of a CRD with the same one define the same resource; while it terminates, that is served with fewer verbs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fingerprint {
     uid: String,
-    generation: i64,
     names: Vec<u8>,
-    terminating: bool,
+    /// Not the generation: the deletion counts that up as well.
+    spec: u64,
 }
 
 impl<'a> Served<'a> {
@@ -57,12 +58,9 @@ impl<'a> Served<'a> {
     }
 
     pub fn fingerprint(&self) -> Fingerprint {
-        Fingerprint {
-            uid: self.uid.to_owned(),
-            generation: self.generation,
-            names: codec::json::to_vec(self.names),
-            terminating: self.terminating,
-        }
+        let mut spec = DefaultHasher::new();
+        spec.write(&codec::json::to_vec(self.spec));
+        Fingerprint { uid: self.uid.to_owned(), names: codec::json::to_vec(self.names), spec: spec.finish() }
     }
 
     pub fn group(&self) -> &'a str {
@@ -218,7 +216,7 @@ impl<'a> Served<'a> {
         self.spec.str_at(&["conversion", "strategy"]) == Some("Webhook")
     }
 
-    pub(crate) fn is_terminating(&self) -> bool {
+    pub fn is_terminating(&self) -> bool {
         self.terminating
     }
 

@@ -10,7 +10,7 @@ use auth::{Attributes, UserInfo};
 use catalog::{Catalog, Name, Resource, Storage, Verbs};
 use client::{
     Answer, Client, Clients, DeleteOptions, Event, Gvr, List, ListOptions, Patch, Target, Watch,
-    WatchOptions, WriteOptions, field_manager_of,
+    WatchOptions, WriteOptions, field_manager_of, with_type,
 };
 use flowcontrol::{Seat, WatchGuard};
 use futures_util::future::BoxFuture;
@@ -21,7 +21,9 @@ use table::{Cursor, EventKind, Selection, WatchEvent};
 use tokio::time::Instant;
 
 use crate::api::Api;
+use crate::negotiate::MetaVersion;
 use crate::shutdown::Shutdown;
+use crate::views::MetadataView;
 use crate::{deadline, flow_control};
 
 /// Bytes of events per pull.
@@ -181,7 +183,7 @@ impl Client for LocalClient {
             let admitted = self.admitted("get", &target, "", None).await?;
             let request = admitted.request();
             let obj = self.api.registry().get(&request, "").await?;
-            served_object(&admitted.resource, &obj)
+            answer(&admitted, served_object(&admitted.resource, &obj)?)
         })
     }
 
@@ -191,7 +193,7 @@ impl Client for LocalClient {
             let admitted = self.admitted("list", &target, &options.field_selector, limit).await?;
             let request = admitted.request();
             let mut list = self.api.registry().list(&request, &options).await?;
-            serve_all(&admitted.resource, &mut list.items)?;
+            serve_all(&admitted, &mut list.items)?;
             Ok(List {
                 items: list.items,
                 revision: list.revision,
@@ -234,19 +236,21 @@ impl Client for LocalClient {
             let first = match start {
                 WatchStart::Changes => Vec::new(),
                 WatchStart::State { mut items, revision, end_bookmark } => {
-                    serve_all(&admitted.resource, &mut items)?;
+                    serve_all(&admitted, &mut items)?;
                     let end = Event::Bookmark { revision, initial_events_end: end_bookmark };
                     items.into_iter().map(Event::Added).chain([end]).collect()
                 }
             };
             let shutdown = self.api.shutdown();
             let resource = admitted.resource.clone();
+            let restrict = target.metadata_only.then(|| resource.clone());
             let convert =
                 (!serves_stored_objects(&resource)).then(|| (self.api.clone(), resource, selection));
             let watch: Box<dyn Watch> = Box::new(LocalWatch {
                 first,
                 cursor,
                 convert,
+                restrict,
                 pulled: Vec::new(),
                 told: Revision(0),
                 end,
@@ -268,11 +272,11 @@ impl Client for LocalClient {
             let admitted = self.admitted("create", &target, "", None).await?;
             let admitted = Admitted { options, ..admitted };
             let request = admitted.request();
-            let body = with_type(&admitted.resource, body);
+            let body = with_type(&admitted.resource, target.subresource, body);
             let copy = body.clone();
             let again = || Ok(copy.clone());
             let written = self.api.registry().create(&request, body, &again).await?;
-            answer_of_write(&admitted.resource, written.obj)
+            answer_of_write(&admitted, written.obj)
         })
     }
 
@@ -285,9 +289,9 @@ impl Client for LocalClient {
         Box::pin(async move {
             let admitted = self.admitted("update", &target, "", None).await?;
             let admitted = Admitted { options, ..admitted };
-            let body = with_type(&admitted.resource, body);
+            let body = with_type(&admitted.resource, target.subresource, body);
             let written = self.api.registry().update(&admitted.request(), body).await?;
-            answer_of_write(&admitted.resource, written.obj)
+            answer_of_write(&admitted, written.obj)
         })
     }
 
@@ -301,7 +305,7 @@ impl Client for LocalClient {
             let admitted = self.admitted("patch", &target, "", None).await?;
             let admitted = Admitted { options, ..admitted };
             let written = self.api.registry().patch(&admitted.request(), patch).await?;
-            answer_of_write(&admitted.resource, written.obj)
+            answer_of_write(&admitted, written.obj)
         })
     }
 
@@ -343,20 +347,34 @@ impl Client for LocalClient {
     }
 }
 
-/// Makes the objects what the resource serves.
-fn serve_all(resource: &Resource, objects: &mut [Arc<Obj>]) -> Result<(), Status> {
-    if !serves_stored_objects(resource) {
+/// Makes the objects what was asked for.
+fn serve_all(admitted: &Admitted<'_>, objects: &mut [Arc<Obj>]) -> Result<(), Status> {
+    let resource = &admitted.resource;
+    if admitted.target.metadata_only || !serves_stored_objects(resource) {
         for obj in objects {
-            *obj = served_object(resource, obj)?;
+            *obj = answer(admitted, served_object(resource, obj)?)?;
         }
     }
     Ok(())
 }
 
+/// An object the resource serves, as it was asked for.
+fn answer(admitted: &Admitted<'_>, obj: Arc<Obj>) -> Result<Arc<Obj>, Status> {
+    if admitted.target.metadata_only { metadata_of(&admitted.resource, &obj) } else { Ok(obj) }
+}
+
+fn metadata_of(resource: &Resource, obj: &Obj) -> Result<Arc<Obj>, Status> {
+    let Some(storage) = &resource.storage else { return Err(Status::method_not_allowed()) };
+    let view = MetadataView::new(resource, MetaVersion::V1);
+    let made = view.object(storage, obj).map_err(|_| Status::internal("metadata could not be read"))?;
+    Ok(Arc::new(made))
+}
+
 /// Of built-in kinds it is the stored object, whatever the version: event recorders write events in a version they are not
 /// stored in, and do not read the answer.
-fn answer_of_write(resource: &Resource, obj: Arc<Obj>) -> Result<Arc<Obj>, Status> {
-    if resource.custom { served_object(resource, &obj) } else { Ok(obj) }
+fn answer_of_write(admitted: &Admitted<'_>, obj: Arc<Obj>) -> Result<Arc<Obj>, Status> {
+    let resource = &admitted.resource;
+    answer(admitted, if resource.custom { served_object(resource, &obj)? } else { obj })
 }
 
 /// A watcher resumes from its last event. After this many revisions of other objects it gets a bookmark, because the history may
@@ -370,6 +388,8 @@ struct LocalWatch {
     cursor: Cursor,
     /// Where objects are not all served as they are stored.
     convert: Option<(Arc<Api>, Arc<Resource>, Option<Selection>)>,
+    /// Where only metadata is wanted.
+    restrict: Option<Arc<Resource>>,
     /// Events that are not told yet: a conversion may be awaited.
     pulled: Vec<WatchEvent>,
     /// The last revision the watcher knows.
@@ -410,6 +430,11 @@ impl Watch for LocalWatch {
                         event.obj = served_object(resource, &event.obj)?;
                     }
                 }
+                if let Some(resource) = &self.restrict {
+                    for event in &mut self.pulled {
+                        event.obj = metadata_of(resource, &event.obj)?;
+                    }
+                }
                 if let Some(last) = self.pulled.last() {
                     self.told = self.told.max(last.obj.revision());
                     into.extend(self.pulled.drain(..).map(|WatchEvent { kind, obj, .. }| match kind {
@@ -445,18 +470,4 @@ impl Watch for LocalWatch {
             }
         })
     }
-}
-
-/// The type of a custom resource may be left out here, as it may of a built-in one anywhere.
-fn with_type(resource: &Resource, mut body: Value) -> Value {
-    if resource.custom
-        && let Some(map) = body.as_map_mut()
-    {
-        for (name, value) in [("kind", resource.kind.to_string()), ("apiVersion", resource.api_version())] {
-            if map.get(name).is_none_or(|said| said.as_str().is_none_or(str::is_empty)) {
-                map.set(name, value);
-            }
-        }
-    }
-    body
 }

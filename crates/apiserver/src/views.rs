@@ -7,11 +7,11 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use catalog::{Catalog, Resource};
+use catalog::{Catalog, Resource, Storage};
 use codec::{json, protobuf, yaml};
 use kinds::columns::{self, Printer};
 use object::normalise::{Strict, normalise};
-use object::{Map, Obj, Value, time};
+use object::{Map, NotAnObject, Obj, Value, time};
 use registry::served_body;
 
 use crate::negotiate::{Encoding, MetaVersion};
@@ -226,6 +226,13 @@ impl MetadataView {
             None => out.extend_from_slice(obj.metadata()),
         }
         out.push(b'}');
+    }
+
+    /// As an object of its own, for readers in this process.
+    pub fn object(self, storage: &Storage, obj: &Obj) -> Result<Obj, NotAnObject> {
+        let mut body = Vec::with_capacity(obj.metadata().len() + 64);
+        self.write(obj, &mut body);
+        obj.with_body(storage, &body)
     }
 
     /// As a protobuf message. Small, and so not kept: it is made for each reader.

@@ -17,8 +17,10 @@ pub enum DefineError {
 
 impl Catalog {
     /// The catalogue with one more resource, or with a new definition of the one with the same group and plural. Either
-    /// way it gets new ids; returns the definition with these ids beside the catalogue.
+    /// way it gets new ids; returns the definition with these ids beside the catalogue. Only a storage that is the very one there
+    /// is keeps its id: then the objects are as they were, and only how they are served changes.
     pub fn define(&self, def: ResourceDef) -> Result<(Catalog, ResourceDef), DefineError> {
+        let same_storage = self.has_storage_of(&def);
         let mut next = match def.names().and_then(|(group, plural)| self.undefine(group, plural)) {
             Some((without, _)) => without,
             None => self.clone(),
@@ -26,6 +28,7 @@ impl Catalog {
         let (mut resource_id, mut storage_id) = next.next;
         let storage = match &def.storage {
             None => None,
+            Some(storage) if same_storage => Some(storage.clone()),
             Some(storage) if next.index.prefixes.contains_key(&storage.prefix) => {
                 return Err(DefineError::Prefix(storage.prefix.clone()));
             }
@@ -53,6 +56,12 @@ impl Catalog {
         next.sort_defined();
         next.index_again();
         Ok((next, ResourceDef { storage, served }))
+    }
+
+    /// Whether a definition's storage is the one in the catalogue, not another of that name.
+    pub fn has_storage_of(&self, def: &ResourceDef) -> bool {
+        let Some(storage) = &def.storage else { return false };
+        self.find_storage(&storage.group, &storage.plural).is_some_and(|now| Arc::ptr_eq(now, storage))
     }
 
     /// The catalogue without the resource of that group and plural, and its definition; `None` when there is none.

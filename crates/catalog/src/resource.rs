@@ -55,7 +55,8 @@ pub struct Resource {
     /// Defined by a CustomResourceDefinition. What clients see of that: items of lists carry kind and apiVersion, discovery
     /// lists verbs in another order, and neither protobuf nor strategic merge patches are served.
     pub custom: bool,
-    /// Its definition is being deleted: discovery leaves out the verbs that write, which are still served.
+    /// Its definition is being deleted: nothing new can be created. Discovery leaves out all verbs that write; updates and
+    /// patches are served still.
     pub terminating: bool,
     /// The deprecation warning sent with every response.
     pub deprecation: Option<String>,

@@ -6,18 +6,19 @@ use bytes::Bytes;
 use catalog::{Catalog, Resource};
 use client::{
     Answer, Client, DeleteOptions, Gvr, List, ListOptions, Patch, Target, Watch, WatchOptions, WriteOptions,
+    with_type,
 };
 use codec::json;
 use env::Env;
 use http::{HeaderMap, Method};
-use object::{Obj, Status, Value};
+use object::{Obj, PatchType, Status, Value};
 
 use crate::call::{ApiRequest, JSON, Transport};
 use crate::config::{Config, ConfigError};
 use crate::credentials::{Authorization, Impersonate};
 use crate::dial::{Dial, Socket};
 use crate::discovery::{self, GroupVersion};
-use crate::objects::{object, parse_revision, unreadable};
+use crate::objects::{View, object, parse_revision, unreadable};
 use crate::pool::Pool;
 use crate::request;
 use crate::served::{Served, is_unserved};
@@ -39,6 +40,32 @@ pub struct HttpClient {
     field_manager: Arc<str>,
     /// The headers that say whom to act as; a wrong name is told with each call.
     identity: Result<Arc<HeaderMap>, Status>,
+}
+
+/// What a request carries.
+enum Content {
+    /// Of the type its target expects.
+    Object(Value),
+    Options(Value),
+    Patch(PatchType, Value),
+}
+
+impl Content {
+    fn content_type(&self) -> &'static str {
+        match self {
+            Content::Object(_) | Content::Options(_) => JSON,
+            Content::Patch(form, _) => form.content_type(),
+        }
+    }
+
+    fn encode(&self, resource: &Resource, subresource: &str) -> Bytes {
+        Bytes::from(match self {
+            Content::Object(body) if resource.custom => {
+                json::to_vec(&with_type(resource, subresource, body.clone()))
+            }
+            Content::Object(body) | Content::Options(body) | Content::Patch(_, body) => json::to_vec(body),
+        })
+    }
 }
 
 impl HttpClient {
@@ -131,15 +158,16 @@ impl HttpClient {
         method: Method,
         target: Target<'_>,
         query: String,
-        content: Option<(&'static str, Value)>,
+        content: Option<Content>,
+        accept: &'static str,
     ) -> Result<(Arc<Resource>, Bytes), Status> {
-        let (content_type, body) = match content {
-            Some((content_type, body)) => (content_type, Bytes::from(json::to_vec(&body))),
-            None => ("", Bytes::new()),
-        };
         let request = |resource: &Resource| {
             let path = request::path(&self.prefix, resource, &target) + &query;
-            ApiRequest { method: method.clone(), path, content_type, body: body.clone(), accept: JSON }
+            let (content_type, body) = match &content {
+                Some(content) => (content.content_type(), content.encode(resource, target.subresource)),
+                None => ("", Bytes::new()),
+            };
+            ApiRequest { method: method.clone(), path, content_type, body, accept }
         };
         let resource = self.find(target.resource).await?;
         let answer = self.transport.call(self.identity()?, request(&resource)).await;
@@ -162,15 +190,16 @@ impl HttpClient {
         &self,
         method: Method,
         target: Target<'_>,
-        write: Option<(&'static str, Value, WriteOptions<'_>)>,
+        write: Option<(Content, WriteOptions<'_>)>,
     ) -> Result<Arc<Obj>, Status> {
         let mut query = String::new();
-        let content = write.map(|(content_type, body, options)| {
+        let content = write.map(|(content, options)| {
             request::write_query(&mut query, options.managed_by(&self.field_manager));
-            (content_type, body)
+            content
         });
-        let (resource, answer) = self.call(method, target, query, content).await?;
-        object(&resource, tree(&answer)?).map(Arc::new)
+        let view = View::of(&target);
+        let (resource, answer) = self.call(method, target, query, content, view.accept_object()).await?;
+        object(&resource, view, tree(&answer)?).map(Arc::new)
     }
 }
 
@@ -203,7 +232,8 @@ impl Client for HttpClient {
         Box::pin(async move {
             let mut query = String::new();
             request::list_query(&mut query, &options);
-            let (resource, answer) = self.call(Method::GET, target, query, None).await?;
+            let view = View::of(&target);
+            let (resource, answer) = self.call(Method::GET, target, query, None, view.accept_list()).await?;
             let mut answer = tree(&answer)?;
             let revision = parse_revision(answer.str_at(&["metadata", "resourceVersion"]).unwrap_or(""))?;
             let continue_token = answer.str_at(&["metadata", "continue"]).unwrap_or("").to_owned();
@@ -212,7 +242,7 @@ impl Client for HttpClient {
                 Some(Value::Null) | None => Vec::new(),
                 Some(_) => return Err(unreadable("the items of a list are none")),
             };
-            let items = items.into_iter().map(|item| object(&resource, item).map(Arc::new));
+            let items = items.into_iter().map(|item| object(&resource, view, item).map(Arc::new));
             Ok(List { items: items.collect::<Result<_, _>>()?, revision, continue_token })
         })
     }
@@ -222,15 +252,16 @@ impl Client for HttpClient {
             let resource = self.find(target.resource).await?;
             let mut path = request::path(&self.prefix, &resource, &target);
             request::watch_query(&mut path, &options);
-            let request =
-                ApiRequest { method: Method::GET, path, content_type: "", body: Bytes::new(), accept: JSON };
+            let (method, view) = (Method::GET, View::of(&target));
+            let accept = view.accept_object();
+            let request = ApiRequest { method, path, content_type: "", body: Bytes::new(), accept };
             let open = self.transport.open(self.identity()?, request).await.inspect_err(|status| {
                 if is_unserved(status) {
                     self.served.forget(&resource);
                 }
             })?;
             let (env, seconds) = (self.transport.env.clone(), options.timeout_seconds);
-            let watch: Box<dyn Watch> = Box::new(HttpWatch::new(env, resource, open, seconds));
+            let watch: Box<dyn Watch> = Box::new(HttpWatch::new(env, resource, view, open, seconds));
             Ok(watch)
         })
     }
@@ -241,7 +272,7 @@ impl Client for HttpClient {
         body: Value,
         options: WriteOptions<'a>,
     ) -> Answer<'a, Arc<Obj>> {
-        Box::pin(self.object(Method::POST, target, Some((JSON, body, options))))
+        Box::pin(self.object(Method::POST, target, Some((Content::Object(body), options))))
     }
 
     fn update<'a>(
@@ -250,7 +281,7 @@ impl Client for HttpClient {
         body: Value,
         options: WriteOptions<'a>,
     ) -> Answer<'a, Arc<Obj>> {
-        Box::pin(self.object(Method::PUT, target, Some((JSON, body, options))))
+        Box::pin(self.object(Method::PUT, target, Some((Content::Object(body), options))))
     }
 
     fn patch<'a>(
@@ -259,14 +290,14 @@ impl Client for HttpClient {
         patch: Patch,
         options: WriteOptions<'a>,
     ) -> Answer<'a, Arc<Obj>> {
-        let write = (patch.form().content_type(), patch.into_value(), options);
-        Box::pin(self.object(Method::PATCH, target, Some(write)))
+        let content = Content::Patch(patch.form(), patch.into_value());
+        Box::pin(self.object(Method::PATCH, target, Some((content, options))))
     }
 
     fn delete<'a>(&'a self, target: Target<'a>, options: DeleteOptions) -> Answer<'a, ()> {
         Box::pin(async move {
-            let body = options.to_value();
-            self.call(Method::DELETE, target, String::new(), Some((JSON, body))).await.map(|_| ())
+            let content = Content::Options(options.to_value());
+            self.call(Method::DELETE, target, String::new(), Some(content), JSON).await.map(|_| ())
         })
     }
 
@@ -279,7 +310,8 @@ impl Client for HttpClient {
         Box::pin(async move {
             let mut query = String::new();
             request::list_query(&mut query, &which);
-            self.call(Method::DELETE, target, query, Some((JSON, options.to_value()))).await.map(|_| ())
+            let content = Content::Options(options.to_value());
+            self.call(Method::DELETE, target, query, Some(content), JSON).await.map(|_| ())
         })
     }
 
@@ -287,7 +319,7 @@ impl Client for HttpClient {
         Box::pin(async move {
             let mut query = String::new();
             request::write_query(&mut query, options.managed_by(&self.field_manager));
-            self.call(Method::POST, target, query, Some((JSON, body))).await.map(|_| ())
+            self.call(Method::POST, target, query, Some(Content::Object(body)), JSON).await.map(|_| ())
         })
     }
 }

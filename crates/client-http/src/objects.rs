@@ -8,10 +8,52 @@
 //! ```
 
 use catalog::{Name, Resource};
+use client::Target;
 use object::{Map, Obj, Revision, Status, Value};
 
+use crate::call::JSON;
+
+/// How much of an object is asked for.
+#[derive(Clone, Copy)]
+pub(crate) enum View {
+    Whole,
+    Metadata,
+}
+
+impl View {
+    pub fn of(target: &Target<'_>) -> View {
+        if target.metadata_only { View::Metadata } else { View::Whole }
+    }
+
+    /// Of a request for one object, or for events.
+    pub fn accept_object(self) -> &'static str {
+        match self {
+            View::Whole => JSON,
+            View::Metadata => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
+        }
+    }
+
+    pub fn accept_list(self) -> &'static str {
+        match self {
+            View::Whole => JSON,
+            View::Metadata => {
+                "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+            }
+        }
+    }
+
+    /// A server behind the one that is asked may know no views, and send all.
+    fn restrict(self, root: &mut Map) {
+        if let View::Metadata = self {
+            root.retain(|name, _| *name == *"metadata");
+            root.set("kind", "PartialObjectMetadata");
+            root.set("apiVersion", "meta.k8s.io/v1");
+        }
+    }
+}
+
 /// One object of an answer. Where it says no kind it is the resource's own.
-pub(crate) fn object(resource: &Resource, tree: Value) -> Result<Obj, Status> {
+pub(crate) fn object(resource: &Resource, view: View, tree: Value) -> Result<Obj, Status> {
     let storage = resource.storage.as_ref().ok_or_else(|| {
         Status::bad_request(format!(
             "{} are not stored, so an answer about one is no object; use `act`",
@@ -19,6 +61,7 @@ pub(crate) fn object(resource: &Resource, tree: Value) -> Result<Obj, Status> {
         ))
     })?;
     let Value::Map(mut root) = tree else { return Err(unreadable("an object is no JSON object")) };
+    view.restrict(&mut root);
     let Some(Value::Map(mut metadata)) = root.remove("metadata") else {
         return Err(unreadable("an object has no metadata"));
     };
@@ -80,7 +123,11 @@ mod tests {
 
     fn object(of: &Gvr, text: &str) -> Result<Obj, Status> {
         let catalog = Catalog::builtin();
-        super::object(of.find(&catalog).unwrap(), codec::json::parse(text.as_bytes(), None).unwrap())
+        super::object(
+            of.find(&catalog).unwrap(),
+            View::Whole,
+            codec::json::parse(text.as_bytes(), None).unwrap(),
+        )
     }
 
     #[test]
@@ -100,6 +147,16 @@ mod tests {
         let storage = catalog.find_storage("", "pods").unwrap();
         let at = storage.selectable_at("spec.nodeName").unwrap();
         assert_eq!(object(&PODS, text).unwrap().field(at), "n1");
+    }
+
+    #[test]
+    fn of_a_server_that_knows_no_views_the_metadata_is_kept() {
+        let catalog = Catalog::builtin();
+        let text = r#"{"kind":"Pod","metadata":{"name":"p","resourceVersion":"3"},"spec":{"nodeName":"n1"}}"#;
+        let tree = codec::json::parse(text.as_bytes(), None).unwrap();
+        let obj = super::object(PODS.find(&catalog).unwrap(), View::Metadata, tree).unwrap();
+        let kept = r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"3","name":"p"}}"#;
+        assert_eq!(std::str::from_utf8(obj.body()).unwrap(), kept);
     }
 
     #[test]

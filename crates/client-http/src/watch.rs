@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use object::{Status, Value};
 use tokio::time::Instant;
 
-use crate::objects::{object, parse_revision, unreadable};
+use crate::objects::{View, object, parse_revision, unreadable};
 use crate::pool::Lease;
 use crate::refusal;
 
@@ -29,6 +29,7 @@ const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 pub(crate) struct HttpWatch {
     env: Env,
     resource: Arc<Resource>,
+    view: View,
     body: Incoming,
     lines: Lines,
     /// A server that forgot the watch must not keep it for ever; `None`: no end was asked for.
@@ -43,13 +44,14 @@ impl HttpWatch {
     pub fn new(
         env: Env,
         resource: Arc<Resource>,
+        view: View,
         (body, lease): (Incoming, Lease),
         timeout_seconds: u64,
     ) -> HttpWatch {
         let until =
             (timeout_seconds > 0).then(|| env.monotonic() + Duration::from_secs(timeout_seconds) + GRACE);
         let heard = (!lease.is_pinged()).then(|| env.monotonic());
-        HttpWatch { env, resource, body, lines: Lines::default(), until, heard, _lease: lease }
+        HttpWatch { env, resource, view, body, lines: Lines::default(), until, heard, _lease: lease }
     }
 
     /// When the connection counts as dead, if nothing comes, and why then.
@@ -67,7 +69,7 @@ impl Watch for HttpWatch {
             let before = into.len();
             loop {
                 while let Some(line) = self.lines.next()? {
-                    into.push(event(&self.resource, &line)?);
+                    into.push(event(&self.resource, self.view, &line)?);
                 }
                 if into.len() > before {
                     return Ok(true);
@@ -140,12 +142,12 @@ impl Lines {
 }
 
 /// `{"type":"ADDED","object":{...}}`; an ERROR is what the watch ends with.
-fn event(resource: &Resource, line: &[u8]) -> Result<Event, Status> {
+fn event(resource: &Resource, view: View, line: &[u8]) -> Result<Event, Status> {
     let tree = codec::json::parse(line, None)
         .map_err(|error| unreadable(&format!("an event of a watch is no JSON: {error}")))?;
     let Value::Map(mut tree) = tree else { return Err(unreadable("an event of a watch is no JSON object")) };
     let said = tree.remove("object").unwrap_or(Value::Null);
-    let obj = |said| object(resource, said).map(Arc::new);
+    let obj = |said| object(resource, view, said).map(Arc::new);
     match tree.get("type").and_then(Value::as_str).unwrap_or("") {
         "ADDED" => Ok(Event::Added(obj(said)?)),
         "MODIFIED" => Ok(Event::Modified(obj(said)?)),
@@ -168,7 +170,7 @@ mod tests {
 
     fn read(line: &str) -> Result<Event, Status> {
         let catalog = Catalog::builtin();
-        event(CONFIG_MAPS.find(&catalog).unwrap(), line.as_bytes())
+        event(CONFIG_MAPS.find(&catalog).unwrap(), View::Whole, line.as_bytes())
     }
 
     #[test]

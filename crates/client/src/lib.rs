@@ -6,8 +6,9 @@
 //!                              └─ over HTTP: client-http's HttpClient, any cluster
 //! ```
 //! Bodies are trees ([`object::Value`]), answers are objects ([`Obj`]: bytes and a header, shared), refusals are
-//! [`Status`]es. Ask for the version a resource is stored in ([`resources`] names it): in process nothing is converted.
+//! [`Status`]es. A body may leave out its kind and apiVersion: they follow from the resource it is written to. Ask for the version a resource is stored in ([`resources`] names it): in process nothing is converted.
 
+mod body;
 pub mod resources;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use catalog::{Catalog, Name, Resource};
 use futures_util::future::BoxFuture;
 
+pub use body::with_type;
 // What calls are made of, for those who need no more than a client.
 pub use object::{
     DeleteOptions, FieldValidation, ListOptions, Map, Obj, Patch, Preconditions, Propagation, Revision,
@@ -43,6 +45,9 @@ pub struct Target<'a> {
     pub name: &'a str,
     /// Empty for the object itself.
     pub subresource: &'a str,
+    /// Answers are PartialObjectMetadata: for those who need no more of an object, of any resource. Nobody can write one back by
+    /// mistake, since that is another kind.
+    pub metadata_only: bool,
 }
 
 impl Gvr {
@@ -51,7 +56,7 @@ impl Gvr {
     }
     /// One object; `namespace` is empty where there are none.
     pub fn at<'a>(&'a self, namespace: &'a str, name: &'a str) -> Target<'a> {
-        Target { resource: self, namespace, name, subresource: "" }
+        Target { resource: self, namespace, name, subresource: "", metadata_only: false }
     }
     /// The very object, by its own name.
     pub fn of<'a>(&'a self, obj: &'a Obj) -> Target<'a> {
@@ -88,6 +93,9 @@ impl<'a> Target<'a> {
     #[allow(clippy::should_implement_trait, reason = "short for subresource; nothing is subtracted")]
     pub fn sub(self, subresource: &'a str) -> Target<'a> {
         Target { subresource, ..self }
+    }
+    pub fn metadata(self) -> Target<'a> {
+        Target { metadata_only: true, ..self }
     }
 }
 

@@ -250,11 +250,6 @@ pub trait Kind: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Why nothing new of this kind may be created now.
-    fn forbids_create(&self) -> Option<&'static str> {
-        None
-    }
-
     /// From the served version to the stored one. Runs for the storage version too.
     fn to_storage(&self, _value: &mut Value, _from: &Resource) -> Result<(), Status> {
         Ok(())

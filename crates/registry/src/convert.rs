@@ -45,6 +45,9 @@ pub(crate) fn encode(resource: &Resource, storage: &Storage, value: &Value) -> R
     let mut stored = value.clone();
     kind.to_storage(&mut stored, resource)?;
     set_type(&mut stored, &storage.kind, storage.api_version());
+    // Canonical again: a write that changes nothing is known by its bytes.
+    normalise(storage.schema(), storage.ty, &mut stored, &mut Strict::off())
+        .map_err(|error| Status::internal(format!("the object no longer fits its type: {error}")))?;
     Ok(json::to_vec(&stored))
 }
 

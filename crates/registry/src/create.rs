@@ -268,7 +268,8 @@ impl Registry {
         let given = name_of(new);
         let mut attempt = self.attempt(request, storage, Operation::Create, &given, request.options.dry_run);
         attempt.generate_name = generate_name;
-        if let Some(why) = kind.forbids_create() {
+        if request.resource.terminating {
+            let why = kinds::TERMINATING_DEFINITION;
             return Err(CreateError::Final(Status::forbidden(request.about(), &given, why)));
         }
         self.admission.mutate(&attempt, new, effects)?;

@@ -56,6 +56,11 @@ impl Informers {
         self.scoped(Scope::all(resource))
     }
 
+    /// The same with nothing but their metadata.
+    pub fn metadata_of(&self, resource: &Gvr) -> Arc<Informer> {
+        self.scoped(Scope::metadata(resource))
+    }
+
     pub fn scoped(&self, scope: Scope) -> Arc<Informer> {
         let mut started = self.started.lock();
         if let Some(there) = started.informers.iter().find(|running| *running.informer.scope() == scope) {

@@ -7,13 +7,15 @@
 //!        │ not supported                             ^   └── resumed at the last revision seen
 //!        └──> Listing ── all pages ──────────────────┘
 //! ```
-//! A resource need not be served yet, or for ever: while it is not (404) its state is asked for again and again.
+//! A resource need not be served yet, or for ever: while it is not (404) its state is asked for again and again. That says nothing about
+//! its objects, as in client-go: a server that starts, or has not heard of a definition yet, answers the same. Objects go when a watch
+//! tells that they do, before it ends, or when they are missing from the next state.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::{Client, Event, Gvr, ListOptions, Watch, WatchOptions};
+use client::{Client, Event, Gvr, ListOptions, Target, Watch, WatchOptions};
 use env::Env;
 use object::{Obj, Revision, Status};
 
@@ -35,6 +37,8 @@ pub struct Scope {
     pub namespace: String,
     pub label_selector: String,
     pub field_selector: String,
+    /// See [`Target::metadata_only`].
+    pub metadata_only: bool,
 }
 
 impl Scope {
@@ -44,7 +48,15 @@ impl Scope {
             namespace: String::new(),
             label_selector: String::new(),
             field_selector: String::new(),
+            metadata_only: false,
         }
+    }
+    /// Metadata of all objects: labels, owners, finalizers of resources whose other fields are not of interest, or not known.
+    pub fn metadata(resource: &Gvr) -> Scope {
+        Scope { metadata_only: true, ..Scope::all(resource) }
+    }
+    fn target(&self) -> Target<'_> {
+        Target { metadata_only: self.metadata_only, ..self.resource.within(&self.namespace) }
     }
 }
 
@@ -148,7 +160,7 @@ impl Reflector {
         let options =
             WatchOptions { resource_version: version, initial_events: true, ..self.watch_options() };
         let scope = &self.scope;
-        let mut watch = match self.client.watch(scope.resource.within(&scope.namespace), options).await {
+        let mut watch = match self.client.watch(scope.target(), options).await {
             Ok(watch) => watch,
             Err(status) => return after_stream(status, newest, position),
         };
@@ -200,7 +212,7 @@ impl Reflector {
         };
         loop {
             let paged = !options.continue_token.is_empty();
-            match self.client.list(scope.resource.within(&scope.namespace), options.clone()).await {
+            match self.client.list(scope.target(), options.clone()).await {
                 Ok(mut page) => {
                     items.append(&mut page.items);
                     if !page.continue_token.is_empty() {
@@ -230,7 +242,7 @@ impl Reflector {
 
     async fn watch(&self, position: &mut Position, tell: Tell<'_>) -> Transition {
         let options = WatchOptions { resource_version: position.seen.to_string(), ..self.watch_options() };
-        match self.client.watch(self.scope.resource.within(&self.scope.namespace), options).await {
+        match self.client.watch(self.scope.target(), options).await {
             Ok(watch) => self.follow(watch, position, tell).await,
             // After a pause: a server that forgets faster than we can read would be read without end.
             Err(status) if is_expired(&status) => Err((Phase::Streaming, status)),

@@ -10,13 +10,19 @@ use crate::table::{Cell, Layout};
 
 impl Table {
     /// Makes a resource known, or gives one that is known another definition; the definition with its ids comes back. What is
-    /// stored under its keys are its objects from now on. Watches that an earlier definition served end.
+    /// stored under its keys are its objects from now on. Watches that an earlier definition served end, unless this one has the
+    /// same storage.
     pub fn define(&self, def: ResourceDef) -> Result<ResourceDef, DefineError> {
         // Between a key's guard and its change nobody may move it elsewhere.
         let _alone = self.defining.write();
         let before = self.layout();
+        let same_storage = before.catalog.has_storage_of(&def);
         let (catalog, def) = before.catalog.define(def)?;
         let mut after = Layout { catalog: Arc::new(catalog), cells: before.cells.clone() };
+        if same_storage {
+            self.layout.store(Arc::new(after));
+            return Ok(def);
+        }
         let old = def.storage.as_ref().and_then(|storage| {
             let old = before.catalog.find_storage(&storage.group, &storage.plural)?;
             before.cell(old.id).cloned()

@@ -76,7 +76,7 @@ struct Noted {
 
 impl Noted {
     fn wrong(&self, target: Target<'_>, what: &str) {
-        let Target { resource, namespace, name, subresource } = target;
+        let Target { resource, namespace, name, subresource, .. } = target;
         let line = format!("{}: {}/{subresource} {namespace}/{name}: {what}", self.who, resource.plural);
         self.seen.lock().wrongs.push(line);
     }

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use testkit::{Reply, TestCluster, admin};
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const CRD: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/foos.samplecontroller.k8s.io";
 const FOOS: &str = "/apis/samplecontroller.k8s.io/v1alpha1/namespaces/default/foos";
 const FOO: &str = "/apis/samplecontroller.k8s.io/v1alpha1/namespaces/default/foos/foo";
 const WEB: &str = "/apis/apps/v1/namespaces/default/deployments/web";
@@ -126,6 +127,18 @@ async fn story(cluster: &TestCluster, client: Arc<dyn Client>) {
         cluster.post(FOOS, foo_of("many", json!({"deploymentName": "many", "replicas": 11}))).await.ok(422);
     let why = "spec.replicas in body should be less than or equal to 10";
     assert!(many["message"].as_str().unwrap().contains(why), "{many}");
+
+    // The definition goes with its Foos, and comes again: so does the Deployment.
+    cluster.delete(CRD).await.ok(200);
+    until(cluster, CRD, |crd| crd.status == 404).await;
+    cluster.delete(WEB).await.ok(200);
+    define(cluster).await;
+    let again = cluster.post(FOOS, two()).await.ok(201);
+    let web = until(cluster, WEB, |web| web.status == 200).await;
+    assert_eq!(
+        web["metadata"]["ownerReferences"][0]["uid"], again["metadata"]["uid"],
+        "of the Foo there is now"
+    );
 
     stopper.stop();
     for task in tasks {

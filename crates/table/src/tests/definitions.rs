@@ -90,6 +90,28 @@ fn a_watch_ends_with_its_definition_after_the_last_event() {
 }
 
 #[test]
+fn a_definition_with_the_same_storage_leaves_objects_ids_and_watches_alone() {
+    let mut f = Fixture::new(1 << 20);
+    let first = f.table.define(widgets(&f.catalog, &[])).unwrap();
+    let storage = first.storage.clone().unwrap();
+    let before = put(&mut f, "a", "red");
+    let mut cursor = f.table.watch_from(storage.id, all(), Revision(before)).unwrap();
+    let mut next = f.table.catalog().definition("example.io", "widgets").unwrap();
+    next.served[0] = Arc::new(Resource { terminating: true, ..Resource::clone(&next.served[0]) });
+    let second = f.table.define(next).unwrap();
+    assert!(Arc::ptr_eq(second.storage.as_ref().unwrap(), &storage));
+    assert!(f.table.catalog().find("example.io", "v1", "widgets").unwrap().terminating);
+    let after = put(&mut f, "a", "blue");
+    let mut events = Vec::new();
+    assert!(cursor.pull(&mut events, usize::MAX).unwrap(), "it goes on");
+    assert_eq!(events.iter().map(|event| event.obj.revision().0).collect::<Vec<_>>(), [after]);
+    // Who comes late is told as well.
+    assert!(f.table.watch_from(storage.id, all(), Revision(before)).is_ok());
+    assert!(f.table.undefine("example.io", "widgets").is_some());
+    assert!(!f.table.is_defined(storage.id));
+}
+
+#[test]
 fn another_definition_selects_by_its_own_fields_and_ends_the_watches_of_the_first() {
     let mut f = Fixture::new(1 << 20);
     let first = f.table.define(widgets(&f.catalog, &["metadata.uid"])).unwrap();

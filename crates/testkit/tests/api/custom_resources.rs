@@ -276,11 +276,7 @@ async fn a_definition_with_names_in_conflict_is_not_served() {
     cluster.delete(CRD).await.ok(200);
     until(&cluster, &PATH.replace("widgets", "gadgets"), 200).await;
     let crd = cluster.get(&*path).await.ok(200);
-    assert_eq!(
-        (condition(&crd, "NamesAccepted"), condition(&crd, "Established")),
-        ("True", "True"),
-        "{crd}"
-    );
+    assert_eq!((condition(&crd, "NamesAccepted"), condition(&crd, "Established")), ("True", "True"), "{crd}");
 }
 
 #[tokio::test]

@@ -97,7 +97,6 @@ async fn next_object(watch: &mut dyn Watch) -> (String, String) {
 }
 
 #[tokio::test(start_paused = true)]
-#[ignore = "bodies of custom resources need their type over HTTP"]
 async fn objects_come_in_the_version_that_was_asked_for() {
     for over_http in [false, true] {
         let cluster = TestCluster::simulated(1).await;
@@ -134,6 +133,33 @@ async fn objects_come_in_the_version_that_was_asked_for() {
         }
         cluster.shutdown().await;
     }
+}
+
+/// Or two controllers that agree would keep each other busy for ever.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_changes_nothing_is_none_in_any_version() {
+    let cluster = TestCluster::simulated(8).await;
+    for client in clients(&cluster) {
+        if client.get(CUSTOM_RESOURCE_DEFINITIONS.at("", "gears.example.io")).await.is_err() {
+            define(&cluster, &*client, definition("v1", "Namespaced", None)).await;
+            client.create(V1.within("default"), gear("a"), WriteOptions::default()).await.unwrap();
+        }
+        for resource in [&V1, &V2] {
+            let (target, options) = (resource.at("default", "a"), WriteOptions::default());
+            let seen = || Patch::Merge(value(json!({"status": {"seen": true}})));
+            client.patch(target.sub("status"), seen(), options).await.unwrap();
+            let label = || Patch::Merge(value(json!({"metadata": {"labels": {"b": "1", "a": "2"}}})));
+            let first = client.patch(target, label(), options).await.unwrap();
+            for again in [
+                client.patch(target.sub("status"), seen(), options).await.unwrap(),
+                client.patch(target, label(), options).await.unwrap(),
+                client.update(target, tree(&first), options).await.unwrap(),
+            ] {
+                assert_eq!(again.revision(), first.revision(), "{}", resource.version);
+            }
+        }
+    }
+    cluster.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -210,7 +236,6 @@ impl Reconcile for Marker {
 }
 
 #[tokio::test(start_paused = true)]
-#[ignore = "an informer keeps what it knew when its resource goes"]
 async fn a_controller_waits_for_its_resource_and_finds_it_again_after_it_was_gone() {
     for over_http in [false, true] {
         let cluster = TestCluster::simulated(4).await;
@@ -251,6 +276,103 @@ async fn a_controller_waits_for_its_resource_and_finds_it_again_after_it_was_gon
         for task in tasks {
             task.await.unwrap();
         }
+        cluster.shutdown().await;
+    }
+}
+
+/// Over any resource, with nothing known of its fields.
+#[tokio::test(start_paused = true)]
+async fn an_informer_of_metadata_holds_nothing_else() {
+    for over_http in [false, true] {
+        let cluster = TestCluster::simulated(6).await;
+        let [local, _] = clients(&cluster);
+        let client = clients(&cluster)[usize::from(over_http)].clone();
+        let (stopper, stop) = Stopper::new();
+        let informers = Informers::new(cluster.env().clone(), client.clone(), stop);
+        // It was there before its resource.
+        let gears = informers.metadata_of(&V2);
+        define(&cluster, &*local, definition("v1", "Namespaced", None)).await;
+        let made = local.create(V1.within("default"), gear("a"), WriteOptions::default()).await.unwrap();
+        let metadata = |revision: object::Revision, extra: &str| {
+            let (seconds, uid) =
+                (tree(&made).str_at(&["metadata", "creationTimestamp"]).unwrap().to_owned(), made.uid());
+            json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {
+                "name": "a", "namespace": "default", "uid": uid, "resourceVersion": revision.to_string(),
+                "generation": 1, "creationTimestamp": seconds, "labels": {"seen": extra}}})
+        };
+        let same = |obj: &object::Obj, wanted: &serde_json::Value| {
+            let mut found: serde_json::Value = serde_json::from_slice(obj.body()).unwrap();
+            found["metadata"].as_object_mut().unwrap().remove("managedFields");
+            assert_eq!(found, *wanted, "over HTTP: {over_http}");
+        };
+        let label = Patch::Merge(value(json!({"metadata": {"labels": {"seen": "once"}}})));
+        let patched = client.patch(V2.of(&made).metadata(), label, WriteOptions::default()).await.unwrap();
+        let wanted = metadata(patched.revision(), "once");
+        same(&patched, &wanted);
+        let held = || gears.store().get("default", "a");
+        eventually(&cluster, "the change is seen", async || {
+            held().is_some_and(|obj| obj.revision() == patched.revision())
+        })
+        .await;
+        let held = held().unwrap();
+        same(&held, &wanted);
+        assert_eq!(held.label("seen"), Some("once"));
+        same(&*client.get(V1.of(&made).metadata()).await.unwrap(), &wanted);
+        let list = client.list(V1.everywhere().metadata(), ListOptions::default()).await.unwrap();
+        same(&list.items[0], &wanted);
+        // Written back it would be a gear without a spec: it is none.
+        let refused = client.update(V2.of(&made), tree(&held), WriteOptions::default()).await.err().unwrap();
+        assert_eq!(refused.code, 400, "{}", refused.message);
+        // Built-in resources are served the same way.
+        let namespaces = informers.metadata_of(&client::resources::NAMESPACES);
+        namespaces.synced().await;
+        let found: serde_json::Value =
+            serde_json::from_slice(namespaces.store().get("", "default").unwrap().body()).unwrap();
+        assert_eq!(found["kind"], "PartialObjectMetadata");
+        assert!(found.get("spec").is_none(), "{found}");
+
+        cluster.delete(CRD).await.ok(200);
+        eventually(&cluster, "the gear goes", async || gears.store().list().is_empty()).await;
+        stopper.stop();
+        cluster.shutdown().await;
+    }
+}
+
+/// A watch of objects tells of the end of each before it ends with the definition.
+#[tokio::test(start_paused = true)]
+async fn a_watch_tells_that_objects_go_with_their_definition() {
+    for over_http in [false, true] {
+        let cluster = TestCluster::simulated(7).await;
+        let [local, _] = clients(&cluster);
+        let client = clients(&cluster)[usize::from(over_http)].clone();
+        define(&cluster, &*local, definition("v1", "Namespaced", None)).await;
+        let options = WriteOptions::default();
+        let mut names: Vec<String> = (0..40).map(|n| format!("gear-{n:02}")).collect();
+        for name in &names {
+            local.create(V1.within("default"), gear(name), options).await.unwrap();
+        }
+        let state = WatchOptions { initial_events: true, ..WatchOptions::default() };
+        let mut watch = client.watch(V2.everywhere(), state).await.unwrap();
+        next_object(&mut *watch).await;
+        cluster.delete(CRD).await.ok(200);
+        let mut events = Vec::new();
+        let end = loop {
+            match watch.pull(&mut events).await {
+                Ok(true) => {}
+                end => break end.map(|_| ()).map_err(|status| status.code),
+            }
+        };
+        assert_eq!(end, Err(410), "a state of the resource does not exist any more");
+        let mut gone: Vec<String> = events
+            .iter()
+            .filter_map(|event| match event {
+                Event::Deleted(obj) => Some(obj.name().to_owned()),
+                _ => None,
+            })
+            .collect();
+        gone.sort();
+        names.sort();
+        assert_eq!(gone, names, "over HTTP: {over_http}");
         cluster.shutdown().await;
     }
 }
