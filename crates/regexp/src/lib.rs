@@ -13,6 +13,7 @@ mod tests;
 
 use std::fmt;
 use std::ops::Deref;
+use std::sync::OnceLock;
 
 use regex::{Regex, RegexBuilder};
 
@@ -48,6 +49,25 @@ impl Regexp {
     pub fn check(text: &str) -> Result<(), Error> {
         translate::translate(text)?;
         Ok(())
+    }
+}
+
+/// An expression that is compiled when it is first used: an automaton takes a thousand times as long to make as its text to check.
+#[derive(Debug)]
+pub struct LazyRegexp {
+    text: Box<str>,
+    compiled: OnceLock<Result<Regexp, Error>>,
+}
+
+impl LazyRegexp {
+    pub fn new(text: &str) -> Result<LazyRegexp, Error> {
+        Regexp::check(text)?;
+        Ok(LazyRegexp { text: text.into(), compiled: OnceLock::new() })
+    }
+
+    /// Fails only if it is too large.
+    pub fn get(&self) -> Result<&Regexp, Error> {
+        self.compiled.get_or_init(|| Regexp::new(&self.text)).as_ref().map_err(Error::clone)
     }
 }
 

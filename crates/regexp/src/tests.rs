@@ -127,3 +127,11 @@ fn groups_nest_as_deep_as_go_lets_them() {
     assert!(Regexp::new(&nested(999)).unwrap().is_match("a"));
     assert!(refused(&nested(1000)).starts_with("error parsing regexp: expression nests too deeply: `"));
 }
+
+#[test]
+fn a_lazy_expression_is_checked_at_once_and_compiled_later() {
+    assert_eq!(LazyRegexp::new("(").map(|_| ()).unwrap_err(), Regexp::check("(").unwrap_err());
+    assert!(LazyRegexp::new("^a+$").unwrap().get().unwrap().is_match("aa"));
+    let large = LazyRegexp::new("\\pL{1000}").unwrap();
+    assert!(large.get().unwrap_err().to_string().contains("expression too large"));
+}

@@ -58,7 +58,7 @@ impl<'c> Validator<'c> {
         let fits = match (&*call.function, value) {
             ("duration", value) => convert(value, &Type::Duration).is_ok(),
             ("timestamp", value) => convert(value, &Type::Timestamp).is_ok(),
-            ("matches", Val::Str(pattern)) => Regexp::new(pattern).is_ok(),
+            ("matches", Val::Str(pattern)) => Regexp::check(pattern).is_ok(),
             _ => true,
         };
         if !fits {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use regexp::Regexp;
+use regexp::{LazyRegexp, Regexp};
 
 use crate::cost::{ActualCall, CallEstimate, Cost, EstimatedCall, REGEX_LENGTH, Range, STRING_TRAVERSAL};
 use crate::error::Error;
@@ -50,13 +50,13 @@ fn pattern(text: &str) -> Result<Regexp, Error> {
 }
 
 fn compile_find(text: &str) -> Result<Compiled, Error> {
-    let pattern = Regexp::new(text)?;
-    Ok(Arc::new(move |args: &[Val<'_>]| first_match(&pattern, args)))
+    let pattern = LazyRegexp::new(text)?;
+    Ok(Arc::new(move |args: &[Val<'_>]| first_match(pattern.get()?, args)))
 }
 
 fn compile_find_all(text: &str) -> Result<Compiled, Error> {
-    let pattern = Regexp::new(text)?;
-    Ok(Arc::new(move |args: &[Val<'_>]| all_matches(&pattern, args)))
+    let pattern = LazyRegexp::new(text)?;
+    Ok(Arc::new(move |args: &[Val<'_>]| all_matches(pattern.get()?, args)))
 }
 
 fn first_match<'a>(pattern: &Regexp, args: &[Val<'a>]) -> Result<Val<'a>, Error> {

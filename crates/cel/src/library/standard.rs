@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use regexp::Regexp;
+use regexp::{LazyRegexp, Regexp};
 
 use super::{Library, time};
 use crate::error::Error;
@@ -284,9 +284,9 @@ fn strings() -> Vec<Function> {
             _ => Err(Error::new("no such overload: matches")),
         })
         .pattern(1, |text| {
-            let pattern = Regexp::new(text)?;
+            let pattern = LazyRegexp::new(text)?;
             Ok(std::sync::Arc::new(move |args: &[Val<'_>]| match &args[0] {
-                Val::Str(text) => Ok(Val::Bool(pattern.is_match(text))),
+                Val::Str(text) => Ok(Val::Bool(pattern.get()?.is_match(text))),
                 _ => Err(Error::no_such_overload()),
             }))
         }),
