@@ -28,7 +28,6 @@ pub struct CustomResource {
     stored: Name,
     preserve_unknown_fields: bool,
     converts_by_webhook: bool,
-    terminating: bool,
     /// UID and generation of the definition.
     defined_by: (Box<str>, i64),
     scale_columns: Columns,
@@ -59,7 +58,6 @@ impl CustomResource {
             stored: Name::from(crd.storage_version().to_owned()),
             preserve_unknown_fields: crd.preserves_unknown_fields(),
             converts_by_webhook: crd.converts_by_webhook(),
-            terminating: crd.is_terminating(),
             defined_by: (crd.uid().into(), crd.generation()),
             scale_columns: Columns::of_scale(),
             types: types.clone(),
@@ -146,10 +144,6 @@ impl Kind for CustomResource {
 
     fn converts_last(&self) -> bool {
         true
-    }
-
-    fn forbids_create(&self) -> Option<&'static str> {
-        self.terminating.then_some(kinds::TERMINATING_DEFINITION)
     }
 
     fn prune(&self, version: &str, value: &mut Value, report: bool) -> Result<Vec<String>, String> {

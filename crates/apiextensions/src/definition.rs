@@ -32,13 +32,12 @@ pub struct Served<'a> {
     generation: i64,
 }
 
-/// Two states of a CRD with the same one are served alike.
+/// Two states of a CRD with the same one are served alike, but for creates once it is deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fingerprint {
     uid: String,
     generation: i64,
     names: Vec<u8>,
-    terminating: bool,
 }
 
 impl<'a> Served<'a> {
@@ -61,7 +60,6 @@ impl<'a> Served<'a> {
             uid: self.uid.to_owned(),
             generation: self.generation,
             names: codec::json::to_vec(self.names),
-            terminating: self.terminating,
         }
     }
 
@@ -218,7 +216,8 @@ impl<'a> Served<'a> {
         self.spec.str_at(&["conversion", "strategy"]) == Some("Webhook")
     }
 
-    pub(crate) fn is_terminating(&self) -> bool {
+    /// It is being deleted: nothing new is created under it.
+    pub fn is_terminating(&self) -> bool {
         self.terminating
     }
 

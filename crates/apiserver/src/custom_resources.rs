@@ -61,10 +61,13 @@ impl CustomResources {
             return;
         };
         let fingerprint = served.fingerprint();
+        let (group, plural) = (served.group(), served.plural());
         if defined.get(name).is_some_and(|now| now.fingerprint == fingerprint) {
+            if served.is_terminating() {
+                registry.table().mark_terminating(group, plural);
+            }
             return;
         }
-        let (group, plural) = (served.group(), served.plural());
         let catalog = registry.catalog();
         let before = catalog.find_storage(group, plural).map(Arc::downgrade);
         if before.is_some() && !defined.contains_key(name) {

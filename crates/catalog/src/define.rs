@@ -74,6 +74,27 @@ impl Catalog {
         Some((next, ResourceDef { storage, served }))
     }
 
+    /// The catalogue with the resource of that group and plural as one whose definition is being deleted; `None` if it is one
+    /// already. It keeps its ids: its objects and watches stay.
+    pub fn mark_terminating(&self, group: &str, plural: &str) -> Option<Catalog> {
+        let id = self.find_storage(group, plural)?.id;
+        let of_it = |resource: &Resource| {
+            resource.storage.as_ref().is_some_and(|storage| storage.id == id) && !resource.terminating
+        };
+        let mut next = self.clone();
+        let mut marked = false;
+        for resource in next.resources.iter_mut().filter(|resource| of_it(resource)) {
+            *resource = Arc::new(Resource { terminating: true, ..Resource::clone(resource) });
+            marked = true;
+        }
+        if !marked {
+            return None;
+        }
+        next.generation += 1;
+        next.index_again();
+        Some(next)
+    }
+
     /// The definition of the resource of that group and plural.
     pub fn definition(&self, group: &str, plural: &str) -> Option<ResourceDef> {
         self.undefine(group, plural).map(|(_, def)| def)

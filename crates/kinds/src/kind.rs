@@ -103,9 +103,6 @@ pub struct Requester<'a> {
 /// Fills in what the writer of an object left out.
 pub type Defaults = dyn Fn(&mut Map) + Send + Sync;
 
-/// Why a definition that is being deleted lets nothing be created, in upstream's words.
-pub const TERMINATING_DEFINITION: &str = "create not allowed while custom resource definition is terminating";
-
 /// What only one kind does.
 pub trait Kind: Send + Sync {
     fn rules(&self) -> &Rules;
@@ -248,11 +245,6 @@ pub trait Kind: Send + Sync {
     /// why the value cannot be an object of the kind.
     fn prune(&self, _version: &str, _value: &mut Value, _report: bool) -> Result<Vec<String>, String> {
         Ok(Vec::new())
-    }
-
-    /// Why nothing new of this kind may be created now.
-    fn forbids_create(&self) -> Option<&'static str> {
-        None
     }
 
     /// From the served version to the stored one. Runs for the storage version too.

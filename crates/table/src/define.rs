@@ -53,6 +53,17 @@ impl Table {
         Ok(def)
     }
 
+    /// Shows that a definition is being deleted, to requests that begin from now on. Its watches go on: they are to see its
+    /// objects go.
+    pub fn mark_terminating(&self, group: &str, plural: &str) {
+        let _alone = self.defining.write();
+        let before = self.layout();
+        if let Some(catalog) = before.catalog.mark_terminating(group, plural) {
+            let after = Layout { catalog: Arc::new(catalog), cells: before.cells.clone() };
+            self.layout.store(Arc::new(after));
+        }
+    }
+
     /// Forgets a definition; `None` when there was none of that name. What is stored under its keys stays there, unclaimed.
     pub fn undefine(&self, group: &str, plural: &str) -> Option<ResourceDef> {
         let _alone = self.defining.write();
