@@ -33,7 +33,7 @@ pub struct Served<'a> {
     generation: i64,
 }
 
-/// Two states of a CRD with the same one define the same resource; while it terminates, that is served with fewer verbs.
+/// Two states of a CRD with the same one are served alike, but for creates once it is deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fingerprint {
     uid: String,
@@ -216,6 +216,7 @@ impl<'a> Served<'a> {
         self.spec.str_at(&["conversion", "strategy"]) == Some("Webhook")
     }
 
+    /// It is being deleted: nothing new is created under it.
     pub fn is_terminating(&self) -> bool {
         self.terminating
     }

@@ -25,7 +25,6 @@ pub(crate) struct CustomResources {
 
 struct Defined {
     fingerprint: Fingerprint,
-    terminating: bool,
     group: String,
     plural: String,
 }
@@ -62,15 +61,13 @@ impl CustomResources {
             return;
         };
         let fingerprint = served.fingerprint();
-        let terminating = served.is_terminating();
-        if let Some(now) = defined.get_mut(name).filter(|now| now.fingerprint == fingerprint) {
-            if now.terminating != terminating {
-                now.terminating = terminating;
-                serve_otherwise(registry, now);
+        let (group, plural) = (served.group(), served.plural());
+        if defined.get(name).is_some_and(|now| now.fingerprint == fingerprint) {
+            if served.is_terminating() {
+                registry.table().mark_terminating(group, plural);
             }
             return;
         }
-        let (group, plural) = (served.group(), served.plural());
         let catalog = registry.catalog();
         let before = catalog.find_storage(group, plural).map(Arc::downgrade);
         if before.is_some() && !defined.contains_key(name) {
@@ -98,8 +95,7 @@ impl CustomResources {
                         }
                     }
                 }
-                let (group, plural) = (group.to_owned(), plural.to_owned());
-                let now = Defined { fingerprint, terminating, group, plural };
+                let now = Defined { fingerprint, group: group.to_owned(), plural: plural.to_owned() };
                 defined.insert(name.to_owned(), now);
             }
             Err(error) => tracing::warn!(crd = name, %error, "a CustomResourceDefinition cannot be served"),
@@ -125,15 +121,4 @@ impl CustomResources {
 fn writes_are_complete(storage: &Storage, served: &[Arc<Resource>]) -> bool {
     served.iter().all(|resource| resource.version == storage.version)
         || kinds::kind_of(storage).defaults(&storage.version).is_none()
-}
-
-/// With the storage it has: whoever watches the objects of a definition that is deleted is told that they go.
-fn serve_otherwise(registry: &Registry, defined: &Defined) {
-    let Some(mut def) = registry.catalog().definition(&defined.group, &defined.plural) else { return };
-    for resource in &mut def.served {
-        *resource = Arc::new(Resource { terminating: defined.terminating, ..Resource::clone(resource) });
-    }
-    if let Err(error) = registry.define(def) {
-        tracing::warn!(group = defined.group, resource = defined.plural, %error, "a resource cannot be served anew");
-    }
 }

@@ -17,10 +17,8 @@ pub enum DefineError {
 
 impl Catalog {
     /// The catalogue with one more resource, or with a new definition of the one with the same group and plural. Either
-    /// way it gets new ids; returns the definition with these ids beside the catalogue. Only a storage that is the very one there
-    /// is keeps its id: then the objects are as they were, and only how they are served changes.
+    /// way it gets new ids; returns the definition with these ids beside the catalogue.
     pub fn define(&self, def: ResourceDef) -> Result<(Catalog, ResourceDef), DefineError> {
-        let same_storage = self.has_storage_of(&def);
         let mut next = match def.names().and_then(|(group, plural)| self.undefine(group, plural)) {
             Some((without, _)) => without,
             None => self.clone(),
@@ -28,7 +26,6 @@ impl Catalog {
         let (mut resource_id, mut storage_id) = next.next;
         let storage = match &def.storage {
             None => None,
-            Some(storage) if same_storage => Some(storage.clone()),
             Some(storage) if next.index.prefixes.contains_key(&storage.prefix) => {
                 return Err(DefineError::Prefix(storage.prefix.clone()));
             }
@@ -58,12 +55,6 @@ impl Catalog {
         Ok((next, ResourceDef { storage, served }))
     }
 
-    /// Whether a definition's storage is the one in the catalogue, not another of that name.
-    pub fn has_storage_of(&self, def: &ResourceDef) -> bool {
-        let Some(storage) = &def.storage else { return false };
-        self.find_storage(&storage.group, &storage.plural).is_some_and(|now| Arc::ptr_eq(now, storage))
-    }
-
     /// The catalogue without the resource of that group and plural, and its definition; `None` when there is none.
     pub fn undefine(&self, group: &str, plural: &str) -> Option<(Catalog, ResourceDef)> {
         let storage = self.find_storage(group, plural).cloned();
@@ -81,6 +72,27 @@ impl Catalog {
         next.generation += 1;
         next.index_again();
         Some((next, ResourceDef { storage, served }))
+    }
+
+    /// The catalogue with the resource of that group and plural as one whose definition is being deleted; `None` if it is one
+    /// already. It keeps its ids: its objects and watches stay.
+    pub fn mark_terminating(&self, group: &str, plural: &str) -> Option<Catalog> {
+        let id = self.find_storage(group, plural)?.id;
+        let of_it = |resource: &Resource| {
+            resource.storage.as_ref().is_some_and(|storage| storage.id == id) && !resource.terminating
+        };
+        let mut next = self.clone();
+        let mut marked = false;
+        for resource in next.resources.iter_mut().filter(|resource| of_it(resource)) {
+            *resource = Arc::new(Resource { terminating: true, ..Resource::clone(resource) });
+            marked = true;
+        }
+        if !marked {
+            return None;
+        }
+        next.generation += 1;
+        next.index_again();
+        Some(next)
     }
 
     /// The definition of the resource of that group and plural.

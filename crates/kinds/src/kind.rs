@@ -103,9 +103,6 @@ pub struct Requester<'a> {
 /// Fills in what the writer of an object left out.
 pub type Defaults = dyn Fn(&mut Map) + Send + Sync;
 
-/// Why a definition that is being deleted lets nothing be created, in upstream's words.
-pub const TERMINATING_DEFINITION: &str = "create not allowed while custom resource definition is terminating";
-
 /// What only one kind does.
 pub trait Kind: Send + Sync {
     fn rules(&self) -> &Rules;

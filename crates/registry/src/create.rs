@@ -13,7 +13,7 @@ use store::{CommitError, Guard, Key, Op};
 
 use crate::convert::webhook::{Asked, converted_storage};
 use crate::write::{InNamespace, Written, context, not_encodable};
-use crate::{BodyType, Registry, RequestContext, convert, decode, store_failed};
+use crate::{BodyType, Registry, RequestContext, convert, decode, definition_guard, store_failed};
 
 /// Tries with a fresh random name before a collision is reported.
 const GENERATED_NAME_TRIES: usize = 8;
@@ -269,8 +269,7 @@ impl Registry {
         let mut attempt = self.attempt(request, storage, Operation::Create, &given, request.options.dry_run);
         attempt.generate_name = generate_name;
         if request.resource.terminating {
-            let why = kinds::TERMINATING_DEFINITION;
-            return Err(CreateError::Final(Status::forbidden(request.about(), &given, why)));
+            return Err(CreateError::Final(definition_guard::terminating(request, &given)));
         }
         self.admission.mutate(&attempt, new, effects)?;
         // Only now, so that everything above that decides by name sees that there is none yet.

@@ -28,9 +28,15 @@ impl Registry {
         let definition = self.table().get(definitions.id, &key).filter(|now| now.uid() == uid);
         let Some(definition) = definition else { return Err(redefined(storage)) };
         if definition.deleting() {
-            return Err(Status::forbidden(request.about(), name, kinds::TERMINATING_DEFINITION));
+            return Err(terminating(request, name));
         }
         commit.guards.push((key.into(), Guard::At(definition.revision())));
         Ok(())
     }
+}
+
+/// The refusal of a create under a definition that is being deleted.
+pub(crate) fn terminating(request: &RequestContext<'_>, name: &str) -> Status {
+    let why = "create not allowed while custom resource definition is terminating";
+    Status::forbidden(request.about(), name, why)
 }

@@ -10,19 +10,13 @@ use crate::table::{Cell, Layout};
 
 impl Table {
     /// Makes a resource known, or gives one that is known another definition; the definition with its ids comes back. What is
-    /// stored under its keys are its objects from now on. Watches that an earlier definition served end, unless this one has the
-    /// same storage.
+    /// stored under its keys are its objects from now on. Watches that an earlier definition served end.
     pub fn define(&self, def: ResourceDef) -> Result<ResourceDef, DefineError> {
         // Between a key's guard and its change nobody may move it elsewhere.
         let _alone = self.defining.write();
         let before = self.layout();
-        let same_storage = before.catalog.has_storage_of(&def);
         let (catalog, def) = before.catalog.define(def)?;
         let mut after = Layout { catalog: Arc::new(catalog), cells: before.cells.clone() };
-        if same_storage {
-            self.layout.store(Arc::new(after));
-            return Ok(def);
-        }
         let old = def.storage.as_ref().and_then(|storage| {
             let old = before.catalog.find_storage(&storage.group, &storage.plural)?;
             before.cell(old.id).cloned()
@@ -57,6 +51,17 @@ impl Table {
             self.retire(&old);
         }
         Ok(def)
+    }
+
+    /// Shows that a definition is being deleted, to requests that begin from now on. Its watches go on: they are to see its
+    /// objects go.
+    pub fn mark_terminating(&self, group: &str, plural: &str) {
+        let _alone = self.defining.write();
+        let before = self.layout();
+        if let Some(catalog) = before.catalog.mark_terminating(group, plural) {
+            let after = Layout { catalog: Arc::new(catalog), cells: before.cells.clone() };
+            self.layout.store(Arc::new(after));
+        }
     }
 
     /// Forgets a definition; `None` when there was none of that name. What is stored under its keys stays there, unclaimed.

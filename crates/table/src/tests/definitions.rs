@@ -90,16 +90,14 @@ fn a_watch_ends_with_its_definition_after_the_last_event() {
 }
 
 #[test]
-fn a_definition_with_the_same_storage_leaves_objects_ids_and_watches_alone() {
+fn a_definition_that_is_being_deleted_keeps_objects_ids_and_watches() {
     let mut f = Fixture::new(1 << 20);
     let first = f.table.define(widgets(&f.catalog, &[])).unwrap();
     let storage = first.storage.clone().unwrap();
     let before = put(&mut f, "a", "red");
     let mut cursor = f.table.watch_from(storage.id, all(), Revision(before)).unwrap();
-    let mut next = f.table.catalog().definition("example.io", "widgets").unwrap();
-    next.served[0] = Arc::new(Resource { terminating: true, ..Resource::clone(&next.served[0]) });
-    let second = f.table.define(next).unwrap();
-    assert!(Arc::ptr_eq(second.storage.as_ref().unwrap(), &storage));
+    f.table.mark_terminating("example.io", "widgets");
+    assert!(Arc::ptr_eq(f.table.catalog().find_storage("example.io", "widgets").unwrap(), &storage));
     assert!(f.table.catalog().find("example.io", "v1", "widgets").unwrap().terminating);
     let after = put(&mut f, "a", "blue");
     let mut events = Vec::new();

@@ -191,7 +191,22 @@ async fn watches_of_a_definition_that_goes_see_its_objects_go_and_end() {
     cluster.post(PATH, job("a", json!({"size": 1}))).await.ok(201);
     let mut watch = cluster.watch(format!("{PATH}?watch=1&resourceVersion=0")).await;
     assert_eq!(watch.next().await.unwrap()["type"], "ADDED");
+    let mut held = job("held", json!({}));
+    held["metadata"]["finalizers"] = json!(["load.io/hold"]);
+    let mut others =
+        cluster.watch(format!("{PATH}?watch=1&resourceVersion=0&fieldSelector=metadata.name%3Dheld")).await;
+    cluster.post(PATH, held).await.ok(201);
+    assert_eq!(others.next().await.unwrap()["type"], "ADDED");
+    assert_eq!(watch.next().await.unwrap()["type"], "ADDED");
     cluster.delete(CRD).await.ok(200);
+    until(&cluster, &format!("{PATH}/a"), 404).await;
+    // While it waits for the last one, discovery leaves out what is no longer possible.
+    let resources = cluster.get("/apis/load.io/v1").await.ok(200);
+    assert_eq!(
+        resources["resources"][0]["verbs"],
+        json!(["delete", "deletecollection", "get", "list", "watch"])
+    );
+    cluster.merge(format!("{PATH}/held"), json!({"metadata": {"finalizers": null}})).await.ok(200);
     until(&cluster, CRD, 404).await;
     let mut next = crd();
     next["spec"]["scope"] = json!("Cluster");
@@ -202,9 +217,15 @@ async fn watches_of_a_definition_that_goes_see_its_objects_go_and_end() {
     cluster.post("/apis/load.io/v1/jobs", job("b", json!({}))).await.ok(201);
     // The old watch: its last events, then 410, so that its client lists again. Never an object of the new definition.
     let rest = watch.rest().await;
-    let (end, events) = rest.split_last().unwrap();
-    assert_eq!((&end["type"], &end["object"]["code"]), (&json!("ERROR"), &json!(410)));
-    assert!(events.iter().all(|event| event["object"]["metadata"]["name"] == "a"), "{rest:?}");
+    let shown: Vec<_> =
+        rest.iter().map(|event| (&event["type"], &event["object"]["metadata"]["name"])).collect();
+    let (a, held) = (json!("a"), json!("held"));
+    let [deleted, modified] = [json!("DELETED"), json!("MODIFIED")];
+    assert_eq!(
+        shown,
+        [(&deleted, &a), (&modified, &held), (&deleted, &held), (&json!("ERROR"), &Value::Null)]
+    );
+    assert_eq!(rest[3]["object"]["code"], 410);
 }
 
 #[tokio::test]
