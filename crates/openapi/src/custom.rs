@@ -16,6 +16,17 @@ const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 
+/// What `kubectl explain` says about the fields every object has, in upstream's words; some clients look for them.
+const API_VERSION: &str = "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values.";
+const KIND: &str = "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase.";
+const EMBEDDED_API_VERSION: &str =
+    "apiVersion defines the versioned schema of this representation of an object.";
+const EMBEDDED_KIND: &str = "kind is a string value representing the type of this object. In CamelCase.";
+const METADATA: &str = "Standard object's metadata.";
+const LIST_METADATA: &str = "Standard list metadata.";
+const CONVENTIONS: &str =
+    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
+
 /// Where the schemas of custom resources come from.
 pub trait CustomSchemas: Sync {
     /// Identifies the version of the resource's definition: equal ones have equal schemas. Must be cheap.
@@ -91,20 +102,26 @@ impl Publisher<'_> {
             Value::Map(root) => root,
             _ => object(),
         };
-        self.add_type_and_metadata(&mut root);
+        self.add_type_and_metadata(&mut root, API_VERSION, KIND);
         root
     }
 
     fn list(self, custom: Custom) -> Map {
         let kind = Target::Custom(Custom { list: false, ..custom });
-        let items =
-            [(Name::Static("type"), Value::from("array")), (Name::Static("items"), self.reference(kind))];
+        let plural = &custom.resource(self.catalog).plural;
+        let items = [
+            (Name::Static("description"), Value::from(format!("List of {plural}. More info: {CONVENTIONS}"))),
+            (Name::Static("type"), Value::from("array")),
+            (Name::Static("items"), self.reference(kind)),
+        ];
         let mut properties = Map::default();
-        properties.set("apiVersion", string());
+        properties.set("apiVersion", described_string(API_VERSION, "resources"));
         properties.set("items", Map::from_iter(items));
-        properties.set("kind", string());
-        properties.set("metadata", self.metadata("meta.v1.ListMeta"));
+        properties.set("kind", described_string(KIND, "types-kinds"));
+        properties.set("metadata", self.metadata("meta.v1.ListMeta", LIST_METADATA, "types-kinds"));
         let mut list = Map::default();
+        let (list_kind, of) = (custom.kind(self.catalog), &custom.resource(self.catalog).kind);
+        list.set("description", format!("{list_kind} is a list of {of}"));
         list.set("properties", properties);
         list.set("required", vec![Value::from("items")]);
         list.set("type", "object");
@@ -150,7 +167,7 @@ impl Publisher<'_> {
             expand(&mut out);
         }
         if is_true(schema, EMBEDDED) && !(v2 && preserve) {
-            self.add_type_and_metadata(&mut out);
+            self.add_type_and_metadata(&mut out, EMBEDDED_API_VERSION, EMBEDDED_KIND);
             let mut required = match out.remove("required") {
                 Some(Value::List(required)) => required,
                 _ => Vec::new(),
@@ -166,16 +183,24 @@ impl Publisher<'_> {
     }
 
     /// Replaces what the author wrote for these.
-    fn add_type_and_metadata(self, schema: &mut Map) {
+    fn add_type_and_metadata(self, schema: &mut Map, api_version: &str, kind: &str) {
         let properties = schema.entry(Name::Static("properties")).make_map();
-        properties.set("apiVersion", string());
-        properties.set("kind", string());
-        properties.set("metadata", self.metadata("meta.v1.ObjectMeta"));
+        properties.set("apiVersion", described_string(api_version, "resources"));
+        properties.set("kind", described_string(kind, "types-kinds"));
+        properties.set("metadata", self.metadata("meta.v1.ObjectMeta", METADATA, "metadata"));
     }
 
-    fn metadata(self, ty: &str) -> Value {
+    fn metadata(self, ty: &str, description: &str, section: &str) -> Value {
         let found = self.catalog.schema().find(ty);
-        self.reference(found.map_or(Target::Special(Special::RawExtension), Target::Type))
+        let reference = self.reference(found.map_or(Target::Special(Special::RawExtension), Target::Type));
+        let description = Value::from(format!("{description} More info: {CONVENTIONS}#{section}"));
+        // In version 3 a reference has nothing beside it.
+        let mut out = match reference {
+            Value::Map(reference) if self.is_v2() => reference,
+            reference => Map::from_iter([(Name::Static("allOf"), Value::from(vec![reference]))]),
+        };
+        out.set("description", description);
+        Value::from(out)
     }
 
     fn reference(self, target: Target) -> Value {
@@ -233,8 +258,13 @@ fn member(name: &'static str, value: Value) -> Value {
     Map::from_iter([(Name::Static(name), value)]).into()
 }
 
-fn string() -> Value {
-    member("type", Value::from("string"))
+fn described_string(description: &str, section: &str) -> Value {
+    let description = Value::from(format!("{description} More info: {CONVENTIONS}#{section}"));
+    Map::from_iter([
+        (Name::Static("description"), description),
+        (Name::Static("type"), Value::from("string")),
+    ])
+    .into()
 }
 
 /// Bounds are floats in Go, so large integers are rounded.

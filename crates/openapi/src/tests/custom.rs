@@ -1,8 +1,8 @@
-//! Documents of custom resources say what kube-apiserver's say, but for its prose.
+//! Documents of custom resources say what kube-apiserver's say.
 //!
 //! `tests/golden/custom_resources.json` are the definitions; `custom_v2.txt` has the facts of what kube-apiserver v1.36.4
 //! publishes of them in v2, made by `OPENAPI_CUSTOM_FACTS=document.json cargo test -p openapi custom`, and `custom_v3.json` the
-//! schemas of v3 without the descriptions that are not in the definitions.
+//! schemas of v3.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -364,8 +364,12 @@ fn protobuf_says_what_json_says_of_a_custom_schema() {
     assert_eq!(child(&child(&labels, 21), 1), b"", "may be null, so it has no type");
 
     let widget = child(&named(&child(&child(&v3, 5), 1), "io.example.v1.Widget"), 1);
-    let metadata = child(&named(&child(&widget, 31), "metadata"), 2);
-    assert_eq!(child(&metadata, 1), b"#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta");
+    let metadata = child(&named(&child(&widget, 31), "metadata"), 1);
+    let all_of = child(&metadata, 26);
+    assert_eq!(
+        child(&child(&all_of, 2), 1),
+        b"#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+    );
     let spec = child(&named(&child(&widget, 31), "spec"), 1);
     let port = child(&named(&child(&spec, 31), "port"), 1);
     let types: Vec<Vec<u8>> = super::fields(&port)

@@ -1,8 +1,11 @@
-//! kube-rs over HTTPS: typed and dynamic objects, a watch, patches, conflicts.
+//! kube-rs over HTTPS: typed, dynamic and custom objects, watches, patches, conflicts.
+
+use std::collections::BTreeMap;
 
 use futures_util::StreamExt;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, ResourceQuota, Service};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{
     ApiResource, DeleteParams, DynamicObject, EvictParams, ListParams, Patch, PatchParams, PostParams,
     WatchEvent, WatchParams,
@@ -124,6 +127,74 @@ async fn pods_services_jobs_and_quotas_are_defaulted_allocated_and_counted() {
 
     pods.evict("p", &EvictParams::default()).await.unwrap();
     code(pods.get("p").await, 404);
+}
+
+/// A resource with types for its spec and status, from its definition to its end.
+#[tokio::test(flavor = "multi_thread")]
+async fn custom_resources_are_defined_written_watched_and_gone() {
+    type Gear = kube::core::Object<BTreeMap<String, i64>, BTreeMap<String, bool>>;
+    let folder = folder();
+    let server = Proc::start(&folder.path().join("data"));
+    let client = server.client().await;
+    let (post, delete) = (PostParams::default(), DeleteParams::default());
+    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let field = |kind: &str| json!({"type": "object", "additionalProperties": {"type": kind}});
+    let schema =
+        json!({"type": "object", "properties": {"spec": field("integer"), "status": field("boolean")}});
+    let crd = json!({
+        "metadata": {"name": "gears.example.io"},
+        "spec": {
+            "group": "example.io", "scope": "Namespaced", "names": {"plural": "gears", "kind": "Gear"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": schema}}],
+        },
+    });
+    crds.create(&post, &typed(crd)).await.unwrap();
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("example.io", "v1", "Gear"));
+    let gears: Api<Gear> = Api::namespaced_with(client, "default", &kind);
+    let start = loop {
+        match gears.list(&ListParams::default()).await {
+            Ok(list) => break list.metadata.resource_version.unwrap(),
+            Err(kube::Error::Api(status)) if status.code == 404 => tokio::task::yield_now().await,
+            Err(error) => panic!("{error}"),
+        }
+    };
+    let mut gear = Gear::new("a", &kind, [("teeth".to_owned(), 12)].into());
+    gear.metadata.finalizers = Some(vec!["example.io/brake".to_owned()]);
+    let mut made = gears.create(&post, &gear).await.unwrap();
+    assert_eq!((made.spec["teeth"], made.metadata.generation), (12, Some(1)));
+    made.status = Some([("turns".to_owned(), true)].into());
+    let turning = gears.replace_status("a", &post, &made).await.unwrap();
+    assert_eq!((turning.status.unwrap()["turns"], turning.metadata.generation), (true, Some(1)));
+    code(gears.replace("a", &post, &made).await, 409);
+    let broken = Patch::Merge(json!({"spec": {"teeth": "many"}}));
+    code(gears.patch("a", &PatchParams::default(), &broken).await, 422);
+
+    // The definition waits for its objects, and they for their finalizers.
+    crds.delete("gears.example.io", &delete).await.unwrap();
+    let mut events = gears.watch(&WatchParams::default(), &start).await.unwrap().boxed();
+    let mut seen = Vec::new();
+    loop {
+        let (event, gear) = match events.next().await.unwrap().unwrap() {
+            WatchEvent::Added(gear) => ("added", gear),
+            WatchEvent::Modified(gear) => ("modified", gear),
+            WatchEvent::Deleted(gear) => ("deleted", gear),
+            other => panic!("{other:?}"),
+        };
+        seen.push(event);
+        if event == "modified" && gear.metadata.deletion_timestamp.is_some() {
+            let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+            gears.patch("a", &PatchParams::default(), &release).await.unwrap();
+        }
+        if event == "deleted" {
+            break;
+        }
+    }
+    assert_eq!(seen, ["added", "modified", "modified", "deleted"]);
+    while crds.get_opt("gears.example.io").await.unwrap().is_some() {
+        tokio::task::yield_now().await;
+    }
+    code(gears.list(&ListParams::default()).await.map(|_| ()), 404);
 }
 
 fn typed<T: k8s_openapi::serde::de::DeserializeOwned>(value: serde_json::Value) -> T {

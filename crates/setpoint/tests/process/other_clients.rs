@@ -1,9 +1,10 @@
 //! Clients in other languages: the programs are in `tests/clients`.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 use crate::harness::*;
+use crate::kubectl::{Kubectl, holds as holds_parts};
 
 const HERE: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -38,6 +39,83 @@ fn a_controller_runtime_manager_owns_a_custom_resource() {
     let server = Proc::up(&folder.path().join("data"), &["--simulated-nodes", "1"]);
     holds(Command::new(&program).arg(&server.kubeconfig));
     server.stop();
+}
+
+/// Kubernetes' own sample-controller as it is published: CRD, object, status, and a Deployment that is always there.
+#[test]
+fn the_sample_controller_of_kubernetes_runs_unchanged() {
+    let folder = folder();
+    let Some((source, program)) = sample_controller(folder.path()) else { return };
+    let server = Proc::up(&folder.path().join("data"), &["--simulated-nodes", "1"]);
+    let Some(k) = Kubectl::new(&server, folder.path()) else { return };
+    let mut controller = Command::new(program);
+    controller.arg(format!("--kubeconfig={}", server.kubeconfig.display())).stderr(Stdio::null());
+    let running = Running(controller.spawn().unwrap());
+    // It is there first, and waits for its resource.
+    let examples = source.join("artifacts/examples");
+    let file = |name: &str| examples.join(name).display().to_string();
+    for _round in 0..2 {
+        k.run(&format!("create -f {}", file("crd-status-subresource.yaml")));
+        k.run("wait --for=condition=Established crd/foos.samplecontroller.k8s.io --timeout=60s");
+        k.run(&format!("create -f {}", file("example-foo.yaml")));
+        let available = "wait --for=jsonpath={.status.availableReplicas}=1 foo/example-foo --timeout=90s";
+        wait_until("the Foo is there", || k.try_run("get foo example-foo").status.success());
+        k.run(available);
+        let uid = || k.run("get deployment example-foo -o jsonpath={.metadata.uid}");
+        let first = uid();
+        k.run("delete deployment example-foo");
+        wait_until("the Deployment is made again", || {
+            let again = k.try_run("get deployment example-foo -o jsonpath={.metadata.uid}");
+            again.status.success() && again.stdout != first.as_bytes()
+        });
+        k.run(available);
+        k.words(&["patch", "foo", "example-foo", "--type=merge", "-p", r#"{"spec":{"replicas":3}}"#]);
+        k.run("wait --for=jsonpath={.status.availableReplicas}=3 foo/example-foo --timeout=90s");
+        holds_parts(&k.run("get events"), &["Synced", "Foo synced successfully"]);
+        // What a Foo owns goes with it.
+        k.run("delete foo example-foo");
+        k.run("wait --for=delete deployment/example-foo --timeout=90s");
+        k.run("delete crd foos.samplecontroller.k8s.io --timeout=60s");
+    }
+    drop(running);
+    server.stop();
+}
+
+/// Ends with the test, however that ends.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Its source and its program. `None`, and a line that says so, where there is none.
+fn sample_controller(folder: &Path) -> Option<(PathBuf, PathBuf)> {
+    if !available("go") || !available("kubectl") {
+        return None;
+    }
+    let mut download = Command::new("go");
+    download.args(["mod", "download", "-json", "k8s.io/sample-controller@v0.36.4"]).current_dir(folder);
+    let said = download.output().unwrap();
+    let module: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap_or_default();
+    let Some(cached) = module["Dir"].as_str() else {
+        skipped("the Go module of the sample-controller cannot be downloaded");
+        return None;
+    };
+    // Go does not build in its cache.
+    let source = folder.join("sample-controller");
+    run(Command::new("cp").args(["-r", "--no-preserve=mode", cached]).arg(&source));
+    let program = folder.join("program");
+    let mut build = Command::new("nice");
+    build.args(["go", "build", "-buildvcs=false", "-o"]).arg(&program).arg(".").current_dir(&source);
+    let built = build.output().unwrap();
+    if !built.status.success() {
+        skipped("the sample-controller cannot be built: its modules are missing");
+        return None;
+    }
+    Some((source, program))
 }
 
 /// Builds a program of `tests/clients`. `None`, and a line that says so, where that cannot be done.

@@ -317,7 +317,7 @@ async fn an_informer_of_metadata_holds_nothing_else() {
         let held = held().unwrap();
         same(&held, &wanted);
         assert_eq!(held.label("seen"), Some("once"));
-        same(&*client.get(V1.of(&made).metadata()).await.unwrap(), &wanted);
+        same(&client.get(V1.of(&made).metadata()).await.unwrap(), &wanted);
         let list = client.list(V1.everywhere().metadata(), ListOptions::default()).await.unwrap();
         same(&list.items[0], &wanted);
         // Written back it would be a gear without a spec: it is none.
