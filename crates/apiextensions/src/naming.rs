@@ -80,6 +80,11 @@ pub fn plan<'a>(definition: &Value, others: impl IntoIterator<Item = &'a Value>,
     Some(draft.finish())
 }
 
+/// Whether another definition has a name that this one asks for, as it was planned last.
+pub fn is_in_conflict(definition: &Value) -> bool {
+    find(definition, NAMES_ACCEPTED).is_some_and(|condition| condition.str_at(&["status"]) == Some("False"))
+}
+
 /// Names that are taken in a group.
 #[derive(Default)]
 struct Used<'a> {

@@ -30,6 +30,13 @@ impl Registry {
         if let Some(why) = kinds::kind_of(storage).undeletable(request.name) {
             return Err(Status::forbidden(request.about(), request.name, why));
         }
+        if kinds::kind_of(storage).converts_by_webhook() {
+            // Nobody deletes in a version what cannot be read in it, as upstream.
+            self.linearizable_read().await?;
+            if let Some(old) = self.find(storage, &storage.key(request.namespace, request.name))? {
+                self.convert_for(request.resource, &[old]).await?;
+            }
+        }
         self.remove(request, storage, options).await
     }
 

@@ -27,6 +27,8 @@ struct Known {
     obj: Arc<Obj>,
     /// Without its schemas: what the names of others are held against.
     names: Value,
+    /// Another CRD has a name it asks for: whatever changes may have freed it.
+    in_conflict: bool,
 }
 
 impl Known {
@@ -38,7 +40,8 @@ impl Known {
         if let Some(map) = crd.as_map_mut() {
             map.remove("metadata");
         }
-        Known { obj, names: crd }
+        let in_conflict = naming::is_in_conflict(&crd);
+        Known { obj, names: crd, in_conflict }
     }
 }
 
@@ -57,6 +60,8 @@ pub async fn run(api: Arc<Api>) {
             }
             pending.insert(name);
         }
+        let in_conflict = known.iter().filter(|(_, known)| known.in_conflict);
+        pending.extend(in_conflict.map(|(name, _)| name.clone()));
         let mut again = BTreeSet::new();
         for name in std::mem::take(&mut pending) {
             let crd = known.get(&name).and_then(|known| codec::json::parse(known.obj.body(), None).ok());
