@@ -149,8 +149,9 @@ impl Kind for CustomResource {
         true
     }
 
-    fn prune(&self, version: &str, value: &mut Value, report: bool) -> Result<Vec<String>, String> {
-        match self.version(version).filter(|_| value.str_at(&["kind"]) == Some(&*self.kind)) {
+    fn prune(&self, _version: &str, value: &mut Value, report: bool) -> Result<Vec<String>, String> {
+        // By the version the object names, which may not be the request's: that is refused later.
+        match self.version_of(value).filter(|_| value.str_at(&["kind"]) == Some(&*self.kind)) {
             Some(version) => self.coerce(version, value, report, false),
             None => Ok(Vec::new()),
         }
@@ -174,7 +175,10 @@ impl Kind for CustomResource {
     fn to_storage(&self, value: &mut Value, _from: &Resource) -> Result<(), Status> {
         let Some(version) = self.version(&self.stored) else { return Ok(()) };
         value.make_map().set("apiVersion", format!("{}/{}", self.group, self.stored));
-        self.coerce(version, value, false, false).map(|_| ()).map_err(Status::internal)
+        self.coerce(version, value, false, false).map_err(Status::internal)?;
+        // Upstream defaults what it reads in the version it is stored in; what is read here later is taken as it is.
+        version.schema.default(value);
+        Ok(())
     }
 
     fn converts_by_webhook(&self) -> bool {

@@ -95,8 +95,8 @@ pub fn serve(api: &Api, path: &str, parts: &Parts, query: &Query<'_>) -> Result<
         ["apis", group, version] if has_version(catalog, group, version) => {
             resources(catalog, group, version)
         }
-        // A known group in another version is an API path that leads nowhere; the rest is no API at all.
-        ["apis", group, _, ..] if catalog.groups().iter().any(|g| g.name == **group) => {
+        // A built-in group in another version is an API path that leads nowhere; the rest is no API at all.
+        ["apis", group, _, ..] if catalog.resources().iter().any(|r| r.group == **group && !r.custom) => {
             return Err(Status::no_such_resource());
         }
         ["api", _, ..] => return Err(Status::no_such_resource()),

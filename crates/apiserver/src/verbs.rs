@@ -49,7 +49,8 @@ pub async fn serve(
         return Ok(respond::page_not_found());
     }
     let answer = serve_resource(authorized, body, info, resource).await;
-    let known = info.subresource.is_empty() || resource.subresource(&info.subresource).is_some();
+    let known =
+        resource.custom || info.subresource.is_empty() || resource.subresource(&info.subresource).is_some();
     let Some(deprecation) = resource.deprecation.as_ref().filter(|_| known) else { return answer };
     if answer.as_ref().is_err_and(is_unrouted) {
         return answer;
@@ -79,7 +80,8 @@ async fn serve_resource(
         resource,
         subresource: subresource.map(|sub| sub.name.as_str()),
         namespace: if resource.namespaced { &info.namespace } else { "" },
-        name: &info.name,
+        // One handler serves all paths of custom resources, and creates whatever the path names.
+        name: if verb == Verbs::CREATE && resource.custom { "" } else { &info.name },
         options: WriteOptions::default(),
         deadline: authorized.deadline(),
         fence: None,
@@ -98,17 +100,19 @@ fn check<'r>(
         // A review has no items and no list across namespaces: one path leads to it.
         return Err(Status::no_such_resource());
     }
-    let verb = info.verb_bit().ok_or_else(Status::method_not_allowed)?;
+    let about = About { group: &resource.group, resource: &resource.plural };
+    let not_allowed = || match resource.custom {
+        true => Status::not_supported(about, info.verb),
+        false => Status::method_not_allowed(),
+    };
+    let verb = info.verb_bit().ok_or_else(not_allowed)?;
     if !info.name.is_empty() {
         Status::check_key_name(&info.name)?;
     }
     let subresource = match &*info.subresource {
         "" => None,
         name => Some(resource.subresource(name).ok_or_else(|| match resource.custom {
-            true => {
-                let about = About { group: &resource.group, resource: &resource.plural };
-                Status::not_found(about, &info.name)
-            }
+            true => Status::not_found(about, &info.name),
             false => Status::no_such_resource(),
         })?),
     };
@@ -116,12 +120,15 @@ fn check<'r>(
     let fits_path = match verb {
         _ if method == Method::HEAD || info.legacy_watch && method != Method::GET => false,
         Verbs::CREATE | Verbs::DELETE_COLLECTION if resource.namespaced && !info.in_namespace => false,
-        Verbs::CREATE => info.name.is_empty() != subresource.is_some(),
+        Verbs::CREATE => info.name.is_empty() != subresource.is_some() || resource.custom,
+        Verbs::UPDATE | Verbs::PATCH if info.name.is_empty() && resource.custom => {
+            return Err(Status::bad_request("name must be provided"));
+        }
         Verbs::UPDATE | Verbs::PATCH => !info.name.is_empty(),
         _ => true,
     };
     if !allowed.contains(verb) || !fits_path {
-        return Err(Status::method_not_allowed());
+        return Err(not_allowed());
     }
     // `namespaces//pods`: all of them can be read, but no object can be in no namespace.
     let across = matches!(verb, Verbs::LIST | Verbs::WATCH) && info.name.is_empty();

@@ -12,6 +12,8 @@ Examples:
       setpoint diff --kubeconfig F --against G --only deployments --details differences.txt
   Your own requests (for the format see crates/diff/src/generate/written.rs):
       setpoint diff --kubeconfig F --against G --cases cases.jsonl
+  CustomResourceDefinitions as operators publish them: each is installed, and objects made from its schema are sent:
+      setpoint diff --kubeconfig F --against G --crds DIR
 
 Both servers should authenticate the caller as the same user (for example by the same token) and run no controllers: see
 docs/status.md. Objects are created in namespaces whose names start with df, which are deleted afterwards; cluster-scoped objects
@@ -36,6 +38,11 @@ pub fn command() -> Command {
             "Only run cases of this resource: deployments, or \"apps/v1 deployments\"; may be repeated",
         ))
         .arg(file("cases").help("Run the cases of this file instead of the built-in ones"))
+        .arg(
+            Arg::new("crds").long("crds").value_name("DIR").value_parser(value_parser!(PathBuf)).help(
+                "Run cases for the CustomResourceDefinitions in this directory's YAML files instead of the built-in ones",
+            ),
+        )
         .arg(file("explained").help("File with the known differences, instead of the built-in list"))
         .arg(
             file("record")
@@ -78,6 +85,7 @@ pub struct Options {
     pub against: PathBuf,
     pub only: Vec<String>,
     pub cases: Option<PathBuf>,
+    pub crds: Option<PathBuf>,
     pub explained: Option<PathBuf>,
     pub record: Option<PathBuf>,
     pub details: Option<PathBuf>,
@@ -95,6 +103,7 @@ impl Options {
             against: path("against").expect("required by clap"),
             only: matches.get_many::<String>("only").unwrap_or_default().cloned().collect(),
             cases: path("cases"),
+            crds: path("crds"),
             explained: path("explained"),
             record: path("record"),
             details: path("details"),

@@ -13,6 +13,7 @@ mod fields;
 mod leaves;
 mod life;
 mod path;
+pub mod published;
 pub mod written;
 
 use catalog::Catalog;

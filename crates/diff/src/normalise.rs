@@ -17,6 +17,8 @@
 //! | `serverAddress` | `ADDRESS` | two servers have two addresses |
 //! | `buildDate` | dropped | two builds |
 //! | causes of a refused custom resource | sorted, and left out of the message that repeats them | kube-apiserver walks the schema in the order of a Go map |
+//! | `allOf` of one reference and nothing else in OpenAPI documents | the reference | where upstream has a description |
+//! | conditions of definitions | sorted by type | three controllers write them |
 //! | `selfType` and a number in the compiler's messages | `selfType` | a random number |
 //! | `description` of Table columns and in OpenAPI documents | dropped | prose of upstream, which Setpoint does not repeat |
 
@@ -56,6 +58,17 @@ impl<'a> Normaliser<'a> {
     }
 
     fn map(&self, mut map: Map) -> Value {
+        if self.is_openapi() {
+            map.remove("description");
+            // What has a description refers to its type from inside an allOf.
+            if map.len() == 1
+                && let Some(Value::List(all)) = map.get_mut("allOf")
+                && all.len() == 1
+                && let Some(only) = all.pop()
+            {
+                return self.value(only);
+            }
+        }
         if map.contains("columnDefinitions") {
             self.hide_cells(&mut map);
         }
@@ -90,7 +103,10 @@ impl<'a> Normaliser<'a> {
                     30000.into()
                 }
                 ("columnDefinitions", Value::List(columns)) => without_descriptions(columns),
-                ("description", Value::Str(_)) if self.request.path.starts_with("/openapi/") => continue,
+                ("conditions", Value::List(mut conditions)) if self.is_of_definitions() => {
+                    conditions.sort_by_key(|condition| condition.str_at(&["type"]).map(str::to_owned));
+                    self.value(conditions.into())
+                }
                 (_, value) => self.value(value),
             };
             let name = if name.contains(self.run) { Name::from(self.text(&name)) } else { name };
@@ -98,6 +114,14 @@ impl<'a> Normaliser<'a> {
         }
         entries.sort_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
         Value::Map(entries.into_iter().collect())
+    }
+
+    fn is_openapi(&self) -> bool {
+        self.request.path.starts_with("/openapi/")
+    }
+
+    fn is_of_definitions(&self) -> bool {
+        self.request.path.contains("/customresourcedefinitions")
     }
 
     fn address(&self, text: String) -> Value {
@@ -154,8 +178,12 @@ impl Normaliser<'_> {
     /// Cells that are ages or allotted addresses.
     fn hide_cells(&self, table: &mut Map) {
         let columns = table.get("columnDefinitions").and_then(Value::as_list).unwrap_or_default();
-        let names: Vec<String> =
-            columns.iter().map(|c| c.str_at(&["name"]).unwrap_or_default().to_owned()).collect();
+        let name = |column: &Value| match column.str_at(&["type"]) {
+            // Columns of custom resources say so.
+            Some("date") => AGES[0].to_owned(),
+            _ => column.str_at(&["name"]).unwrap_or_default().to_owned(),
+        };
+        let names: Vec<String> = columns.iter().map(name).collect();
         let Some(Value::List(rows)) = table.get_mut("rows") else { return };
         for row in rows {
             let Some(Value::List(cells)) = row.as_map_mut().and_then(|row| row.get_mut("cells")) else {

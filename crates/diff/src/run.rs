@@ -15,7 +15,7 @@ use crate::client::Server;
 use crate::compare::compare;
 use crate::error::DiffError;
 use crate::explained::{Against, Explained};
-use crate::generate::{self, written};
+use crate::generate::{self, published, written};
 use crate::golden;
 use crate::play::{Outcome, Player};
 use crate::report::Report;
@@ -96,7 +96,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), DiffError> {
         );
     }
     // Of a part of the cases one cannot say what never matches.
-    let whole = options.only.is_empty() && options.cases.is_none();
+    let whole = options.only.is_empty() && options.cases.is_none() && options.crds.is_none();
     let idle: Vec<String> = if whole { explained.idle().collect() } else { Vec::new() };
     match report.end(&idle)? {
         0 => Ok(()),
@@ -105,9 +105,10 @@ pub fn run(matches: &ArgMatches) -> Result<(), DiffError> {
 }
 
 fn chosen(options: &Options) -> Result<Vec<Scenario>, DiffError> {
-    let mut scenarios = match &options.cases {
-        Some(path) => written::read(&read(path)?)?,
-        None => generate::all(&Catalog::builtin()),
+    let mut scenarios = match (&options.cases, &options.crds) {
+        (Some(path), _) => written::read(&read(path)?)?,
+        (None, Some(folder)) => published::scenarios(folder)?,
+        (None, None) => generate::all(&Catalog::builtin()),
     };
     if !options.only.is_empty() {
         let wanted = |scenario: &Scenario| {

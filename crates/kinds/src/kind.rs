@@ -241,7 +241,7 @@ pub trait Kind: Send + Sync {
     /// What decoding does to a stored object of a kind that converts last, in the version it is stored in.
     fn decode_stored(&self, _value: &mut Value) {}
 
-    /// Drops what the schema of that served version does not have. Returns the paths of what was dropped if `report` is set, or
+    /// Drops what the schema of the version it names does not have. Returns the paths of what was dropped if `report` is set, or
     /// why the value cannot be an object of the kind.
     fn prune(&self, _version: &str, _value: &mut Value, _report: bool) -> Result<Vec<String>, String> {
         Ok(Vec::new())

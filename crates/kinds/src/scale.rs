@@ -58,6 +58,9 @@ impl ScalePaths {
     }
 }
 
+/// The replicas of a custom resource that has none, in the Scale that a patch is applied to.
+const MISSING: i64 = i32::MIN as i64;
+
 /// The `autoscaling/v1` Scale of an object, to be normalised as one.
 pub fn to_scale(paths: &ScalePaths, object: &Value) -> Result<Value, Status> {
     let selector = match (at(object, &paths.selector), paths.selector_form) {
@@ -82,8 +85,9 @@ pub fn to_scale(paths: &ScalePaths, object: &Value) -> Result<Value, Status> {
             metadata.set(member, value.clone());
         }
     }
-    // Absent is what defaulting makes of it: one; of a custom resource, none. A Scale of none has no number at all.
-    let absent = if paths.required.is_some() { 0 } else { 1 };
+    // Absent is what defaulting makes of it: one; of a custom resource, a number that must not stay. A Scale of none has no
+    // number at all.
+    let absent = if paths.required.is_some() { MISSING } else { 1 };
     let replicas = at(object, &paths.spec_replicas).and_then(Value::as_int).unwrap_or(absent);
     let spec = scale.map_at(&["spec"]);
     if replicas != 0 {
@@ -105,10 +109,10 @@ pub fn apply_scale(
     scale: &Value,
 ) -> Result<(), Status> {
     let name = object.str_at(&["metadata", "name"]).unwrap_or_default();
-    if let Some(path) = paths.required.as_ref().filter(|_| replicas_missing(paths, object, scale)) {
+    let replicas = scale.at(&["spec", "replicas"]).and_then(Value::as_int).unwrap_or(0);
+    if let Some(path) = paths.required.as_ref().filter(|_| replicas == MISSING) {
         return Err(Status::bad_request(format!("the spec replicas field {} cannot be empty", quote(path))));
     }
-    let replicas = scale.at(&["spec", "replicas"]).and_then(Value::as_int).unwrap_or(0);
     let mut errors = metadata::check(&Rules::PLAIN, storage, scale);
     if replicas < 0 && paths.required.is_none() {
         let detail = "must be greater than or equal to 0";
@@ -136,11 +140,6 @@ pub fn apply_scale(
         }
     }
     Ok(())
-}
-
-/// Of a custom resource, which has no default for them.
-fn replicas_missing(paths: &ScalePaths, object: &Value, scale: &Value) -> bool {
-    at(object, &paths.spec_replicas).is_none() && scale.at(&["spec", "replicas"]).is_none()
 }
 
 /// Why the object has no scale to show.

@@ -187,6 +187,14 @@ impl Status {
     pub fn too_large(message: impl Into<String>) -> Status {
         Status::new(413, "RequestEntityTooLarge", message)
     }
+    /// 405: the resource is served, but not for this verb.
+    pub fn not_supported(about: About<'_>, verb: &str) -> Status {
+        let About { group, resource } = about;
+        let qualified = if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") };
+        let message = format!("{verb} is not supported on resources of kind {}", quote(&qualified));
+        let details = Details { group: group.into(), kind: resource.into(), ..Details::default() };
+        Status { details: Some(details), ..Status::new(405, "MethodNotAllowed", message) }
+    }
     pub fn unsupported_media_type(message: impl Into<String>) -> Status {
         Status::new(415, "UnsupportedMediaType", message)
     }

@@ -39,7 +39,18 @@ pub(crate) fn to_storage(resource: &Resource, storage: &Storage, value: &mut Val
 /// Encodes an object as it is stored, behind everything else that is done to it.
 pub(crate) fn encode(resource: &Resource, storage: &Storage, value: &Value) -> Result<Vec<u8>, Status> {
     let kind = kinds::kind_of(storage);
-    if !kind.converts_last() || is_storage_version(resource, storage) || kind.converts_by_webhook() {
+    let is_stored = is_storage_version(resource, storage);
+    if kind.converts_last()
+        && is_stored
+        && value.get("status").is_none()
+        && kind.defaults(&storage.version).is_some()
+    {
+        // The strategy may have dropped the status a client sent; what is read has its defaults.
+        let mut stored = value.clone();
+        kinds::defaults::apply(kind, &storage.version, &mut stored);
+        return Ok(json::to_vec(&stored));
+    }
+    if !kind.converts_last() || is_stored || kind.converts_by_webhook() {
         return Ok(json::to_vec(value));
     }
     let mut stored = value.clone();

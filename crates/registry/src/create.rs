@@ -171,8 +171,7 @@ impl Registry {
             let mut warnings = warnings.clone();
             warnings.append(&mut effects.warnings);
             if request.options.dry_run {
-                let shown =
-                    self.dry_run_create(request, storage, (&key, &name), new, encoded, &creation).await;
+                let shown = self.dry_run_create(request, storage, (&key, &name), encoded, &creation).await;
                 return match shown {
                     Ok(obj) => Ok(Written { obj: Arc::new(obj), created: true, warnings }),
                     Err(status) => Err(status.after_warnings(warnings)),
@@ -234,7 +233,6 @@ impl Registry {
         request: &RequestContext<'_>,
         storage: &Storage,
         (key, name): (&Key, &str),
-        mut new: Value,
         encoded: Vec<u8>,
         creation: &Creation,
     ) -> Result<Obj, Status> {
@@ -246,8 +244,10 @@ impl Registry {
         let encoded = if creation.named_version.is_empty() {
             encoded
         } else {
-            new.map_at(&["metadata"]).set("resourceVersion", creation.named_version.as_str());
-            json::to_vec(&new)
+            let form = Some((storage.schema(), storage.ty));
+            let mut stored = json::parse(&encoded, form).map_err(|_| not_encodable())?;
+            stored.map_at(&["metadata"]).set("resourceVersion", creation.named_version.as_str());
+            json::to_vec(&stored)
         };
         Obj::unpublished(storage, key, &encoded).map_err(|_| not_encodable())
     }

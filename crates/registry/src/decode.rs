@@ -52,21 +52,29 @@ pub(crate) fn object(
     mut body: Value,
     validation: FieldValidation,
 ) -> Result<(Value, Vec<String>), Status> {
-    let BodyType { group, version, kind, ty, schema, storage, custom } = of;
+    let BodyType { group, mut version, kind, ty, schema, storage, custom } = of;
+    let said = body.str_at(&["apiVersion"]).unwrap_or("").to_owned();
     match custom {
-        true => check_custom_type(&of.api_version(), &body)?,
+        true => check_version_is_text(kind, &body)?,
         false => check_type(catalog, kind, &of.api_version(), &body)?,
+    }
+    if custom {
+        version = said.rsplit('/').next().unwrap_or("");
     }
     let mut messages = normalised(schema, ty, kind, version, &mut body, validation)?;
     let strategy = match storage {
         Some(storage) => kinds::kind_of(storage),
         None => kinds::unstored_kind(group, kind),
     };
-    messages.extend(pruned(strategy, version, &mut body, validation).map_err(Status::bad_request)?);
+    messages
+        .extend(pruned(strategy, version, &mut body, validation).map_err(|why| unfit(kind, version, &why))?);
     if let Some(why) = strategy.unconvertible(&body) {
         return Err(unfit(kind, version, &why));
     }
     let warnings = unless_strict(kind, version, messages, validation)?;
+    if custom {
+        check_custom_version(&of.api_version(), &said).map_err(|s| s.after_warnings(warnings.clone()))?;
+    }
     kinds::defaults::apply(strategy, version, &mut body);
     Ok((body, warnings))
 }
@@ -198,9 +206,17 @@ pub(crate) fn check_type(
     refuse(format!("converting ({version}.{body_kind}) to ({package}.{kind}): unknown conversion"))
 }
 
-/// A custom resource must name its version; a kind that is not the resource's is left to validation, as upstream does.
-pub(crate) fn check_custom_type(api_version: &str, body: &Value) -> Result<(), Status> {
-    let said = body.str_at(&["apiVersion"]).unwrap_or("");
+fn check_version_is_text(kind: &str, body: &Value) -> Result<(), Status> {
+    if body.get("apiVersion").is_some_and(Value::is_null) {
+        let why = ".apiVersion accessor error: <nil> is of the type <nil>, expected string";
+        return Err(unfit(kind, "", why));
+    }
+    Ok(())
+}
+
+/// A custom resource is decoded in the version it names, and must have named the resource's. A kind that is not the resource's is
+/// left to validation, as upstream does.
+fn check_custom_version(api_version: &str, said: &str) -> Result<(), Status> {
     if said == api_version {
         return Ok(());
     }

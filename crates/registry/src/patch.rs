@@ -1,10 +1,12 @@
 //! Patches: applied to the current object, then decoded and validated as strictly as the client wants.
 
+use std::borrow::Cow;
+
 use catalog::{Catalog, Schema, Storage, TypeId};
 use codec::json;
 use object::normalise::{Strict, normalise_decoded, restore_error, restore_numbers};
 use object::patch;
-use object::{FieldError, FieldValidation, Patch, Status, Value, quote};
+use object::{FieldError, FieldValidation, Patch, Status, Value, deep, quote};
 
 use crate::write::{ChangeRules, Written};
 use crate::{Registry, RequestContext, decode};
@@ -102,8 +104,7 @@ impl Patching<'_> {
     fn check_type(&self, new: &mut Value) -> Result<(), Status> {
         let of = &self.of;
         if of.custom {
-            // Validation names what is wrong with it.
-            return Ok(());
+            return self.check_custom_type(new);
         }
         if let (Patch::Json(_), Some(bracket)) = (self.patch, patch::too_deep(new)) {
             let why = "couldn't get version/kind; json parse error: invalid character";
@@ -126,6 +127,20 @@ impl Patching<'_> {
                 _ => status,
             }
         })
+    }
+
+    /// Validation names what is wrong with a type, if there is one.
+    fn check_custom_type(&self, new: &Value) -> Result<(), Status> {
+        let says = |name: &str| new.str_at(&[name]).is_some_and(|text| !text.is_empty());
+        if !says("kind") {
+            let shown = self.shown(new);
+            return Err(self.refused(format!("Object 'Kind' is missing in '{shown}'")));
+        }
+        if !says("apiVersion") {
+            let why = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
+            return Err(Status::internal(why));
+        }
+        Ok(())
     }
 
     /// A document without a version is decoded by upstream into a type whose fields have no names in JSON: none of its members
@@ -205,8 +220,17 @@ impl Patching<'_> {
         if let Err(status) = self.patch.apply(self.of.schema, self.of.ty, &mut shown) {
             return status;
         }
-        let text = String::from_utf8_lossy(&json::to_vec(&shown)).into_owned();
+        let text = self.shown(&shown);
         Status::invalid("", "", "", vec![FieldError::invalid("patch", quote(&text), why)])
+    }
+
+    /// A document as upstream has it at hand: a custom resource is a map, with its members in order.
+    fn shown(&self, document: &Value) -> String {
+        let mut document = Cow::Borrowed(document);
+        if self.of.custom {
+            sort(document.to_mut());
+        }
+        String::from_utf8_lossy(&json::to_vec(&document)).into_owned()
     }
 
     /// A strategic patch is shown itself, not the object it led to.
@@ -214,5 +238,16 @@ impl Patching<'_> {
         let rest = patch::strategic::rest(self.of.schema, self.of.ty, self.old, asked);
         let shown = quote(&patch::go_text(&rest));
         Status::invalid("", "", "", vec![FieldError::invalid("patch", shown, why)])
+    }
+}
+
+fn sort(value: &mut Value) {
+    match value {
+        Value::Map(map) => deep(|| {
+            map.entries_mut().sort_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
+            map.entries_mut().iter_mut().for_each(|(_, value)| sort(value));
+        }),
+        Value::List(list) => deep(|| list.iter_mut().for_each(sort)),
+        _ => {}
     }
 }

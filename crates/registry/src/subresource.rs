@@ -9,6 +9,8 @@ use crate::{Registry, RequestContext, convert, decode};
 
 const KIND: &str = "Scale";
 const API_VERSION: &str = "autoscaling/v1";
+const NO_SCALE_IN_SCHEME: &str = "no kind is registered for the type v1.Scale in scheme \
+                                  \"k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go:781\"";
 
 impl Registry {
     pub async fn get_scale(
@@ -30,7 +32,12 @@ impl Registry {
         request: &RequestContext<'_>,
         mut body: Value,
     ) -> Result<(Value, Vec<String>), Status> {
-        decode::check_type(request.catalog, KIND, API_VERSION, &body)?;
+        let undecodable = |status: Status| match request.resource.custom {
+            // Upstream means to say more, and fails to find out what a Scale is.
+            true => Status::bad_request(NO_SCALE_IN_SCHEME),
+            false => status,
+        };
+        decode::check_type(request.catalog, KIND, API_VERSION, &body).map_err(undecodable)?;
         let ty = scale_type(request)?;
         let warnings = decode::canonical(
             request.catalog.schema(),
@@ -39,7 +46,8 @@ impl Registry {
             "v1",
             &mut body,
             request.options.field_validation,
-        )?;
+        )
+        .map_err(undecodable)?;
         decode::check_place(request, &mut body).map_err(|status| status.after_warnings(warnings.clone()))?;
         let changed = self.change_scale(request, true, &mut |_| Ok((body.clone(), Vec::new()))).await;
         match changed {

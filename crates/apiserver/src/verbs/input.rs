@@ -92,6 +92,11 @@ impl Call<'_> {
                 }
                 let mut all = vec![duplicates];
                 all.extend(strict.into_messages());
+                if of.custom {
+                    let kind = kinds::kind_of_resource(self.request.resource);
+                    let unknown = kind.prune(of.version, &mut tree, true).unwrap_or_default();
+                    all.extend(unknown.iter().map(|path| format!("unknown field {}", object::quote(path))));
+                }
                 Err(Status::bad_request(format!(
                     "{kind} in version \"{}\" cannot be handled as a {kind}: strict decoding error: {}",
                     of.version,

@@ -40,10 +40,7 @@ impl Call<'_> {
         let content_type = self.parts.headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
         let form = content_type.split(';').next().unwrap_or("").trim();
         let kind = PatchType::of_content_type(form);
-        if kind == Some(PatchType::Strategic)
-            && self.request.resource.custom
-            && self.request.subresource != Some("scale")
-        {
+        if self.request.resource.custom && matches!(kind, None | Some(PatchType::Strategic)) {
             return Err(Status::unsupported_media_type(
                 "the body of the request was in an unknown format - accepted media types include: \
                  application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",

@@ -7,7 +7,7 @@
 //! data/custom-cases.jsonl ─┴─ written      scenarios by hand
 //! ```
 
-mod definition;
+pub mod definition;
 mod definitions;
 mod lives;
 mod schemas;

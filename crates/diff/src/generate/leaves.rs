@@ -70,7 +70,7 @@ pub fn steps(sample: &Sample, target: &Target) -> Vec<Step> {
 }
 
 /// What a case may change: not what says which object it is.
-fn content(body: &Value) -> Vec<(Vec<PathElement>, Value)> {
+pub fn content(body: &Value) -> Vec<(Vec<PathElement>, Value)> {
     let own = |path: &[PathElement]| {
         path[0] == PathElement::Member("apiVersion".into())
             || path[0] == PathElement::Member("kind".into())
@@ -80,7 +80,7 @@ fn content(body: &Value) -> Vec<(Vec<PathElement>, Value)> {
     paths(body).into_iter().filter(|(path, _)| !own(path)).collect()
 }
 
-fn broken(body: &Value, path: &[PathElement], value: &Value) -> Vec<(String, Value)> {
+pub fn broken(body: &Value, path: &[PathElement], value: &Value) -> Vec<(String, Value)> {
     let mut out = vec![("removed".to_owned(), {
         let mut body = body.clone();
         remove(&mut body, path);
@@ -116,7 +116,7 @@ fn broken(body: &Value, path: &[PathElement], value: &Value) -> Vec<(String, Val
     out
 }
 
-fn changed(body: &Value, path: &[PathElement], value: &Value) -> Vec<(String, Value)> {
+pub fn changed(body: &Value, path: &[PathElement], value: &Value) -> Vec<(String, Value)> {
     let other: Value = match value {
         Value::Str(text) => format!("{text}x").into(),
         Value::Int(number) => (number + 1).into(),

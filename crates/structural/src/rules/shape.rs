@@ -189,7 +189,10 @@ fn check_nested(schema: &Value, skip_any: bool, at: &At<'_>, errors: &mut Errors
         deep(|| check_nested(property, false, &at.child("properties").key(name), errors));
     }
     let has = |name: &str| match schema.get(name) {
-        None | Some(Value::Null | Value::Bool(false)) => false,
+        None | Some(Value::Null) => false,
+        // Any value is one.
+        Some(_) if name == "default" => true,
+        Some(Value::Bool(false)) => false,
         Some(Value::Str(text)) => !text.is_empty() || name.ends_with("-type"),
         Some(Value::List(list)) => !list.is_empty(),
         Some(_) => true,

@@ -302,6 +302,90 @@ async fn of_definitions_made_at_once_one_gets_the_names() {
 }
 
 #[tokio::test]
+async fn a_name_in_conflict_is_accepted_when_the_other_definition_goes() {
+    let cluster = defined(json!([version("v1", true)])).await;
+    let mut gadgets = crd(json!([version("v1", true)]));
+    gadgets["metadata"]["name"] = json!("gadgets.example.io");
+    gadgets["spec"]["names"] = json!({"plural": "gadgets", "kind": "Gadget", "shortNames": ["wd"]});
+    cluster.post(CRDS, gadgets).await.ok(201);
+    let path = "/apis/example.io/v1/namespaces/default/gadgets";
+    assert_eq!(cluster.get(path).await.status, 404);
+    cluster.delete(CRD).await.ok(200);
+    until(&cluster, path, 200).await;
+}
+
+#[tokio::test]
+async fn what_is_stored_has_the_defaults_of_its_version() {
+    let schema = |spec: Value| {
+        json!({"openAPIV3Schema": {"type": "object", "properties": {
+        "spec": {"type": "object", "properties": spec},
+        "status": {"type": "object", "default": {"phase": "Pending"}, "properties": {"phase": {"type": "string"}}}}}})
+    };
+    let versions = json!([
+        {"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+            "schema": schema(json!({"a": {"type": "string"}, "n": {"type": "integer", "default": 1}}))},
+        {"name": "v2", "served": true, "storage": false, "subresources": {"status": {}},
+            "schema": schema(json!({"a": {"type": "string"}, "old": {"type": "string", "default": "o"}}))}]);
+    let cluster = defined(versions).await;
+    let mut one = widget("one", json!({"a": "x"}));
+    one["status"] = json!({"phase": "Dropped"});
+    let made = cluster.post(PATH, one).await.ok(201);
+    assert_eq!(made["status"], json!({"phase": "Pending"}));
+    let mut two = widget("two", json!({"a": "x", "old": "y"}));
+    two["apiVersion"] = json!("example.io/v2");
+    let other = PATH.replace("/v1/", "/v2/");
+    // What the stored version has no field for is lost at once, in a dry run too.
+    let mut named = two.clone();
+    named["metadata"]["resourceVersion"] = json!("5");
+    let shown = cluster.post(&format!("{other}?dryRun=All"), named).await.ok(201);
+    assert_eq!(shown["spec"], json!({"a": "x"}));
+    let made = cluster.post(&other, two).await.ok(201);
+    assert_eq!(made["spec"], json!({"a": "x"}));
+    let read = cluster.get(&format!("{PATH}/two")).await.ok(200);
+    assert_eq!(read["spec"], json!({"a": "x", "n": 1}));
+}
+
+#[tokio::test]
+async fn paths_and_bodies_are_refused_in_upstreams_words() {
+    let cluster = defined(json!([version("v1", true)])).await;
+    cluster.post(PATH, widget("a", json!({}))).await.ok(201);
+    let one = format!("{PATH}/a");
+    let said =
+        |answer: testkit::Reply| (answer.status, answer.json()["message"].as_str().unwrap_or("").to_owned());
+    // The path's name is not looked at.
+    assert_eq!(cluster.post(&one, widget("b", json!({}))).await.status, 201);
+    let (code, message) = said(cluster.post(&format!("{one}/status"), widget("a", json!({}))).await);
+    assert_eq!(
+        (code, &*message),
+        (405, "create is not supported on resources of kind \"widgets.example.io\"")
+    );
+    let (code, message) = said(cluster.put(PATH, widget("a", json!({}))).await);
+    assert_eq!((code, &*message), (400, "name must be provided"));
+    for kind in ["application/strategic-merge-patch+json", "application/nonsense"] {
+        for path in [&one, &format!("{one}/scale")] {
+            let answer = cluster.request("PATCH", path).typed(kind, "{}").send().await;
+            let (code, message) = said(answer);
+            assert!(
+                code == 415 && message.ends_with("merge-patch+json, application/apply-patch+yaml"),
+                "{message}"
+            );
+        }
+    }
+    let scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a"}, "spec": {"replicas": "x"}});
+    let (code, message) = said(cluster.put(&format!("{one}/scale"), scale).await);
+    assert!(code == 400 && message.starts_with("no kind is registered for the type v1.Scale"), "{message}");
+    assert!(cluster.get("/apis/example.io/v9").await.content_type().starts_with("text/plain"));
+    let mut nameless = widget("c", json!({}));
+    nameless["apiVersion"] = Value::Null;
+    let (code, message) = said(cluster.post(PATH, nameless).await);
+    assert!(code == 400 && message.contains(".apiVersion accessor error"), "{message}");
+    let merge =
+        cluster.request("PATCH", &one).typed("application/merge-patch+json", r#"{"kind":null}"#).send().await;
+    let (code, message) = said(merge);
+    assert!(code == 422 && message.contains("Object 'Kind' is missing in '{\"apiVersion\""), "{message}");
+}
+
+#[tokio::test]
 async fn definitions_and_objects_are_there_at_once_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let start = async || {

@@ -9,6 +9,8 @@ pub const GROUP: &str = "$NS.example.com";
 pub const COLLECTION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 pub const ONE: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.$NS.example.com";
 
+const ESTABLISHED: &str = r#""status":"True","type":"Established""#;
+
 /// With these members of `spec` instead of the usual ones.
 pub fn with_spec(members: &Value) -> Value {
     let mut definition = parse(
@@ -54,10 +56,13 @@ pub fn of_value(schema: &Value) -> Value {
 /// Creates a definition and waits until its resource is served.
 pub fn open(definition: &Value, target: &Target) -> [Step; 3] {
     let one = format!("{COLLECTION}/{}", definition.str_at(&["metadata", "name"]).unwrap_or_default());
+    let group = definition.str_at(&["spec", "group"]).unwrap_or_default();
+    // Such groups have one condition more, which comes last.
+    let protected = group.ends_with("k8s.io") || group.ends_with("kubernetes.io");
+    let last = if protected { "KubernetesAPIApprovalPolicyConformant" } else { ESTABLISHED };
     [
         Step::with("definition", "POST", COLLECTION, definition),
-        Step::new("definition is established", "GET", one)
-            .until(200, r#""status":"True","type":"Established""#),
+        Step::new("definition is established", "GET", one).until(200, last),
         Step::new("resource is served", "GET", target.collection()).until(200, ""),
     ]
 }
