@@ -107,12 +107,12 @@ impl Scenario for InstallDefinitions {
 fn definition(plural: &str, singular: &str, kind: &str, rule: bool) -> String {
     let rules = match rule {
         true => {
-            r#","x-kubernetes-validations":[{"rule":"self.replicas <= 10 || self.sent.startsWith('x')"}]"#
+            r#","x-kubernetes-validations":[{"rule":"self.replicas < 1 || self.mode in ['auto', 'manual']"}]"#
         }
         false => "",
     };
     format!(
-        r#"{{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{{"name":"{plural}.bench.setpoint.dev"}},"spec":{{"group":"bench.setpoint.dev","scope":"Namespaced","names":{{"plural":"{plural}","singular":"{singular}","kind":"{kind}"}},"versions":[{{"name":"v1","served":true,"storage":true,"subresources":{{"status":{{}}}},"schema":{{"openAPIV3Schema":{{"type":"object","properties":{{"spec":{{"type":"object"{rules},"properties":{{"sent":{{"type":"string","maxLength":4096}},"padding":{{"type":"string"}},"replicas":{{"type":"integer","minimum":0,"default":1}},"mode":{{"type":"string","enum":["auto","manual"],"default":"auto"}}}}}},"status":{{"type":"object","properties":{{"phase":{{"type":"string"}}}}}}}}}}}}}}]}}}}"#
+        r#"{{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{{"name":"{plural}.bench.setpoint.dev"}},"spec":{{"group":"bench.setpoint.dev","scope":"Namespaced","names":{{"plural":"{plural}","singular":"{singular}","kind":"{kind}"}},"versions":[{{"name":"v1","served":true,"storage":true,"subresources":{{"status":{{}}}},"schema":{{"openAPIV3Schema":{{"type":"object","properties":{{"spec":{{"type":"object"{rules},"properties":{{"bench-stamp":{{"type":"string"}},"padding":{{"type":"string"}},"replicas":{{"type":"integer","minimum":0,"default":1}},"mode":{{"type":"string","enum":["auto","manual"],"default":"auto"}}}}}},"status":{{"type":"object","properties":{{"phase":{{"type":"string"}}}}}}}}}}}}}}]}}}}"#
     )
 }
 
@@ -151,6 +151,12 @@ fn wait_until_gone(site: &mut Site<'_>, path: &str) -> Result<(), BenchError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_schema_keeps_the_stamp() {
+        let name = STAMP_KEY.split('"').nth(1).unwrap();
+        assert!(definition("a", "b", "C", true).contains(&format!("\"{name}\":{{\"type\":\"string\"}}")));
+    }
 
     #[test]
     fn a_custom_resource_has_one_kilobyte() {

@@ -1,0 +1,35 @@
+//! `setpoint bench` against the real server: scenarios of custom resources, whose objects its schemas must accept.
+
+use std::process::Command;
+
+use crate::harness::*;
+
+#[test]
+fn scenarios_of_custom_resources_measure_without_failures() {
+    let folder = folder();
+    let server = Proc::start_cluster(&folder.path().join("data"), &[]);
+    let (kubeconfig, figures) =
+        (folder.path().join("data/admin.kubeconfig"), folder.path().join("figures.json"));
+    let scenarios = [
+        "create-custom",
+        "cel",
+        "get-custom",
+        "list-configmaps",
+        "list-custom",
+        "watch-custom",
+        "crd-install",
+    ];
+    let mut bench = Command::new(SETPOINT);
+    bench.args(["bench", "--seconds", "1", "--warmup", "0", "--connections", "8"]);
+    bench.arg("--kubeconfig").arg(kubeconfig).arg("--json").arg(&figures).args(scenarios);
+    let output = run(&mut bench);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let figures = std::fs::read_to_string(figures).unwrap();
+    for name in scenarios {
+        let row = figures.lines().find(|line| line.contains(&format!("\"scenario\":\"{name}\""))).unwrap();
+        let row: serde_json::Value = serde_json::from_str(row.trim_end_matches(',')).unwrap();
+        assert_eq!(row["failures"], serde_json::json!({}), "{row}");
+        assert!(row["requests"].as_u64().unwrap() > 0, "{row}");
+    }
+    server.stop();
+}
