@@ -289,9 +289,11 @@ async fn a_name_in_conflict_is_accepted_when_the_other_definition_goes() {
 
 #[tokio::test]
 async fn what_is_stored_has_the_defaults_of_its_version() {
-    let schema = |spec: Value| json!({"openAPIV3Schema": {"type": "object", "properties": {
+    let schema = |spec: Value| {
+        json!({"openAPIV3Schema": {"type": "object", "properties": {
         "spec": {"type": "object", "properties": spec},
-        "status": {"type": "object", "default": {"phase": "Pending"}, "properties": {"phase": {"type": "string"}}}}}});
+        "status": {"type": "object", "default": {"phase": "Pending"}, "properties": {"phase": {"type": "string"}}}}}})
+    };
     let versions = json!([
         {"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
             "schema": schema(json!({"a": {"type": "string"}, "n": {"type": "integer", "default": 1}}))},
@@ -321,18 +323,25 @@ async fn paths_and_bodies_are_refused_in_upstreams_words() {
     let cluster = defined(json!([version("v1", true)])).await;
     cluster.post(PATH, widget("a", json!({}))).await.ok(201);
     let one = format!("{PATH}/a");
-    let said = |answer: testkit::Reply| (answer.status, answer.json()["message"].as_str().unwrap_or("").to_owned());
+    let said =
+        |answer: testkit::Reply| (answer.status, answer.json()["message"].as_str().unwrap_or("").to_owned());
     // The path's name is not looked at.
     assert_eq!(cluster.post(&one, widget("b", json!({}))).await.status, 201);
     let (code, message) = said(cluster.post(&format!("{one}/status"), widget("a", json!({}))).await);
-    assert_eq!((code, &*message), (405, "create is not supported on resources of kind \"widgets.example.io\""));
+    assert_eq!(
+        (code, &*message),
+        (405, "create is not supported on resources of kind \"widgets.example.io\"")
+    );
     let (code, message) = said(cluster.put(PATH, widget("a", json!({}))).await);
     assert_eq!((code, &*message), (400, "name must be provided"));
     for kind in ["application/strategic-merge-patch+json", "application/nonsense"] {
         for path in [&one, &format!("{one}/scale")] {
             let answer = cluster.request("PATCH", path).typed(kind, "{}").send().await;
             let (code, message) = said(answer);
-            assert!(code == 415 && message.ends_with("merge-patch+json, application/apply-patch+yaml"), "{message}");
+            assert!(
+                code == 415 && message.ends_with("merge-patch+json, application/apply-patch+yaml"),
+                "{message}"
+            );
         }
     }
     let scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a"}, "spec": {"replicas": "x"}});
@@ -343,7 +352,8 @@ async fn paths_and_bodies_are_refused_in_upstreams_words() {
     nameless["apiVersion"] = Value::Null;
     let (code, message) = said(cluster.post(PATH, nameless).await);
     assert!(code == 400 && message.contains(".apiVersion accessor error"), "{message}");
-    let merge = cluster.request("PATCH", &one).typed("application/merge-patch+json", r#"{"kind":null}"#).send().await;
+    let merge =
+        cluster.request("PATCH", &one).typed("application/merge-patch+json", r#"{"kind":null}"#).send().await;
     let (code, message) = said(merge);
     assert!(code == 422 && message.contains("Object 'Kind' is missing in '{\"apiVersion\""), "{message}");
 }
