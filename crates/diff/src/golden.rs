@@ -22,7 +22,7 @@ pub struct Recorded {
 }
 
 /// Whether a case is worth its line: all that are written by hand, and of those made from the catalogue so many that
-/// the file stays below 3 MB. `setpoint diff` compares them all.
+/// the file stays below 4 MB. `setpoint diff` compares them all.
 pub fn is_kept(scenario: &Scenario, step: &Step) -> bool {
     let ends = |end: &str| scenario.name.ends_with(end);
     let every = match () {

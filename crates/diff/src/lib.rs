@@ -1,7 +1,7 @@
 //! `setpoint diff`: sends the same requests to two API servers and compares their responses.
 //!
 //! ```text
-//!  catalogue, samples, cases by hand ── generate ──> Scenario { Step, Step, … }
+//!  catalogue, samples, schemas, cases by hand, published CRDs ── generate ──> Scenario { Step, Step, … }
 //!                                                        │
 //!                    Player (one a server, no I/O): next request <─┴─> answer ── normalise ──> Outcome
 //!                                                                                               │

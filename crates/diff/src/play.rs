@@ -3,7 +3,7 @@
 use object::Value;
 
 use crate::case::{Scenario, Step, parse, text_of};
-use crate::normalise::{Normaliser, without_order};
+use crate::normalise::{Normaliser, with_sorted_causes, with_sorted_conditions};
 
 /// A request ready to be sent.
 #[derive(Debug, Clone)]
@@ -179,9 +179,10 @@ impl<'a> Player<'a> {
             status: answer.status,
             content_type: answer.content_type.clone(),
             warnings: answer.warnings.iter().map(|w| normaliser.text(w)).collect(),
-            body: match self.scenario.custom && !request.path.contains("/customresourcedefinitions") {
-                true => without_order(normaliser.value(body)),
-                false => normaliser.value(body),
+            body: match (self.scenario.custom, request.path.contains("/customresourcedefinitions")) {
+                (true, true) => with_sorted_conditions(normaliser.value(body)),
+                (true, false) => with_sorted_causes(normaliser.value(body)),
+                (false, _) => normaliser.value(body),
             },
         };
         if let Some(until) = self.scenario.steps.get(self.at).and_then(|step| step.until.as_ref())
