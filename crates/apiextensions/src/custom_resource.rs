@@ -175,10 +175,8 @@ impl Kind for CustomResource {
     fn to_storage(&self, value: &mut Value, _from: &Resource) -> Result<(), Status> {
         let Some(version) = self.version(&self.stored) else { return Ok(()) };
         value.make_map().set("apiVersion", format!("{}/{}", self.group, self.stored));
-        self.coerce(version, value, false, false).map_err(Status::internal)?;
-        // Upstream defaults what it reads in the version it is stored in; what is read here later is taken as it is.
-        version.schema.default(value);
-        Ok(())
+        // Defaults of the stored version are filled in when it is read.
+        self.coerce(version, value, false, false).map(|_| ()).map_err(Status::internal)
     }
 
     fn converts_by_webhook(&self) -> bool {

@@ -71,6 +71,9 @@ impl<'a> Writer<'a> {
             if let Some(default) = node.default.as_ref().filter(|_| v3) {
                 w.key("default").raw(default);
             }
+            if let Some(description) = node.description {
+                w.key("description").string(description);
+            }
             if !node.values.is_empty() {
                 w.key("enum").strings(node.values.iter().map(String::as_str));
             }

@@ -8,10 +8,11 @@
 //! ```
 //!
 //! Routes, discovery and these documents are read from the same rows, so they cannot disagree. Keys are written in
-//! alphabetical order: the same catalogue gives the same bytes. Built-in types have no descriptions; custom
+//! alphabetical order: the same catalogue gives the same bytes. Of the built-in types only ObjectMeta has descriptions; custom
 //! resources have those of their authors.
 
 mod custom;
+mod descriptions;
 mod document;
 mod json;
 mod names;

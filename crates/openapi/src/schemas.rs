@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use catalog::{AnyKind, Catalog, Field, ListKind, MapKind, Resource, Shape, StructType, TypeId};
 
+use crate::descriptions;
 use crate::document::Version;
 use crate::json::{group_version_kind, quoted};
 use crate::names;
@@ -106,6 +107,7 @@ impl Special {
 #[derive(Debug)]
 pub(crate) struct Node {
     pub kind: Kind,
+    pub description: Option<&'static str>,
     /// JSON text. Only v3 documents include defaults.
     pub default: Option<String>,
     pub values: Vec<String>,
@@ -131,14 +133,14 @@ pub(crate) enum Kind {
 
 impl From<Kind> for Node {
     fn from(kind: Kind) -> Node {
-        Node { kind, default: None, values: Vec::new(), extensions: Vec::new() }
+        Node { kind, description: None, default: None, values: Vec::new(), extensions: Vec::new() }
     }
 }
 
 impl Node {
     /// It has nothing but its type.
     pub(crate) fn is_bare(&self) -> bool {
-        self.default.is_none() && self.extensions.is_empty()
+        self.default.is_none() && self.description.is_none() && self.extensions.is_empty()
     }
 
     /// Its type and format; where v3 has alternatives, v2 has a string.
@@ -206,7 +208,11 @@ fn target_of(node: &Node) -> Option<Target> {
 }
 
 fn structure(ty: &StructType, groups: &[(String, String)]) -> Node {
-    let properties = ty.fields.iter().map(|f| (f.name.to_string(), property(f))).collect();
+    let described = |f: &Field| {
+        let description = descriptions::of_field(&ty.name, &f.name);
+        (f.name.to_string(), Node { description, ..property(f) })
+    };
+    let properties = ty.fields.iter().map(described).collect();
     let required = ty.fields.iter().filter(|f| f.required).map(|f| f.name.to_string()).collect();
     let mut node = Node::from(Kind::Object { properties, required });
     let kinds: Vec<String> = match (&ty.gvk, ty.name.as_str()) {

@@ -71,6 +71,9 @@ impl Writer<'_> {
         if let Kind::Scalar(_, Some(format)) | Kind::OneOf(Some(format), _) = &node.kind {
             m.string(2, format);
         }
+        if let Some(description) = node.description {
+            m.string(4, description);
+        }
         if let Kind::Object { required, .. } = &node.kind {
             required.iter().for_each(|name| m.string(19, name));
         }

@@ -95,6 +95,9 @@ impl Writer<'_> {
         if let Some(text) = &node.default {
             default(m, text);
         }
+        if let Some(description) = node.description {
+            m.string(34, description);
+        }
         if let Kind::Scalar(_, Some(format)) | Kind::OneOf(Some(format), _) = &node.kind {
             m.string(35, format);
         }

@@ -276,7 +276,8 @@ async fn a_failed_fsync_is_never_acknowledged_and_stops_the_server() {
     assert_eq!(code, 201);
     let Some(mut faults) = failing_disk(&server, &folder.path().join("strace")) else { return };
     let (code, answer) = call(&client, "POST", MAPS, Some(config_map("lost", "1"))).await;
-    assert_eq!(code, 504, "{answer}");
+    // 503 if a write of the server's own met the failure first.
+    assert!([503, 504].contains(&code), "{answer}");
     // Not even a read may show what is not safe on disk, and no later write is taken.
     if let Ok((code, _)) = try_call(&client, "GET", &format!("{MAPS}/lost"), None).await {
         assert_ne!(code, 200);

@@ -135,7 +135,7 @@ fn content(resource: &Resource, name: &str) -> Value {
         "MutatingAdmissionPolicy" => json!({"spec": {"reinvocationPolicy": "Never",
             "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"],
                 "operations": ["CREATE"], "resources": ["pods"]}]},
-            "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": "[]"}}]}}),
+            "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": "[JSONPatch{op: \"test\", path: \"/kind\", value: \"Pod\"}]"}}]}}),
         "MutatingAdmissionPolicyBinding" => json!({"spec": {"policyName": "p"}}),
         "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => json!({"webhooks": [webhook]}),
         "CustomResourceDefinition" => {
