@@ -16,6 +16,7 @@
 //! | cells of a Table whose column is an age, or behind the last column | `AGE` | now; upstream gives IPAddresses one cell more than columns |
 //! | `serverAddress` | `ADDRESS` | two servers have two addresses |
 //! | `buildDate` | dropped | two builds |
+//! | the root of the file a scheme is named after | dropped | it depends on the folder kube-apiserver was built in |
 //! | causes of a refused custom resource | sorted, and left out of the message that repeats them | kube-apiserver walks the schema in the order of a Go map |
 //! | `allOf` of one reference and nothing else in OpenAPI documents | the reference | where upstream has a description |
 //! | conditions of definitions in cases about custom resources | sorted by type | three controllers write them |
@@ -156,6 +157,8 @@ impl<'a> Normaliser<'a> {
                 ("VERSION", digits)
             } else if let Some(digits) = digits_after(&out, rest, &["selfType"]) {
                 ("", digits)
+            } else if let Some(root) = source_root(&out, rest) {
+                ("", root)
             } else if self.is_random(&out, rest) {
                 ("RANDOM", 5)
             } else {
@@ -278,6 +281,14 @@ fn without_descriptions(mut columns: Vec<Value>) -> Value {
 
 fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// The length of `k8s.io/apimachinery/` in front of a scheme's `pkg/…`.
+fn source_root(before: &str, rest: &str) -> Option<usize> {
+    if !before.ends_with("in scheme \"") || !rest.starts_with("k8s.io/") {
+        return None;
+    }
+    rest.find("pkg/")
 }
 
 fn is_uuid(text: &str) -> bool {

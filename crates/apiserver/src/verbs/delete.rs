@@ -86,7 +86,7 @@ impl Call<'_> {
                     status
                 });
             let value = value?.value;
-            check_options_type(&value, self.request.resource.custom)?;
+            check_options_type(&value)?;
             value
         };
         if let Some(ty) = ty {
@@ -98,16 +98,14 @@ impl Call<'_> {
 }
 
 /// Options may have no type, or the version of any group.
-fn check_options_type(value: &Value, custom: bool) -> Result<(), Status> {
+fn check_options_type(value: &Value) -> Result<(), Status> {
     let kind = value.str_at(&["kind"]).filter(|kind| !kind.is_empty()).unwrap_or("DeleteOptions");
     if kind == "DeleteOptions" {
         return Ok(());
     }
     let version = value.str_at(&["apiVersion"]).filter(|version| !version.is_empty()).unwrap_or("v1");
-    // Upstream names the file where the scheme is made, by the path it was built from.
-    let root = if custom { "k8s.io/apimachinery/" } else { "" };
     Err(Status::bad_request(format!(
-        "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"{root}pkg/apis/meta/internalversion/scheme/register.go:27\""
+        "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/apis/meta/internalversion/scheme/register.go:27\""
     )))
 }
 

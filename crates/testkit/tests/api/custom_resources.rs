@@ -250,6 +250,24 @@ async fn a_deleted_definition_takes_its_objects_with_it() {
 }
 
 #[tokio::test]
+async fn a_deleted_definition_that_others_hold_says_that_its_objects_are_gone() {
+    let cluster = defined(json!([version("v1", true)])).await;
+    let hold = json!({"metadata": {"finalizers": ["customresourcecleanup.apiextensions.k8s.io", "example.io/hold"]}});
+    cluster.merge(CRD, hold).await.ok(200);
+    cluster.delete(CRD).await.ok(200);
+    let mut crd = cluster.get(CRD).await.ok(200);
+    while condition(&crd, "Terminating") == "True" {
+        cluster.env().sleep(Duration::from_millis(1)).await;
+        crd = cluster.get(CRD).await.ok(200);
+    }
+    assert_eq!(crd["metadata"]["finalizers"], json!(["example.io/hold"]));
+    let said = crd["status"]["conditions"].as_array().unwrap().iter().find(|c| c["type"] == "Terminating");
+    assert_eq!(said.unwrap()["message"], "removed all instances");
+    cluster.merge(CRD, json!({"metadata": {"finalizers": null}})).await.ok(200);
+    until(&cluster, CRD, 404).await;
+}
+
+#[tokio::test]
 async fn a_definition_with_names_in_conflict_is_not_served() {
     let cluster = defined(json!([version("v1", true)])).await;
     let mut other = crd(json!([version("v1", true)]));
