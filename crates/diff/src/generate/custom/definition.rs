@@ -57,13 +57,13 @@ pub fn of_value(schema: &Value) -> Value {
 pub fn open(definition: &Value, target: &Target) -> [Step; 3] {
     let one = format!("{COLLECTION}/{}", definition.str_at(&["metadata", "name"]).unwrap_or_default());
     let group = definition.str_at(&["spec", "group"]).unwrap_or_default();
-    // Such groups have one condition more, which comes last.
+    // Such groups have one condition more, by another controller: it may come before and after the resource is served.
     let protected = group.ends_with("k8s.io") || group.ends_with("kubernetes.io");
     let last = if protected { "KubernetesAPIApprovalPolicyConformant" } else { ESTABLISHED };
     [
         Step::with("definition", "POST", COLLECTION, definition),
-        Step::new("definition is established", "GET", one).until(200, last),
         Step::new("resource is served", "GET", target.collection()).until(200, ""),
+        Step::new("definition is established", "GET", one).until(200, last),
     ]
 }
 
