@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use catalog::Name;
 use kinds::{FieldError, ScalePaths, ScaleSelector};
 use object::Value;
+use object::patch::{go_text, go_type};
 
 /// From `subresources.scale` of a version.
 pub(crate) fn scale_paths(scale: &Value) -> ScalePaths {
@@ -60,7 +61,7 @@ fn nested<T>(
     let mut here = new;
     for (i, name) in path.iter().enumerate() {
         let Some(map) = here.as_map() else {
-            let shown = object::patch::go_text(here);
+            let shown = go_text(here);
             let path = text(&path[..=i]);
             return Err(format!(
                 "{path} accessor error: {shown} is of the type {}, expected map[string]interface{{}}",
@@ -73,23 +74,11 @@ fn nested<T>(
         }
     }
     read(here).map(Some).ok_or_else(|| {
-        let shown = object::patch::go_text(here);
+        let shown = go_text(here);
         format!("{} accessor error: {shown} is of the type {}, expected {wanted}", text(path), go_type(here))
     })
 }
 
 fn text(path: &[Name]) -> String {
     path.iter().map(|name| format!(".{name}")).collect()
-}
-
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Int(_) => "int64",
-        Value::Float(_) => "float64",
-        Value::Str(_) => "string",
-        Value::List(_) => "[]interface {}",
-        Value::Map(_) => "map[string]interface {}",
-    }
 }

@@ -26,6 +26,7 @@ use crate::{Status, Value, deep};
 use json::JsonPatch;
 
 pub use crate::MAX_DEPTH;
+pub use go_format::go_type;
 
 /// A patch, whatever its form.
 #[derive(Clone, Debug, PartialEq)]

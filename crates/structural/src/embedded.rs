@@ -2,6 +2,7 @@
 
 use catalog::Schema;
 use object::normalise::{Strict, TypeError, normalise};
+use object::patch::go_type;
 use object::{FieldError, Map, Value, deep, validate_text};
 
 use crate::at::At;
@@ -299,18 +300,5 @@ pub(crate) fn check_resource(
             error.field = format!("{}{rest}", At::Child(at, "metadata"));
             errors.push(error);
         }
-    }
-}
-
-/// What Go calls a value of the tree.
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Int(_) => "int64",
-        Value::Float(_) => "float64",
-        Value::Str(_) => "string",
-        Value::List(_) => "[]interface {}",
-        Value::Map(_) => "map[string]interface {}",
     }
 }

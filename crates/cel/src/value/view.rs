@@ -1,6 +1,7 @@
 //! Views of API objects: the value of a node under its schema, without a copy.
 
 use object::Value;
+use object::patch::go_type;
 
 use crate::error::Error;
 use crate::schema::{Format, Schema, Shape};
@@ -99,19 +100,6 @@ fn formatted(text: &str, format: Format) -> Result<Val<'_>, Error> {
         Format::Byte => decode_base64(text)
             .map(Val::bytes)
             .map_err(|error| Error::new(format!("Invalid byte formatted string {text}: {error}"))),
-    }
-}
-
-/// What Go's `%T` calls a value decoded from JSON.
-pub(crate) fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Int(_) => "int64",
-        Value::Float(_) => "float64",
-        Value::Str(_) => "string",
-        Value::List(_) => "[]interface {}",
-        Value::Map(_) => "map[string]interface {}",
     }
 }
 

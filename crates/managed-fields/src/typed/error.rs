@@ -126,16 +126,3 @@ fn write_in_go(value: &Value, out: &mut String) {
         scalar => out.push_str(&go_text(scalar)),
     }
 }
-
-/// `%T`.
-pub(super) fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Int(_) => "int64",
-        Value::Float(_) => "float64",
-        Value::Str(_) => "string",
-        Value::List(_) => "[]interface {}",
-        Value::Map(_) => "map[string]interface {}",
-    }
-}

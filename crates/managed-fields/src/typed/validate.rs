@@ -1,8 +1,9 @@
 //! Whether a value is of its type.
 
+use object::patch::go_type;
 use object::{Map, Value, deep};
 
-use super::error::{Errors, Lazy, ValidationErrors, go_type, in_go, plain};
+use super::error::{Errors, Lazy, ValidationErrors, in_go, plain};
 use super::items::{check, element_of, repeated};
 use crate::path::{FieldName, PathElement};
 use crate::schema::{Form, ListType, MapType, Scalar, TypeRef};

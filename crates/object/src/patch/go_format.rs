@@ -18,10 +18,18 @@ pub(super) fn print_as_text(value: &Value) -> String {
     }
 }
 
-/// The Go type a decoded JSON value has.
+/// The type of a value in a message that formats it as text.
 pub(super) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "%!s(<nil>)",
+        other => go_type(other),
+    }
+}
+
+/// `%T`: the Go type a decoded JSON value has.
+pub fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
         Value::Bool(_) => "bool",
         Value::Int(_) => "int64",
         Value::Float(_) => "float64",

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use object::patch::go_type;
 use object::{FieldError, Map, Value, quote, validate_text};
 
 /// Keys and values of all annotations together.
@@ -130,18 +131,5 @@ fn aggregate(errors: &[FieldError]) -> Result<(), String> {
         [] => Ok(()),
         [error] => Err(error.clone()),
         several => Err(format!("[{}]", several.join(", "))),
-    }
-}
-
-/// What Go calls the type of a value it decoded.
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Int(_) => "int64",
-        Value::Float(_) => "float64",
-        Value::Str(_) => "string",
-        Value::List(_) => "[]interface {}",
-        Value::Map(_) => "map[string]interface {}",
     }
 }
