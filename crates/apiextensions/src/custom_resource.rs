@@ -145,6 +145,18 @@ impl Kind for CustomResource {
         self.version(version)?.defaults.as_deref()
     }
 
+    fn reset_fields(&self, version: &str, subresource: Option<&str>) -> &[&[&str]] {
+        match subresource {
+            Some("status") => &[&["metadata"], &["spec"]],
+            None if self.version(version).is_some_and(|version| version.has_status) => &[&["status"]],
+            _ => &[],
+        }
+    }
+
+    fn structural(&self, version: &str) -> Option<&Structural> {
+        self.version(version).map(|version| &*version.schema)
+    }
+
     fn converts_last(&self) -> bool {
         true
     }

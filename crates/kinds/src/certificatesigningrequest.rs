@@ -49,6 +49,14 @@ impl Kind for CertificateSigningRequest {
         spec.set("extra", extra);
     }
 
+    fn reset_fields(&self, _version: &str, subresource: Option<&str>) -> &[&[&str]] {
+        match subresource {
+            None => &[&["spec"], &["status"]],
+            Some("approval") => &[&["spec"], &["status", "certificate"]],
+            Some(_) => &[&["spec"], &["status", "conditions"]],
+        }
+    }
+
     fn prepare_update(&self, new: &mut Value, old: &Value, ctx: &Context<'_>) {
         match ctx.subresource {
             Some("status") => {

@@ -257,6 +257,16 @@ pub trait Kind: Send + Sync {
     #[allow(clippy::wrong_self_convention)] // The pair of `to_storage`; `self` is the kind, not the value.
     fn from_storage(&self, _value: &mut Value, _to: &Resource) {}
 
+    /// The fields a write to the object, or to a subresource, resets: their values come from elsewhere, so nobody owns them by it.
+    fn reset_fields(&self, _version: &str, subresource: Option<&str>) -> &[&[&str]] {
+        crate::reset_fields::by_rules(self.rules(), subresource)
+    }
+
+    /// The schema of a version of a custom resource; built-in kinds have their type.
+    fn structural(&self, _version: &str) -> Option<&structural::Structural> {
+        None
+    }
+
     /// What upstream's conversion adds to an object of this kind that has no content, such as a bookmark's.
     fn fill_blank(&self, _blank: &mut Value) {}
 

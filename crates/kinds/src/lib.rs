@@ -68,6 +68,7 @@ mod prioritylevelconfiguration;
 mod rbac;
 mod replicaset;
 mod replicationcontroller;
+mod reset_fields;
 mod resourceclaim;
 mod resourcequota;
 mod resourceslice;

@@ -56,6 +56,13 @@ impl Kind for Namespace {
         }
     }
 
+    fn reset_fields(&self, _version: &str, subresource: Option<&str>) -> &[&[&str]] {
+        match subresource {
+            Some("status") => &[&["spec"]],
+            _ => &[&["status"]],
+        }
+    }
+
     fn prepare_update(&self, new: &mut Value, old: &Value, ctx: &Context<'_>) {
         match ctx.subresource {
             Some("finalize") => restore(new, old, &[], "status"),

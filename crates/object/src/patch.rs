@@ -34,6 +34,9 @@ pub enum Patch {
     Json(JsonPatch),
     Merge(Value),
     Strategic(Value),
+    /// Server-side apply: the fields their manager wants, as it wants them. What becomes of the object depends on who manages the
+    /// others, so the registry does it.
+    Apply(Value),
 }
 
 /// The forms of a patch, by the content type that names them.
@@ -74,6 +77,7 @@ impl Patch {
             Patch::Json(_) => PatchType::Json,
             Patch::Merge(_) => PatchType::Merge,
             Patch::Strategic(_) => PatchType::Strategic,
+            Patch::Apply(_) => PatchType::Apply,
         }
     }
 
@@ -81,7 +85,7 @@ impl Patch {
     pub fn into_value(self) -> Value {
         match self {
             Patch::Json(patch) => patch.into_value(),
-            Patch::Merge(patch) | Patch::Strategic(patch) => patch,
+            Patch::Merge(patch) | Patch::Strategic(patch) | Patch::Apply(patch) => patch,
         }
     }
 
@@ -89,7 +93,7 @@ impl Patch {
     pub fn without_duplicates(&mut self) -> Vec<String> {
         let patch = match self {
             Patch::Json(patch) => return patch.strict_errors().to_vec(),
-            Patch::Merge(patch) | Patch::Strategic(patch) => patch,
+            Patch::Merge(patch) | Patch::Strategic(patch) | Patch::Apply(patch) => patch,
         };
         let found = duplicate_fields(patch);
         if !found.is_empty() {
@@ -104,6 +108,7 @@ impl Patch {
             Patch::Json(patch) => patch.apply(object),
             Patch::Merge(patch) => merge::apply(object, patch.clone()),
             Patch::Strategic(patch) => strategic::apply(schema, ty, object, patch.clone()),
+            Patch::Apply(_) => Err(Status::internal("an apply was taken for a patch of the object alone")),
         }
     }
 }

@@ -3,7 +3,7 @@
 use kinds::pod::binding;
 use object::{About, FieldValidation, Status, Value};
 
-use crate::write::ChangeRules;
+use crate::write::{ChangeRules, Creates};
 use crate::{Registry, RequestContext, decode};
 
 const ABOUT: About<'_> = About { group: "", resource: "pods/binding" };
@@ -56,7 +56,7 @@ impl Registry {
         let text = |member| body.str_at(&["metadata", member]).filter(|t| !t.is_empty()).map(str::to_owned);
         let (uid, version) = (text("uid"), text("resourceVersion"));
         let now = self.env().now_seconds() as i64;
-        let rules = ChangeRules { needs_version: false, names_uid: false, may_create: false };
+        let rules = ChangeRules { needs_version: false, names_uid: false, creates: Creates::Never, tracked: false };
         self.change(request, rules, &mut |old| {
             let meets = |member: &str| old.str_at(&["metadata", member]).unwrap_or("").to_owned();
             let key = storage.key(request.namespace, request.name);

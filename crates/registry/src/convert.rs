@@ -62,6 +62,24 @@ pub(crate) fn encode(resource: &Resource, storage: &Storage, value: &Value) -> R
     Ok(json::to_vec(&stored))
 }
 
+/// An object of one version in another.
+pub(crate) fn between(
+    from: &Resource,
+    to: &Resource,
+    storage: &Storage,
+    object: &Value,
+) -> Result<Value, Status> {
+    let kind = kinds::kind_of(storage);
+    let mut value = object.clone();
+    kind.to_storage(&mut value, from)?;
+    set_type(&mut value, &storage.kind, storage.api_version());
+    kind.from_storage(&mut value, to);
+    set_type(&mut value, &to.kind, to.api_version());
+    // What came out of a conversion is ours: it always fits its type.
+    let _ = normalise(to.schema(), to.ty, &mut value, &mut Strict::off());
+    Ok(value)
+}
+
 pub(crate) fn set_type(value: &mut Value, kind: &str, api_version: String) {
     let map = value.make_map();
     map.set("kind", kind);

@@ -13,7 +13,7 @@ use store::{CommitError, Guard, Key, Op};
 
 use crate::convert::webhook::{Asked, converted_storage};
 use crate::write::{InNamespace, Written, context, not_encodable};
-use crate::{BodyType, Registry, RequestContext, convert, decode, definition_guard, store_failed};
+use crate::{BodyType, Registry, RequestContext, convert, decode, managed_fields, definition_guard, store_failed};
 
 /// Tries with a fresh random name before a collision is reported.
 const GENERATED_NAME_TRIES: usize = 8;
@@ -23,8 +23,8 @@ const GENERATED_BASE: usize = 58;
 const SOON_TRIES: u32 = 40;
 const SOON_PAUSE: Duration = Duration::from_millis(25);
 /// What a client cannot set on a new object.
-const OURS_ON_CREATE: [&str; 5] =
-    ["deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "selfLink", "managedFields"];
+const OURS_ON_CREATE: [&str; 4] =
+    ["deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "selfLink"];
 
 /// The body again, for a retry: as it came, before anything was filled in.
 pub type Again<'a> = dyn Fn() -> Result<Value, Status> + Send + Sync + 'a;
@@ -118,23 +118,31 @@ impl Registry {
         let storage = request.storage()?;
         let (new, warnings) = decode_new(request, body)?;
         let again = || decode_new(request, again()?).map(|(new, _)| new);
-        let mut written = self.insert(request, storage, new, warnings, &again).await?;
+        let mut written = self.insert(request, storage, new, warnings, true, &again).await?;
         written.obj = self.convert_one(request.resource, &written.obj, Asked::Now).await?;
         Ok(written)
     }
 
     /// Stores a new object of the request's version. A retry, be it with another name, another address or another default,
-    /// begins with the body `again` returns.
+    /// begins with the body `again` returns. `tracked`: its managers are noted here, not by the verb.
     pub(crate) async fn insert(
         &self,
         request: &RequestContext<'_>,
         storage: &Storage,
         mut new: Value,
         mut warnings: Vec<String>,
+        tracked: bool,
         again: &Again<'_>,
     ) -> Result<Written, Status> {
         let mut creation = Creation::new(self.env(), &new);
-        convert::to_storage(request.resource, storage, &mut new)?;
+        let now = creation.now;
+        let begin = |new: &mut Value| {
+            if tracked {
+                managed_fields::track(request, storage, None, new, now);
+            }
+            convert::to_storage(request.resource, storage, new)
+        };
+        begin(&mut new)?;
         warnings.extend(kinds::kind_of(storage).warn_before_create(&new));
         let mut first = Some(new);
         let mut contended = None;
@@ -144,7 +152,7 @@ impl Registry {
                 None => {
                     self.check_deadline(request)?;
                     let mut new = again()?;
-                    convert::to_storage(request.resource, storage, &mut new)?;
+                    begin(&mut new)?;
                     new
                 }
             };

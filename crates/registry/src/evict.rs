@@ -8,12 +8,12 @@ use object::selector::LabelSelector;
 use object::{DeleteOptions, FieldError, ListOptions, Status, Value, WriteOptions};
 
 use crate::bind::canonical;
-use crate::write::ChangeRules;
+use crate::write::{ChangeRules, Creates};
 use crate::{Registry, RequestContext, convert, decode};
 
 /// How often an eviction that loses to other writers starts again.
 const TRIES: usize = 20;
-const RULES: ChangeRules = ChangeRules { needs_version: false, names_uid: false, may_create: false };
+const RULES: ChangeRules = ChangeRules { needs_version: false, names_uid: false, creates: Creates::Never, tracked: false };
 
 const TOO_MANY_BUDGETS: &str =
     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";

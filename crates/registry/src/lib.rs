@@ -6,6 +6,7 @@
 //! ```
 //! Every change of state, whoever wants it, goes through `write.rs`.
 
+mod apply;
 mod bind;
 mod contended;
 mod convert;
@@ -16,6 +17,7 @@ mod delete;
 mod evict;
 mod fence;
 mod internal_objects;
+mod managed_fields;
 mod patch;
 mod read;
 mod scheme;

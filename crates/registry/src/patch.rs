@@ -8,7 +8,7 @@ use object::normalise::{Strict, normalise_decoded, restore_error, restore_number
 use object::patch;
 use object::{FieldError, FieldValidation, Patch, Status, Value, deep, quote};
 
-use crate::write::{ChangeRules, Written};
+use crate::write::{ChangeRules, Creates, Written};
 use crate::{Registry, RequestContext, decode};
 
 /// What a patch is applied to.
@@ -30,8 +30,11 @@ pub(crate) struct PatchedType<'a> {
 
 impl Registry {
     pub async fn patch(&self, request: &RequestContext<'_>, mut patch: Patch) -> Result<Written, Status> {
+        if let Patch::Apply(config) = patch {
+            return self.apply(request, config).await;
+        }
         let duplicates = patch.without_duplicates();
-        let rules = ChangeRules { needs_version: true, names_uid: false, may_create: false };
+        let rules = ChangeRules { needs_version: true, names_uid: false, creates: Creates::Never, tracked: true };
         let resource = request.resource;
         let kind = kinds::kind_of_resource(resource);
         let api_version = resource.api_version();
@@ -176,7 +179,7 @@ impl Patching<'_> {
         if let Err(error) = normalise_decoded(of.schema, of.ty, &mut new, &mut strict) {
             // The pass left half a tree; the refusal shows the whole patched object.
             return Err(match self.patch {
-                Patch::Json(_) | Patch::Merge(_) => self.refused(error.to_string()),
+                Patch::Json(_) | Patch::Merge(_) | Patch::Apply(_) => self.refused(error.to_string()),
                 Patch::Strategic(asked) => {
                     let mut tree = self.old.clone();
                     self.patch.apply(of.schema, of.ty, &mut tree)?;
@@ -204,7 +207,7 @@ impl Patching<'_> {
         if self.validation == FieldValidation::Strict && !messages.is_empty() {
             let why = format!("strict decoding error: {}", messages.join(", "));
             return Err(match self.patch {
-                Patch::Json(_) | Patch::Merge(_) => self.refused(why),
+                Patch::Json(_) | Patch::Merge(_) | Patch::Apply(_) => self.refused(why),
                 Patch::Strategic(asked) => self.strategic_refusal(asked, why),
             });
         }

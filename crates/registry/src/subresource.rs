@@ -1,14 +1,15 @@
 //! `scale`: a small object that stands for one number of a larger one.
 
 use catalog::Storage;
-use object::{Obj, Patch, Status, Value};
+use object::{FieldValidation, Obj, Patch, Status, Value};
 
 use crate::patch::{PatchedType, Patching};
-use crate::write::{ChangeRules, Verb};
-use crate::{Registry, RequestContext, convert, decode};
+use crate::write::{ChangeRules, Creates, Verb};
+use crate::managed_fields::{self, ScaleFields};
+use crate::{Registry, RequestContext, apply, convert, decode};
 
-const KIND: &str = "Scale";
-const API_VERSION: &str = "autoscaling/v1";
+pub(crate) const KIND: &str = "Scale";
+pub(crate) const API_VERSION: &str = "autoscaling/v1";
 const NO_SCALE_IN_SCHEME: &str = "no kind is registered for the type v1.Scale in scheme \
                                   \"k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go:781\"";
 
@@ -49,7 +50,7 @@ impl Registry {
         )
         .map_err(undecodable)?;
         decode::check_place(request, &mut body).map_err(|status| status.after_warnings(warnings.clone()))?;
-        let changed = self.change_scale(request, true, &mut |_| Ok((body.clone(), Vec::new()))).await;
+        let changed = self.change_scale(request, true, true, &mut |_| Ok((body.clone(), Vec::new()))).await;
         match changed {
             Ok((scale, mut more)) => {
                 more.splice(0..0, warnings);
@@ -74,9 +75,22 @@ impl Registry {
             storage: None,
             custom: false,
         };
+        if let Patch::Apply(mut config) = patch {
+            let warnings = apply::duplicates(&mut config, request.options.field_validation)?;
+            let mut wanted = |old: &Value| {
+                let mut scale = managed_fields::apply_scale(request, old, &config, self.env().now_seconds() as i64)?;
+                let more = decode::canonical(of.schema, of.ty, KIND, "v1", &mut scale, FieldValidation::Ignore)?;
+                decode::check_place(request, &mut scale)?;
+                Ok((scale, more))
+            };
+            let applied = self.change_scale(request, false, false, &mut wanted).await;
+            let (scale, mut more) = applied.map_err(|status| status.after_warnings(warnings.clone()))?;
+            more.splice(0..0, warnings);
+            return Ok((scale, more));
+        }
         let duplicates = patch.without_duplicates();
         let validation = request.options.field_validation;
-        self.change_scale(request, false, &mut |old| {
+        self.change_scale(request, false, true, &mut |old| {
             let (mut scale, warnings) =
                 Patching { of, patch: &patch, duplicates: &duplicates, old, validation }.apply()?;
             decode::check_place(request, &mut scale)?;
@@ -91,6 +105,7 @@ impl Registry {
         &self,
         request: &RequestContext<'_>,
         names_uid: bool,
+        tracked: bool,
         make: &mut Verb<'_>,
     ) -> Result<(Value, Vec<String>), Status> {
         let storage = request.storage()?;
@@ -98,11 +113,14 @@ impl Registry {
         let paths = paths.ok_or_else(Status::no_such_resource)?;
         // The parent is written as itself: a scale has no rules of its own beyond its number.
         let parent = RequestContext { subresource: None, ..*request };
-        let rules = ChangeRules { needs_version: false, names_uid, may_create: false };
+        let rules = ChangeRules { needs_version: false, names_uid, creates: Creates::Never, tracked: false };
         let written = self
             .change(&parent, rules, &mut |old| {
-                let (mut wanted, warnings) = make(&kinds::to_scale(paths, old)?)?;
+                let managers = ScaleFields::of(request, storage, old)?;
+                let before = managers.shown_in(kinds::to_scale(paths, old)?);
+                let (mut wanted, warnings) = make(&before)?;
                 let mut new = old.clone();
+                managers.track(request, &before, &mut wanted, tracked, &mut new, self.env().now_seconds() as i64);
                 if names_uid && let Some(uid) = wanted.map_at(&["metadata"]).remove("uid") {
                     new.map_at(&["metadata"]).set("uid", uid);
                 }
@@ -129,6 +147,6 @@ fn tree_of(request: &RequestContext<'_>, storage: &Storage, obj: &Obj) -> Value 
     }
 }
 
-fn scale_type(request: &RequestContext<'_>) -> Result<catalog::TypeId, Status> {
+pub(crate) fn scale_type(request: &RequestContext<'_>) -> Result<catalog::TypeId, Status> {
     request.catalog.schema().find("autoscaling.v1.Scale").ok_or_else(Status::no_such_resource)
 }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use admission::{Effects, Operation};
 use catalog::{Resource, Storage};
+use ::managed_fields::keep_times_of_unchanged;
 use kinds::{Context, Labels, Requester};
 use object::normalise::{Strict, normalise, normalise_decoded};
 use object::{FieldError, Obj, Status, Value};
@@ -21,7 +22,7 @@ use table::Table;
 
 use crate::convert::webhook::{Asked, converted_storage};
 use crate::read::parse_unsigned;
-use crate::{BodyType, Registry, RequestContext, convert, decode, store_failed};
+use crate::{BodyType, Registry, RequestContext, convert, decode, managed_fields, store_failed};
 
 /// Upstream's etcd refuses requests above this; so do all our engines, so that data can move between them.
 const MAX_OBJECT_BYTES: usize = 3 * 512 * 1024;
@@ -45,8 +46,19 @@ pub(crate) struct ChangeRules {
     /// A uid that the new object names must be the object's (PUT); else it is left to validation, which calls the
     /// field immutable.
     pub names_uid: bool,
-    /// An absent object is created, where the kind allows it (PUT).
-    pub may_create: bool,
+    pub creates: Creates,
+    /// What it changes is noted as the request's; otherwise the verb did so itself, or nobody asked for it.
+    pub tracked: bool,
+}
+
+/// Whether an absent object is created.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Creates {
+    Never,
+    /// PUT: where the kind allows it.
+    IfAllowed,
+    /// Apply.
+    Always,
 }
 
 /// A key as a conflict names it: upstream's dry run does not add the prefix of its store.
@@ -73,8 +85,8 @@ impl Registry {
         )?;
         decode::check_place(request, &mut new).map_err(|status| status.after_warnings(warnings.clone()))?;
         warnings.extend(kinds::dedup_owner_references(&mut new, false));
-        let rules =
-            ChangeRules { needs_version: true, names_uid: true, may_create: request.subresource.is_none() };
+        let creates = if request.subresource.is_none() { Creates::IfAllowed } else { Creates::Never };
+        let rules = ChangeRules { needs_version: true, names_uid: true, creates, tracked: true };
         // Warnings from before: sent whatever comes of it.
         match self.change(request, rules, &mut |_| Ok((new.clone(), Vec::new()))).await {
             Ok(mut written) => {
@@ -116,14 +128,16 @@ impl Registry {
                     fresh = true;
                     continue;
                 }
-                if rules.may_create && storage.create_on_update {
+                if rules.creates == Creates::Always
+                    || rules.creates == Creates::IfAllowed && storage.create_on_update
+                {
                     let (mut new, warnings) = verb(&Value::map())?;
                     new.map_at(&["metadata"]).remove("uid");
                     // It waits for locks of its own.
                     drop(contended.take());
                     let copy = new.clone();
                     let again = || Ok(copy.clone());
-                    return self.insert(request, storage, new, warnings, &again).await;
+                    return self.insert(request, storage, new, warnings, rules.tracked, &again).await;
                 }
                 return Err(Status::not_found(request.about(), request.name));
             };
@@ -210,7 +224,7 @@ impl Registry {
         verb: &mut Verb<'_>,
         now: i64,
     ) -> Result<AdmittedUpdate, Status> {
-        let (mut new, old_tree, mut warnings) = self.changed(request, storage, rules, old, verb)?;
+        let (mut new, old_tree, mut warnings) = self.changed(request, storage, rules, old, verb, now)?;
         let mut effects = Effects::default();
         match self.admit(request, storage, &mut new, &old_tree, now, &mut effects) {
             Ok(encoded) => Ok(AdmittedUpdate { new, old_tree, encoded, warnings, effects }),
@@ -236,6 +250,8 @@ impl Registry {
             self.attempt(request, storage, Operation::Update, request.name, request.options.dry_run);
         attempt.old = Some(old);
         self.admission.mutate(&attempt, new, effects).map_err(|refusal| refusal.status)?;
+        // A write that changes nothing but the times of managers changes nothing.
+        keep_times_of_unchanged(old, new);
         if let Some(allocator) = self.admission.allocator(storage) {
             allocator.reserve(&attempt, new, effects).map_err(|refusal| refusal.status)?;
         }
@@ -260,6 +276,7 @@ impl Registry {
         rules: ChangeRules,
         old: &Obj,
         verb: &mut Verb<'_>,
+        now: i64,
     ) -> Result<(Value, Value, Vec<String>), Status> {
         let as_served = kinds::kind_of(storage).converts_last();
         let mut old_tree = match as_served {
@@ -267,11 +284,19 @@ impl Registry {
             false => convert::tree(storage, old),
         };
         let (mut new, warnings) = if as_served || convert::is_storage_version(request.resource, storage) {
-            verb(&old_tree)?
+            let (mut new, warnings) = verb(&old_tree)?;
+            if rules.tracked {
+                managed_fields::track(request, storage, Some(&old_tree), &mut new, now);
+            }
+            (new, warnings)
         } else {
             let mut served = old_tree.clone();
             convert::from_storage(request.resource, storage, &mut served);
-            verb(&served)?
+            let (mut new, warnings) = verb(&served)?;
+            if rules.tracked {
+                managed_fields::track(request, storage, Some(&served), &mut new, now);
+            }
+            (new, warnings)
         };
         old_tree.map_at(&["metadata"]).remove("resourceVersion");
         match self.check_preconditions(request, storage, rules, old, &old_tree, &mut new) {
@@ -320,8 +345,7 @@ impl Registry {
         } else if parse_unsigned(&version).map_err(Status::unknown)? != old.revision().0 {
             return Err(Status::modified(request.about(), request.name));
         }
-        // What the server owns stays as it was when the client leaves it out; managedFields are not kept yet.
-        metadata.remove("managedFields");
+        // What the server owns stays as it was when the client leaves it out.
         metadata.remove("selfLink");
         for ours in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
             let absent = metadata.get(ours).is_none_or(Value::is_null);
@@ -369,6 +393,12 @@ impl Registry {
             normalise(schema, storage.ty, new, &mut Strict::off()).map_err(unfit)?;
         }
         kind.canonicalise(new);
+        let encoded = convert::encode(resource, storage, new)?;
+        if encoded.len() <= MAX_OBJECT_BYTES {
+            return Ok(encoded);
+        }
+        // The managers may be what is too large, and can be done without.
+        new.map_at(&["metadata"]).remove("managedFields");
         check_size(convert::encode(resource, storage, new)?)
     }
 

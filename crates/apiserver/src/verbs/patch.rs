@@ -52,13 +52,10 @@ impl Call<'_> {
 
 fn read_as(form: PatchType, bytes: &[u8], validation: FieldValidation) -> Result<Patch, Status> {
     if form == PatchType::Apply {
-        yaml::parse(bytes).map_err(|e| {
+        let config = yaml::parse(bytes).map_err(|e| {
             Status::bad_request(format!("error decoding YAML: error converting YAML to JSON: {e}"))
         })?;
-        return Err(Status::unsupported_media_type(
-            "server-side apply is not served by this version of setpoint yet; accepted patch types: \
-             application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json",
-        ));
+        return Ok(Patch::Apply(config));
     }
     // With `fieldValidation=Ignore` upstream parses the patch only when it applies it, which changes the errors.
     let unchecked = validation == FieldValidation::Ignore;

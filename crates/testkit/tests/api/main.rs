@@ -5,6 +5,7 @@
 
 mod account_tokens;
 mod admission;
+mod apply;
 mod bad_input;
 mod bookmarks;
 mod certificates;

@@ -1,0 +1,256 @@
+//! `metadata.managedFields`: who set which field. Every write is tracked in the version it was sent in, before admission sees it; what
+//! the server fills in later belongs to nobody.
+//!
+//! ```text
+//! create, update, patch   the old object, the new one ── FieldManager::update ──> managedFields of the new one
+//! apply                   the old object, the fields wanted ── FieldManager::apply ──> the new object, or conflicts
+//! ```
+//! Bindings, evictions and deletions change what nobody asked for by name: they leave the managers as they are, as upstream.
+
+use std::sync::Arc;
+
+use catalog::{Catalog, Name, Resource, Storage};
+use managed_fields::{
+    Converter, FieldManager, Filter, Managers, PathElement, ReplicasPath, ScaleManagers, Set, TypeRef,
+};
+use object::normalise::{Strict, normalise};
+use object::{Status, Value};
+
+use crate::subresource::{API_VERSION, KIND, scale_type};
+use crate::{RequestContext, convert};
+
+/// The versions of one stored resource.
+struct Versions<'a> {
+    catalog: &'a Catalog,
+    /// The version objects come in.
+    resource: &'a Resource,
+    storage: &'a Storage,
+}
+
+impl Versions<'_> {
+    fn find(&self, api_version: &str) -> Option<&Arc<Resource>> {
+        let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+        self.catalog.served_by(self.storage).find(|r| r.group == *group && r.version == *version)
+    }
+}
+
+impl Converter for Versions<'_> {
+    fn type_of(&self, api_version: &str) -> Option<TypeRef<'_>> {
+        self.find(api_version).map(|resource| type_of(resource, self.storage))
+    }
+
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, String> {
+        let to = self.find(api_version).ok_or_else(|| format!("no version {api_version:?} is served"))?;
+        convert::between(self.resource, to, self.storage, object).map_err(|status| status.message)
+    }
+}
+
+fn type_of<'a>(resource: &'a Resource, storage: &'a Storage) -> TypeRef<'a> {
+    match kinds::kind_of(storage).structural(&resource.version) {
+        Some(schema) => TypeRef::custom(schema, resource.schema()),
+        None => TypeRef::built_in(resource.schema(), resource.ty),
+    }
+}
+
+/// An object of which nothing is set.
+fn empty(resource: &Resource) -> Value {
+    let mut empty = Value::map();
+    convert::set_type(&mut empty, &resource.kind, resource.api_version());
+    // A type always has an empty value.
+    let _ = normalise(resource.schema(), resource.ty, &mut empty, &mut Strict::off());
+    empty
+}
+
+/// Hands `work` the field manager of what the request writes to.
+fn with_manager<T>(
+    request: &RequestContext<'_>,
+    storage: &Storage,
+    now: i64,
+    work: impl FnOnce(&FieldManager<'_>) -> T,
+) -> T {
+    let resource = request.resource;
+    let versions = Versions { catalog: request.catalog, resource, storage };
+    let kind = kinds::kind_of(storage);
+    let mut reset = Vec::new();
+    for served in request.catalog.served_by(storage) {
+        let fields = kind.reset_fields(&served.version, request.subresource);
+        if !fields.is_empty() {
+            reset.push((Name::from(served.api_version()), Filter::Exclude(Set::of_fields(fields))));
+        }
+    }
+    work(&FieldManager {
+        api_version: &resource.api_version(),
+        kind: &resource.kind,
+        ty: type_of(resource, storage),
+        subresource: request.subresource.unwrap_or(""),
+        converter: &versions,
+        reset: &reset,
+        empty: &empty(resource),
+        now,
+    })
+}
+
+/// Notes in `new` who set what, compared with `old`; a new object is compared with nothing. Both are in the request's version.
+pub(crate) fn track(
+    request: &RequestContext<'_>,
+    storage: &Storage,
+    old: Option<&Value>,
+    new: &mut Value,
+    now: i64,
+) {
+    // Upstream compares what Go writes: without what is empty. A list of managers that is empty means something, though.
+    let sent = new.at(&["metadata", "managedFields"]).cloned();
+    let mut written = new.clone();
+    if normalise(request.resource.schema(), request.resource.ty, &mut written, &mut Strict::off()).is_err() {
+        return;
+    }
+    if let Some(sent) = sent {
+        written.map_at(&["metadata"]).set("managedFields", sent);
+    }
+    let tracked = with_manager(request, storage, now, |manager| {
+        manager.update(old.unwrap_or(manager.empty), &mut written, &request.field_manager())
+    });
+    if let Err(error) = tracked {
+        tracing::warn!(
+            resource = request.resource.qualified(), namespace = request.namespace, name = request.name, %error,
+            "the managers of an object's fields were dropped"
+        );
+    }
+    let managers = written.as_map_mut().and_then(|map| map.get_mut("metadata")?.as_map_mut()?.remove("managedFields"));
+    let metadata = new.map_at(&["metadata"]);
+    match managers {
+        Some(managers) => metadata.set("managedFields", managers),
+        None => drop(metadata.remove("managedFields")),
+    }
+}
+
+/// The object with what the request's manager wants; `None` for `old`: a new one.
+pub(crate) fn apply(
+    request: &RequestContext<'_>,
+    storage: &Storage,
+    old: Option<&Value>,
+    config: &Value,
+    now: i64,
+) -> Result<Value, Status> {
+    with_manager(request, storage, now, |manager| {
+        let live = old.unwrap_or(manager.empty);
+        Ok(manager.apply(live, config, &request.field_manager(), request.options.force)?)
+    })
+}
+
+/// The managers of an object while its scale is written: who owns the replicas there owns them here.
+pub(crate) struct ScaleFields {
+    parent: Managers,
+    api_version: Name,
+    /// Of each version: where it has its replicas, if it has a scale.
+    paths: Vec<(String, Option<Vec<PathElement>>)>,
+}
+
+impl ScaleFields {
+    pub fn of(request: &RequestContext<'_>, storage: &Storage, parent: &Value) -> Result<ScaleFields, Status> {
+        let kind = kinds::kind_of(storage);
+        let path = |resource: &Arc<Resource>| {
+            let paths = kind.scale_paths(&resource.version)?;
+            Some(paths.spec_replicas.iter().map(|name| PathElement::field(name)).collect())
+        };
+        let managers = Managers::decode(parent.at(&["metadata", "managedFields"]).cloned());
+        Ok(ScaleFields {
+            parent: managers.map_err(|error| Status::unknown(format!("failed to decode managed fields: {error}")))?,
+            api_version: Name::from(request.resource.api_version()),
+            paths: request.catalog.served_by(storage).map(|r| (r.api_version(), path(r))).collect(),
+        })
+    }
+
+    fn managers(&self, work: impl FnOnce(ScaleManagers<'_>) -> Managers) -> Managers {
+        let find = |api_version: &str| match self.paths.iter().find(|(version, _)| version == api_version) {
+            None => ReplicasPath::Unknown,
+            Some((_, None)) => ReplicasPath::None,
+            Some((_, Some(path))) => ReplicasPath::At(path),
+        };
+        work(ScaleManagers { parent: self.parent.clone(), api_version: self.api_version.clone(), paths: &find })
+    }
+
+    /// The scale with its managers.
+    pub fn shown_in(&self, mut scale: Value) -> Value {
+        if let Some(fields) = self.managers(|managers| managers.to_scale()).encode() {
+            scale.map_at(&["metadata"]).set("managedFields", fields);
+        }
+        scale
+    }
+
+    /// Notes in the parent what became of the scale. `tracked`: the scale's own managers are noted here, too.
+    pub fn track(
+        &self,
+        request: &RequestContext<'_>,
+        before: &Value,
+        scale: &mut Value,
+        tracked: bool,
+        parent: &mut Value,
+        now: i64,
+    ) {
+        if tracked {
+            let updated = with_scale_manager(request, now, |manager| {
+                manager.update(before, scale, &request.field_manager()).map_err(|error| error.to_string())
+            });
+            if let Some(Err(error)) = updated {
+                tracing::warn!(name = request.name, error, "the managers of a scale were dropped");
+            }
+        }
+        let fields = scale.as_map_mut().and_then(|map| map.get_mut("metadata")?.as_map_mut()?.remove("managedFields"));
+        let scale = Managers::decode(fields).unwrap_or_default();
+        let metadata = parent.map_at(&["metadata"]);
+        match self.managers(|managers| managers.to_parent(scale)).encode() {
+            Some(fields) => metadata.set("managedFields", fields),
+            None => drop(metadata.remove("managedFields")),
+        }
+    }
+}
+
+/// What the request's manager wants of a scale.
+pub(crate) fn apply_scale(
+    request: &RequestContext<'_>,
+    scale: &Value,
+    config: &Value,
+    now: i64,
+) -> Result<Value, Status> {
+    let applied = with_scale_manager(request, now, |manager| {
+        manager.apply(scale, config, &request.field_manager(), request.options.force)
+    });
+    Ok(applied.ok_or_else(Status::no_such_resource)??)
+}
+
+/// A scale has one version.
+struct OneVersion<'a>(TypeRef<'a>);
+
+impl Converter for OneVersion<'_> {
+    fn type_of(&self, api_version: &str) -> Option<TypeRef<'_>> {
+        (api_version == API_VERSION).then_some(self.0)
+    }
+
+    fn convert(&self, object: &Value, _: &str) -> Result<Value, String> {
+        Ok(object.clone())
+    }
+}
+
+fn with_scale_manager<T>(
+    request: &RequestContext<'_>,
+    now: i64,
+    work: impl FnOnce(&FieldManager<'_>) -> T,
+) -> Option<T> {
+    let schema = request.catalog.schema();
+    let ty = scale_type(request).ok()?;
+    let mut empty = Value::map();
+    convert::set_type(&mut empty, KIND, API_VERSION.to_owned());
+    normalise(schema, ty, &mut empty, &mut Strict::off()).ok()?;
+    let ty = TypeRef::built_in(schema, ty);
+    Some(work(&FieldManager {
+        api_version: API_VERSION,
+        kind: KIND,
+        ty,
+        subresource: "scale",
+        converter: &OneVersion(ty),
+        reset: &[],
+        empty: &empty,
+        now,
+    }))
+}
