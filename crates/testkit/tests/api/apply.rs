@@ -115,7 +115,7 @@ async fn the_scale_and_the_status_have_managers_of_their_own() {
     let now = apply(&cluster, &format!("{path}/status"), "node", &status).await.ok(200);
     assert_eq!(now["status"]["replicas"], 3);
     let who: Vec<String> = managers(&now).into_iter().map(|(name, ..)| name).collect();
-    assert_eq!(who, ["one", "node/status", "scaler/scale"], "{now}");
+    assert_eq!(who, ["scaler/scale", "node/status", "one"], "{now}");
 }
 
 #[tokio::test]

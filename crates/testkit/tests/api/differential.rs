@@ -117,6 +117,8 @@ async fn ask(cluster: &TestCluster, request: &Request) -> Answer {
     let mut admin = UserInfo::new("kubernetes-admin", &[groups::MASTERS, groups::AUTHENTICATED]);
     admin.uid = "admin".to_owned();
     let mut ask = cluster.request(request.method, &request.path).by(admin).accept(&request.accept);
+    // Who manages fields: as when the answers were recorded.
+    ask = ask.header("user-agent", "setpoint");
     if let (Some(content_type), Some(body)) = (&request.content_type, &request.body) {
         ask = ask.typed(content_type, body.clone());
     }

@@ -243,7 +243,7 @@ async fn every_patch_type_works_everywhere() {
             check!(version(&after) != version(&before), "{media} moved no version");
             let mut wanted = before.clone();
             wanted["metadata"]["labels"][label] = json!("1");
-            for field in ["resourceVersion", "generation"] {
+            for field in ["resourceVersion", "generation", "managedFields"] {
                 wanted["metadata"][field] = after["metadata"][field].clone();
             }
             if after["metadata"]["generation"].is_null() {
