@@ -9,7 +9,7 @@ use std::time::Duration;
 use auth::{Attributes, UserInfo};
 use catalog::{Catalog, Name, Resource, Storage, Verbs};
 use client::{
-    Answer, Client, Clients, DeleteOptions, Event, Gvr, List, ListOptions, Patch, Target, Watch,
+    Answer, CONTROLLERS, Client, Clients, DeleteOptions, Event, Gvr, List, ListOptions, Patch, Target, Watch,
     WatchOptions, WriteOptions, field_manager_of, with_type,
 };
 use flowcontrol::{Seat, WatchGuard};
@@ -59,7 +59,7 @@ impl LocalClients {
 
 impl Clients for LocalClients {
     fn controller(&self, name: &str) -> Arc<dyn Client> {
-        self.client(UserInfo::service_account("kube-system", name, ""), name)
+        self.client(UserInfo::service_account("kube-system", name, ""), CONTROLLERS)
     }
     fn user(&self, name: &str, groups: &[&str]) -> Arc<dyn Client> {
         self.client(UserInfo::new(name, groups).authenticated(), field_manager_of(name))

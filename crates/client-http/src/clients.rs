@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use client::{Client, Clients, field_manager_of};
+use client::{CONTROLLERS, Client, Clients, field_manager_of};
 
 use crate::client::HttpClient;
 use crate::credentials::Impersonate;
@@ -39,7 +39,7 @@ impl HttpClients {
 
 impl Clients for HttpClients {
     fn controller(&self, name: &str) -> Arc<dyn Client> {
-        self.client(name, || Impersonate::service_account("kube-system", name))
+        self.client(CONTROLLERS, || Impersonate::service_account("kube-system", name))
     }
     fn user(&self, name: &str, groups: &[&str]) -> Arc<dyn Client> {
         self.client(field_manager_of(name), || Impersonate::user(name, groups))

@@ -194,7 +194,7 @@ pub trait Client: Send + Sync {
 
 /// Gives each controller a client with its own identity and field manager.
 pub trait Clients: Send + Sync {
-    /// The service account of that name in kube-system; the field manager has the same name.
+    /// The service account of that name in kube-system; its field manager is [`CONTROLLERS`].
     fn controller(&self, name: &str) -> Arc<dyn Client>;
     /// A user by name and groups: a node, the scheduler. The field manager is [`field_manager_of`] that user.
     fn user(&self, name: &str, groups: &[&str]) -> Arc<dyn Client>;
@@ -204,6 +204,10 @@ pub trait Clients: Send + Sync {
         None
     }
 }
+
+/// The field manager of all controllers: upstream's run in one program and are named after it, and tools tell users' fields from theirs
+/// by that name.
+pub const CONTROLLERS: &str = "kube-controller-manager";
 
 /// The field manager of a component that is known by its user, as upstream's components call themselves.
 pub fn field_manager_of(user: &str) -> &str {

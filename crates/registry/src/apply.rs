@@ -62,7 +62,9 @@ fn check_new(request: &RequestContext<'_>, new: &Value) -> Result<(), Status> {
         Some(uid) => Err(Status::conflict(
             request.about(),
             request.name,
-            format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found"),
+            format!(
+                "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            ),
         )),
     }
 }

@@ -56,7 +56,8 @@ impl Registry {
         let text = |member| body.str_at(&["metadata", member]).filter(|t| !t.is_empty()).map(str::to_owned);
         let (uid, version) = (text("uid"), text("resourceVersion"));
         let now = self.env().now_seconds() as i64;
-        let rules = ChangeRules { needs_version: false, names_uid: false, creates: Creates::Never, tracked: false };
+        let rules =
+            ChangeRules { needs_version: false, names_uid: false, creates: Creates::Never, tracked: false };
         self.change(request, rules, &mut |old| {
             let meets = |member: &str| old.str_at(&["metadata", member]).unwrap_or("").to_owned();
             let key = storage.key(request.namespace, request.name);

@@ -13,7 +13,9 @@ use store::{CommitError, Guard, Key, Op};
 
 use crate::convert::webhook::{Asked, converted_storage};
 use crate::write::{InNamespace, Written, context, not_encodable};
-use crate::{BodyType, Registry, RequestContext, convert, decode, managed_fields, definition_guard, store_failed};
+use crate::{
+    BodyType, Registry, RequestContext, convert, decode, definition_guard, managed_fields, store_failed,
+};
 
 /// Tries with a fresh random name before a collision is reported.
 const GENERATED_NAME_TRIES: usize = 8;

@@ -13,7 +13,8 @@ use crate::{Registry, RequestContext, convert, decode};
 
 /// How often an eviction that loses to other writers starts again.
 const TRIES: usize = 20;
-const RULES: ChangeRules = ChangeRules { needs_version: false, names_uid: false, creates: Creates::Never, tracked: false };
+const RULES: ChangeRules =
+    ChangeRules { needs_version: false, names_uid: false, creates: Creates::Never, tracked: false };
 
 const TOO_MANY_BUDGETS: &str =
     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";

@@ -116,7 +116,8 @@ pub(crate) fn track(
             "the managers of an object's fields were dropped"
         );
     }
-    let managers = written.as_map_mut().and_then(|map| map.get_mut("metadata")?.as_map_mut()?.remove("managedFields"));
+    let managers =
+        written.as_map_mut().and_then(|map| map.get_mut("metadata")?.as_map_mut()?.remove("managedFields"));
     let metadata = new.map_at(&["metadata"]);
     match managers {
         Some(managers) => metadata.set("managedFields", managers),
@@ -147,7 +148,11 @@ pub(crate) struct ScaleFields {
 }
 
 impl ScaleFields {
-    pub fn of(request: &RequestContext<'_>, storage: &Storage, parent: &Value) -> Result<ScaleFields, Status> {
+    pub fn of(
+        request: &RequestContext<'_>,
+        storage: &Storage,
+        parent: &Value,
+    ) -> Result<ScaleFields, Status> {
         let kind = kinds::kind_of(storage);
         let path = |resource: &Arc<Resource>| {
             let paths = kind.scale_paths(&resource.version)?;
@@ -155,7 +160,8 @@ impl ScaleFields {
         };
         let managers = Managers::decode(parent.at(&["metadata", "managedFields"]).cloned());
         Ok(ScaleFields {
-            parent: managers.map_err(|error| Status::unknown(format!("failed to decode managed fields: {error}")))?,
+            parent: managers
+                .map_err(|error| Status::unknown(format!("failed to decode managed fields: {error}")))?,
             api_version: Name::from(request.resource.api_version()),
             paths: request.catalog.served_by(storage).map(|r| (r.api_version(), path(r))).collect(),
         })
@@ -167,7 +173,11 @@ impl ScaleFields {
             Some((_, None)) => ReplicasPath::None,
             Some((_, Some(path))) => ReplicasPath::At(path),
         };
-        work(ScaleManagers { parent: self.parent.clone(), api_version: self.api_version.clone(), paths: &find })
+        work(ScaleManagers {
+            parent: self.parent.clone(),
+            api_version: self.api_version.clone(),
+            paths: &find,
+        })
     }
 
     /// The scale with its managers.
@@ -196,7 +206,8 @@ impl ScaleFields {
                 tracing::warn!(name = request.name, error, "the managers of a scale were dropped");
             }
         }
-        let fields = scale.as_map_mut().and_then(|map| map.get_mut("metadata")?.as_map_mut()?.remove("managedFields"));
+        let fields =
+            scale.as_map_mut().and_then(|map| map.get_mut("metadata")?.as_map_mut()?.remove("managedFields"));
         let scale = Managers::decode(fields).unwrap_or_default();
         let metadata = parent.map_at(&["metadata"]);
         match self.managers(|managers| managers.to_parent(scale)).encode() {

@@ -34,7 +34,8 @@ impl Registry {
             return self.apply(request, config).await;
         }
         let duplicates = patch.without_duplicates();
-        let rules = ChangeRules { needs_version: true, names_uid: false, creates: Creates::Never, tracked: true };
+        let rules =
+            ChangeRules { needs_version: true, names_uid: false, creates: Creates::Never, tracked: true };
         let resource = request.resource;
         let kind = kinds::kind_of_resource(resource);
         let api_version = resource.api_version();

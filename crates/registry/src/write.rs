@@ -11,9 +11,9 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use ::managed_fields::keep_times_of_unchanged;
 use admission::{Effects, Operation};
 use catalog::{Resource, Storage};
-use ::managed_fields::keep_times_of_unchanged;
 use kinds::{Context, Labels, Requester};
 use object::normalise::{Strict, normalise, normalise_decoded};
 use object::{FieldError, Obj, Status, Value};

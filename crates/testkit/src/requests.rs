@@ -129,7 +129,9 @@ impl Forward for Noted {
         options: WriteOptions<'a>,
     ) -> Answer<'a, Arc<Obj>> {
         let about_status = match &patch {
-            Patch::Merge(tree) | Patch::Strategic(tree) | Patch::Apply(tree) => tree.at(&["status"]).is_some(),
+            Patch::Merge(tree) | Patch::Strategic(tree) | Patch::Apply(tree) => {
+                tree.at(&["status"]).is_some()
+            }
             Patch::Json(patch) => {
                 let operations = patch.clone().into_value();
                 let mut paths =

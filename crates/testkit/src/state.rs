@@ -112,14 +112,12 @@ fn blur(value: &mut Value) {
     match value {
         Value::Object(map) => {
             // The time of what made an object change: there or not, depending on what changed it last.
-            map.retain(|name, _| !name.ends_with("-time"));
+            // Who wrote a field depends on it, too.
+            map.retain(|name, _| !name.ends_with("-time") && name != "managedFields");
             for (name, value) in map.iter_mut() {
                 let moment = name.ends_with("Time") || name.ends_with("Timestamp") || name.ends_with("edAt");
                 if !value.is_null() && (moment || CHANCE.contains(&name.as_str())) {
                     *value = Value::from("*");
-                }
-                if name == "managedFields" {
-                    managers(value);
                 }
                 // Whose address it is: a pod whose name was generated.
                 if name == "targetRef"
@@ -157,17 +155,4 @@ fn blur(value: &mut Value) {
         Value::String(text) if text.parse::<std::net::IpAddr>().is_ok() => "an address".clone_into(text),
         _ => {}
     }
-}
-
-/// Who wrote, in order of their names; not when, and not which of them wrote a field last.
-fn managers(entries: &mut Value) {
-    let Some(items) = entries.as_array() else { return };
-    let text = |item: &Value, field: &str| item[field].as_str().unwrap_or_default().to_owned();
-    let named = items.iter().map(|item| {
-        let parts = ["manager", "operation", "subresource"].map(|field| text(item, field));
-        Value::from(parts.join("/"))
-    });
-    let mut named: Vec<Value> = named.collect();
-    named.sort_by_key(Value::to_string);
-    *entries = Value::Array(named);
 }

@@ -20,10 +20,7 @@ fn managers(object: &Value) -> Vec<(String, String, Value)> {
         "" => text(entry, "manager"),
         subresource => format!("{}/{subresource}", text(entry, "manager")),
     };
-    entries
-        .iter()
-        .map(|entry| (name(entry), text(entry, "operation"), entry["fieldsV1"].clone()))
-        .collect()
+    entries.iter().map(|entry| (name(entry), text(entry, "operation"), entry["fieldsV1"].clone())).collect()
 }
 
 fn map(data: Value) -> Value {
@@ -68,10 +65,7 @@ async fn an_apply_creates_merges_and_gives_up_fields() {
     let cluster = TestCluster::start().await;
     let path = format!("{MAPS}/a");
     let made = apply(&cluster, &path, "one", &map(json!({"k": "1", "l": "1"}))).await.ok(201);
-    assert_eq!(
-        managers(&made),
-        [("one".into(), "Apply".into(), json!({"f:data": {"f:k": {}, "f:l": {}}}))]
-    );
+    assert_eq!(managers(&made), [("one".into(), "Apply".into(), json!({"f:data": {"f:k": {}, "f:l": {}}}))]);
     let again = apply(&cluster, &path, "one", &map(json!({"k": "1", "l": "1"}))).await.ok(200);
     assert_eq!(again, made, "nothing changes, nothing is written");
     let both = apply(&cluster, &path, "two", &map(json!({"l": "1", "m": "2"}))).await.ok(200);
@@ -138,6 +132,7 @@ async fn a_uid_means_an_object_that_exists_and_a_manager_must_be_named() {
     let refused = apply(&cluster, &format!("{MAPS}/a"), "one", &config).await.ok(409);
     assert!(refused["message"].as_str().unwrap().contains("uid mismatch"), "{refused}");
     let nobody = cluster.request("PATCH", format!("{MAPS}/a"));
-    let nobody = nobody.typed("application/apply-patch+yaml", map(json!({})).to_string()).send().await.ok(422);
+    let nobody =
+        nobody.typed("application/apply-patch+yaml", map(json!({})).to_string()).send().await.ok(422);
     assert!(nobody["message"].as_str().unwrap().contains("fieldManager"), "{nobody}");
 }

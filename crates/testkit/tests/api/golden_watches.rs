@@ -108,13 +108,11 @@ async fn run(cluster: &TestCluster, case: &Value, foreign_writes: usize) -> Vec<
 
 /// resourceVersions as differences to the version the case began at.
 fn relative(mut event: Value, first: i64) -> Value {
-    // The recording was made without them.
-    if let Some(metadata) = event["object"]["metadata"].as_object_mut() {
-        metadata.remove("managedFields");
-    }
     fn walk(value: &mut Value, first: i64) {
         match value {
             Value::Object(map) => {
+                // The recording was made without them.
+                map.remove("managedFields");
                 for (key, value) in map {
                     match value {
                         Value::String(text) if key == "resourceVersion" => {
