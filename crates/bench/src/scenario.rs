@@ -1,5 +1,6 @@
 //! The list of scenarios, and what one is. A new one is a file beside these and a row in `ALL`.
 
+mod apply;
 mod create;
 mod custom;
 mod get;
@@ -50,7 +51,15 @@ pub const ALL: &[Row] = &[
         &FanOut { pace: None },
     ),
     row("watch-paced", "the same at 4,000 creates/s", &FanOut { pace: Some(4_000) }),
-    row("patch", "strategic merge of a label of one of 1,000 pods", &patch::Patch),
+    row("patch", "strategic merge of a label of one of 1,000 pods", &patch::Patch { status: false }),
+    row("apply", "server-side apply of a change to one of 1,000 Deployments", &apply::Apply { changed: true }),
+    row("apply-unchanged", "the same without a change", &apply::Apply { changed: false }),
+    row(
+        "patch-status",
+        "a node's report on one of 1,000 pods; runs only when named",
+        &patch::Patch { status: true },
+    )
+    .only_when_named(),
     row("get-custom", "get with custom resources; runs only when named", &Custom { verb: Verb::Get })
         .only_when_named(),
     row(

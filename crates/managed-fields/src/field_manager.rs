@@ -82,13 +82,24 @@ impl FieldManager<'_> {
     /// For a create, `live` is [`FieldManager::empty`]. In `new`, `managedFields` are what the client sent: an empty list, or one
     /// with nothing but an empty entry, clears them.
     pub fn update(&self, live: &Value, new: &mut Value, manager: &str) -> Result<(), UpdateError> {
-        let sent = new.get("metadata").is_some().then(|| take_managed_fields(new)).flatten();
-        let mut managers = self.managers_of(live, sent);
-        let updated = self.track_update(live, new, &mut managers, manager);
-        if updated.is_ok() {
-            set_managed_fields(new, managers);
+        let sent = take_managed_fields(new);
+        if let Some(fields) = self.managed_fields_after(live, new, sent, manager)? {
+            new.map_at(&["metadata"]).set(Name::Static("managedFields"), fields);
         }
-        updated
+        Ok(())
+    }
+
+    /// As [`FieldManager::update`], for a `new` whose `managedFields` were taken out.
+    pub fn managed_fields_after(
+        &self,
+        live: &Value,
+        new: &Value,
+        sent: Option<Value>,
+        manager: &str,
+    ) -> Result<Option<Value>, UpdateError> {
+        let mut managers = self.managers_of(live, sent);
+        self.track_update(live, new, &mut managers, manager)?;
+        Ok(managers.encode())
     }
 
     fn managers_of(&self, live: &Value, sent: Option<Value>) -> Managers {

@@ -10,6 +10,7 @@
 //! Equal objects become equal bytes, and running it again changes nothing.
 
 mod base64;
+mod check;
 mod error;
 mod go_names;
 mod memo;
@@ -22,6 +23,7 @@ mod structure;
 #[cfg(test)]
 mod tests;
 
+pub use check::is_normalised;
 pub use error::TypeError;
 pub use memo::FieldMemo;
 pub use restore::{restore_error, restore_numbers};

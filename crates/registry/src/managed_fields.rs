@@ -7,13 +7,14 @@
 //! ```
 //! Bindings, evictions and deletions change what nobody asked for by name: they leave the managers as they are, as upstream.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use catalog::{Catalog, Name, Resource, Storage};
 use managed_fields::{
     Converter, FieldManager, Filter, Managers, PathElement, ReplicasPath, ScaleManagers, Set, TypeRef,
 };
-use object::normalise::{Strict, normalise};
+use object::normalise::{Strict, is_normalised, normalise};
 use object::{Status, Value};
 
 use crate::subresource::{API_VERSION, KIND, scale_type};
@@ -98,30 +99,26 @@ pub(crate) fn track(
     new: &mut Value,
     now: i64,
 ) {
-    // Upstream compares what Go writes: without what is empty. A list of managers that is empty means something, though.
-    let sent = new.at(&["metadata", "managedFields"]).cloned();
-    let mut written = new.clone();
-    if normalise(request.resource.schema(), request.resource.ty, &mut written, &mut Strict::off()).is_err() {
+    let sent =
+        new.as_map_mut().and_then(|map| map.get_mut("metadata")?.as_map_mut()?.remove("managedFields"));
+    // Upstream compares what Go writes: without what is empty.
+    let (schema, ty) = (request.resource.schema(), request.resource.ty);
+    let mut written = Cow::Borrowed(&*new);
+    if !is_normalised(schema, ty, new) && normalise(schema, ty, written.to_mut(), &mut Strict::off()).is_err()
+    {
         return;
     }
-    if let Some(sent) = sent {
-        written.map_at(&["metadata"]).set("managedFields", sent);
-    }
     let tracked = with_manager(request, storage, now, |manager| {
-        manager.update(old.unwrap_or(manager.empty), &mut written, &request.field_manager())
+        let old = old.unwrap_or(manager.empty);
+        manager.managed_fields_after(old, &written, sent, &request.field_manager())
     });
-    if let Err(error) = tracked {
-        tracing::warn!(
+    match tracked {
+        Ok(Some(fields)) => new.map_at(&["metadata"]).set("managedFields", fields),
+        Ok(None) => {}
+        Err(error) => tracing::warn!(
             resource = request.resource.qualified(), namespace = request.namespace, name = request.name, %error,
             "the managers of an object's fields were dropped"
-        );
-    }
-    let managers =
-        written.as_map_mut().and_then(|map| map.get_mut("metadata")?.as_map_mut()?.remove("managedFields"));
-    let metadata = new.map_at(&["metadata"]);
-    match managers {
-        Some(managers) => metadata.set("managedFields", managers),
-        None => drop(metadata.remove("managedFields")),
+        ),
     }
 }
 

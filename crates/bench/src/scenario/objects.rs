@@ -25,6 +25,12 @@ pub const LABEL: Body<'_> = Body {
     text: r#"{"metadata":{"labels":{"bench":"<-NUMBER->"}}}"#,
 };
 
+/// What a node says of a pod that runs, with a message that changes with every number.
+pub const STATUS: Body<'_> = Body {
+    content_type: "application/strategic-merge-patch+json",
+    text: r#"{"status":{"phase":"Running","hostIP":"10.0.0.1","podIP":"10.1.0.1","podIPs":[{"ip":"10.1.0.1"}],"startTime":"2026-01-01T00:00:00Z","conditions":[{"type":"Initialized","status":"True","lastTransitionTime":"2026-01-01T00:00:00Z"},{"type":"Ready","status":"True","lastTransitionTime":"2026-01-01T00:00:00Z","message":"<-NUMBER->"},{"type":"ContainersReady","status":"True","lastTransitionTime":"2026-01-01T00:00:00Z"}],"containerStatuses":[{"name":"web","image":"registry.example/web:1.2.3","imageID":"sha256:1","ready":true,"restartCount":0,"started":true,"state":{"running":{"startedAt":"2026-01-01T00:00:00Z"}},"lastState":{}}]}}"#,
+};
+
 /// Creates pods `pod-<slot>`, padded so that each has 2,540 bytes in this server's answers: servers differ in what they add
 /// (managedFields, defaults), and megabytes a second should not depend on it.
 pub fn create_pods(site: &mut Site<'_>, count: u64) -> Result<(), BenchError> {
@@ -56,7 +62,7 @@ mod tests {
 
     #[test]
     fn each_label_has_a_number() {
-        assert!(LABEL.text.contains(NUMBER));
+        assert!(LABEL.text.contains(NUMBER) && STATUS.text.contains(NUMBER));
     }
 
     #[test]

@@ -155,7 +155,7 @@ fn when_absent(schema: &Schema, field: &Field, depth: u32) -> Value {
     if field.pointer { Value::Null } else { zero(schema, &field.shape, depth) }
 }
 
-fn is_empty(shape: &Shape, value: &Value) -> bool {
+pub(super) fn is_empty(shape: &Shape, value: &Value) -> bool {
     shape.can_be_empty()
         && match value {
             Value::Bool(b) => !b,
@@ -169,7 +169,7 @@ fn is_empty(shape: &Shape, value: &Value) -> bool {
 }
 
 /// All zero, for omitzero: a canonical struct holds zeros only where Go must write them.
-fn is_zero(value: &Value) -> bool {
+pub(super) fn is_zero(value: &Value) -> bool {
     match value {
         Value::Map(map) => deep(|| map.iter().all(|(_, member)| is_zero(member))),
         Value::Str(s) => s.is_empty() || s == "0" || s == "0s",

@@ -1,16 +1,19 @@
-//! `setpoint bench` against the real server: scenarios of custom resources, whose objects its schemas must accept.
+//! `setpoint bench` against the real server: scenarios whose objects its schemas must accept.
 
 use std::process::Command;
 
 use crate::harness::*;
 
 #[test]
-fn scenarios_of_custom_resources_measure_without_failures() {
+fn scenarios_measure_without_failures() {
     let folder = folder();
     let server = Proc::start_cluster(&folder.path().join("data"), &[]);
     let (kubeconfig, figures) =
         (folder.path().join("data/admin.kubeconfig"), folder.path().join("figures.json"));
     let scenarios = [
+        "apply",
+        "apply-unchanged",
+        "patch-status",
         "create-custom",
         "cel",
         "get-custom",
