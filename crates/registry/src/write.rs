@@ -250,8 +250,6 @@ impl Registry {
             self.attempt(request, storage, Operation::Update, request.name, request.options.dry_run);
         attempt.old = Some(old);
         self.admission.mutate(&attempt, new, effects).map_err(|refusal| refusal.status)?;
-        // A write that changes nothing but the times of managers changes nothing.
-        keep_times_of_unchanged(old, new);
         if let Some(allocator) = self.admission.allocator(storage) {
             allocator.reserve(&attempt, new, effects).map_err(|refusal| refusal.status)?;
         }
@@ -393,6 +391,11 @@ impl Registry {
             normalise(schema, storage.ty, new, &mut Strict::off()).map_err(unfit)?;
         }
         kind.canonicalise(new);
+        // A write that changes nothing but the times of managers changes nothing. Only now, because who applies a part of what
+        // is filled in, or what is reset, changes nothing either.
+        if let Some(old) = old {
+            keep_times_of_unchanged(old, new);
+        }
         let encoded = convert::encode(resource, storage, new)?;
         if encoded.len() <= MAX_OBJECT_BYTES {
             return Ok(encoded);
