@@ -27,6 +27,9 @@ use crate::{BodyType, Registry, RequestContext, convert, decode, managed_fields,
 /// Upstream's etcd refuses requests above this; so do all our engines, so that data can move between them.
 const MAX_OBJECT_BYTES: usize = 3 * 512 * 1024;
 
+/// Why the store refuses to create what is there.
+const ALREADY_EXISTS: &str = "AlreadyExists";
+
 /// What a write led to.
 pub struct Written {
     pub obj: Arc<Obj>,
@@ -137,7 +140,14 @@ impl Registry {
                     drop(contended.take());
                     let copy = new.clone();
                     let again = || Ok(copy.clone());
-                    return self.insert(request, storage, new, warnings, rules.tracked, &again).await;
+                    match self.insert(request, storage, new, warnings, rules.tracked, &again).await {
+                        // Somebody else created it meanwhile: it is changed.
+                        Err(taken) if taken.reason == ALREADY_EXISTS => {
+                            self.check_deadline(request)?;
+                            continue;
+                        }
+                        written => return written,
+                    }
                 }
                 return Err(Status::not_found(request.about(), request.name));
             };
