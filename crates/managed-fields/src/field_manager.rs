@@ -248,10 +248,15 @@ impl FieldManager<'_> {
     }
 
     /// An object in messages: `default/web; apps/v1, Kind=Deployment`.
-    fn named(&self, object: &Value) -> String {
+    pub fn named(&self, object: &Value) -> String {
         let text = |path: &[&str]| object.str_at(path).unwrap_or_default().to_owned();
         let (namespace, name) = (text(&["metadata", "namespace"]), text(&["metadata", "name"]));
-        format!("{namespace}/{name}; {}", kind_text(self.api_version, self.kind))
+        format!("{namespace}/{name}; {}", self.kind_text())
+    }
+
+    /// The kind in messages: `apps/v1, Kind=Deployment`.
+    pub fn kind_text(&self) -> String {
+        kind_text(self.api_version, self.kind)
     }
 }
 
