@@ -236,7 +236,7 @@ impl Registry {
     ) -> Result<AdmittedUpdate, Status> {
         let (mut new, old_tree, mut warnings) = self.changed(request, storage, rules, old, verb, now)?;
         let mut effects = Effects::default();
-        match self.admit(request, storage, &mut new, &old_tree, now, &mut effects) {
+        match self.admit(request, storage, rules.tracked, &mut new, &old_tree, now, &mut effects) {
             Ok(encoded) => Ok(AdmittedUpdate { new, old_tree, encoded, warnings, effects }),
             Err(status) => {
                 warnings.append(&mut effects.warnings);
@@ -251,6 +251,7 @@ impl Registry {
         &self,
         request: &RequestContext<'_>,
         storage: &Storage,
+        tracked: bool,
         new: &mut Value,
         old: &Value,
         now: i64,
@@ -268,7 +269,7 @@ impl Registry {
         let context = Context { warnings: &warnings, ..context(request, storage, now, &namespace) };
         let kind = kinds::kind_of(storage);
         kinds::prepare_update(kind, new, old, &context);
-        let encoded = self.complete(request.resource, storage, new, Some(old), &context);
+        let encoded = self.complete(request.resource, storage, tracked, new, Some(old), &context);
         effects.warnings.append(&mut warnings.borrow_mut());
         let encoded = encoded?;
         effects.warnings.extend(kinds::warnings::of(kind, new, Some(old), &context));
@@ -370,11 +371,13 @@ impl Registry {
         Ok(())
     }
 
-    /// Canonical form, validation, encoding.
+    /// Canonical form, validation, encoding. `tracked`: who wrote did not ask for its managers to be noted, and does without them
+    /// where they make the object too large.
     pub(crate) fn complete(
         &self,
         resource: &Resource,
         storage: &Storage,
+        tracked: bool,
         new: &mut Value,
         old: Option<&Value>,
         context: &Context<'_>,
@@ -407,10 +410,9 @@ impl Registry {
             keep_times_of_unchanged(old, new);
         }
         let encoded = convert::encode(resource, storage, new)?;
-        if encoded.len() <= MAX_OBJECT_BYTES {
-            return Ok(encoded);
+        if encoded.len() <= MAX_OBJECT_BYTES || !tracked {
+            return check_size(encoded);
         }
-        // The managers may be what is too large, and can be done without.
         new.map_at(&["metadata"]).remove("managedFields");
         check_size(convert::encode(resource, storage, new)?)
     }
