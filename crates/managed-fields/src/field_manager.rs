@@ -205,7 +205,9 @@ impl FieldManager<'_> {
                 ApplyError::Failed(format!("failed to create manager for existing fields: {why}"))
             })?;
         }
-        if managed_fields(config).is_some_and(|fields| matches!(fields, Value::List(_))) {
+        // What is no list of entries fails below, where all fields are checked.
+        let is_entry = |entry: &Value| matches!(entry, Value::Map(_));
+        if managed_fields(config).and_then(Value::as_list).is_some_and(|sent| sent.iter().all(is_entry)) {
             return Err(ApplyError::BadRequest("metadata.managedFields must be nil".to_owned()));
         }
         let typed = |object, duplicates, which| {

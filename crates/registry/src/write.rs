@@ -135,6 +135,12 @@ impl Registry {
                     || rules.creates == Creates::IfAllowed && storage.create_on_update
                 {
                     let (mut new, warnings) = verb(&Value::map())?;
+                    let version = new.str_at(&["metadata", "resourceVersion"]).unwrap_or("");
+                    if !version.is_empty()
+                        && let Err(why) = parse_unsigned(version)
+                    {
+                        return Err(Status::unknown(why).after_warnings(warnings));
+                    }
                     new.map_at(&["metadata"]).remove("uid");
                     // It waits for locks of its own.
                     drop(contended.take());
