@@ -1,6 +1,5 @@
 //! Server-side apply: an object, perhaps a new one, with the fields its manager wants.
 
-use object::normalise::{Strict, normalise_decoded};
 use object::{FieldValidation, Status, Value, patch};
 
 use crate::write::{ChangeRules, Creates, Written};
@@ -25,8 +24,6 @@ impl Registry {
                 if old.is_none() {
                     check_new(request, &new)?;
                 }
-                normalise_decoded(resource.schema(), resource.ty, &mut new, &mut Strict::off())
-                    .map_err(|error| Status::unknown(error.to_string()))?;
                 kinds::defaults::apply(kind, &resource.version, &mut new);
                 decode::check_place(request, &mut new)?;
                 let messages = kinds::dedup_owner_references(&mut new, true);
