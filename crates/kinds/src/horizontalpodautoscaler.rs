@@ -67,6 +67,15 @@ impl Kind for HorizontalPodAutoscaler {
         Ok(())
     }
 
+    fn reencode(&self, value: &mut Value, resource: &Resource) {
+        if resource.version == "v1" {
+            v1_to_v2(value);
+            v2_to_v1(value);
+        } else {
+            drop_round_trip_annotations(value);
+        }
+    }
+
     fn check(&self, write: &Write<'_>, errors: &mut Errors) {
         validation::check(write, errors);
     }

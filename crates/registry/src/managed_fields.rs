@@ -30,7 +30,9 @@ struct Versions<'a> {
 impl Versions<'_> {
     fn find(&self, api_version: &str) -> Option<&Arc<Resource>> {
         let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
-        self.catalog.served_by(self.storage).find(|r| r.group == *group && r.version == *version)
+        // Upstream converts within a group: who wrote events of the other one is forgotten.
+        let mut served = self.catalog.served_by(self.storage).filter(|r| r.group == self.resource.group);
+        served.find(|r| r.group == *group && r.version == *version)
     }
 }
 
@@ -101,6 +103,7 @@ pub(crate) fn track(
     // Upstream compares what Go writes: without what is empty. A list of managers that is empty means something, though.
     let sent = new.at(&["metadata", "managedFields"]).cloned();
     let mut written = new.clone();
+    kinds::kind_of(storage).reencode(&mut written, request.resource);
     if normalise(request.resource.schema(), request.resource.ty, &mut written, &mut Strict::off()).is_err() {
         return;
     }
