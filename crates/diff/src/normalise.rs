@@ -17,6 +17,8 @@
 //! | `serverAddress` | `ADDRESS` | two servers have two addresses |
 //! | `buildDate` | dropped | two builds |
 //! | the root of the file a scheme is named after | dropped | it depends on the folder kube-apiserver was built in |
+//! | causes of a refused apply | sorted by manager | kube-apiserver keeps managers in a Go map |
+//! | errors of an object that does not fit its schema | sorted | kube-apiserver walks it in the order of a Go map |
 //! | causes of a refused custom resource | sorted, and left out of the message that repeats them | kube-apiserver walks the schema in the order of a Go map |
 //! | `allOf` of one reference and nothing else in OpenAPI documents | the reference | where upstream has a description |
 //! | conditions of definitions in cases about custom resources | sorted by type | three controllers write them |
@@ -69,6 +71,12 @@ impl<'a> Normaliser<'a> {
                 && let Some(only) = all.pop()
             {
                 return self.value(only);
+            }
+        }
+        if let Some(Value::List(causes)) = map.get_mut("causes") {
+            let is_conflict = |cause: &Value| cause.str_at(&["reason"]) == Some("FieldManagerConflict");
+            if causes.iter().all(is_conflict) {
+                causes.sort_by_key(|cause| cause.str_at(&["message"]).map(str::to_owned));
             }
         }
         if map.contains("columnDefinitions") {
@@ -148,7 +156,7 @@ impl<'a> Normaliser<'a> {
     }
 
     pub fn text(&self, text: &str) -> String {
-        let text = &with_sorted_managers(text);
+        let text = &with_sorted_errors(with_sorted_managers(text));
         let mut out = String::with_capacity(text.len());
         let mut rest: &str = text;
         while let Some(first) = rest.chars().next() {
@@ -246,6 +254,14 @@ fn with_sorted_managers(text: &str) -> Cow<'_, str> {
     let Some((end, managers)) = managers else { return Cow::Borrowed(text) };
     let quoted = text_of(&managers).replace('\\', r"\\").replace('"', r#"\""#);
     Cow::Owned(format!("{}{quoted}{}", &text[..start], &text[end..]))
+}
+
+/// `failed to …: errors:` and a line for each.
+fn with_sorted_errors(text: Cow<'_, str>) -> Cow<'_, str> {
+    let Some((start, errors)) = text.split_once(": errors:\n  ") else { return text };
+    let mut errors: Vec<&str> = errors.split("\n  ").collect();
+    errors.sort_unstable();
+    Cow::Owned(format!("{start}: errors:\n  {}", errors.join("\n  ")))
 }
 
 /// Without the backslashes of a quoted text.

@@ -125,14 +125,15 @@ impl<'a> Applies<'a> {
 
     fn end(&mut self) {
         let body = self.labelled(&[("end", "1")]);
-        self.merge("finalizer", "one", r#"{"metadata":{"finalizers":["example.com/keep"]}}"#);
+        // After all others in the alphabet: of changes within a second those are the oldest.
+        self.merge("finalizer", "zz", r#"{"metadata":{"finalizers":["example.com/keep"]}}"#);
         self.steps.push(Step::new("delete", "DELETE", &self.one));
         self.apply("apply while dying", "late", &body);
         let mut more = body.clone();
         let finalizers: Vec<Value> = vec!["example.com/more".into()];
         more.map_at(&["metadata"]).set("finalizers", finalizers);
         self.apply("apply of a finalizer while dying", "late", &more);
-        self.merge("last finalizer", "one", r#"{"metadata":{"finalizers":null}}"#);
+        self.merge("last finalizer", "zz", r#"{"metadata":{"finalizers":null}}"#);
         self.steps.push(Step::text(
             "delete for good",
             "DELETE",

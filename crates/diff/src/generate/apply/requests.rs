@@ -122,9 +122,11 @@ impl Applies<'_> {
     }
 
     fn validated(&mut self, body: &Value, text: &str) {
+        // Of two, kube-apiserver names either or both.
         let mut unknown = body.clone();
         unknown.make_map().set("bogus", 1);
-        unknown.map_at(&["metadata"]).set("strange", true);
+        let mut strange = body.clone();
+        strange.map_at(&["metadata"]).set("strange", true);
         let twice = text.replacen('{', r#"{"kind":"Twice","#, 1).replacen(
             r#""metadata":{"#,
             r#""metadata":{"labels":{"a":"0","a":"2"},"#,
@@ -132,7 +134,8 @@ impl Applies<'_> {
         );
         for how in ["Strict", "Warn", "Ignore"] {
             let query = format!("one&dryRun=All&fieldValidation={how}");
-            self.apply(format!("unknown fields, {how}"), &query, &unknown);
+            self.apply(format!("unknown field, {how}"), &query, &unknown);
+            self.apply(format!("unknown field of metadata, {how}"), &query, &strange);
             self.apply_to(format!("fields twice, {how}"), "", &query, twice.clone());
             let yaml = format!("{}\nkind: Twice\n", yaml(body));
             self.apply_to(format!("fields twice in YAML, {how}"), "", &query, yaml);
