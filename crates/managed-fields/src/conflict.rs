@@ -30,7 +30,7 @@ impl Conflicts {
         self.0.iter()
     }
 
-    pub(crate) fn set(&self) -> Set {
+    pub fn set(&self) -> Set {
         // Sorted, each is added at the end.
         let mut paths: Vec<_> = self.0.iter().map(|conflict| &conflict.path).collect();
         paths.sort();

@@ -207,7 +207,9 @@ impl FieldManager<'_> {
                 ApplyError::Failed(format!("failed to create manager for existing fields: {why}"))
             })?;
         }
-        if managed_fields(config).is_some_and(|fields| matches!(fields, Value::List(_))) {
+        // What is no list of entries fails below, where all fields are checked.
+        let is_entry = |entry: &Value| matches!(entry, Value::Map(_));
+        if managed_fields(config).and_then(Value::as_list).is_some_and(|sent| sent.iter().all(is_entry)) {
             return Err(ApplyError::BadRequest("metadata.managedFields must be nil".to_owned()));
         }
         let typed = |object, duplicates, which| {
@@ -250,10 +252,15 @@ impl FieldManager<'_> {
     }
 
     /// An object in messages: `default/web; apps/v1, Kind=Deployment`.
-    fn named(&self, object: &Value) -> String {
+    pub fn named(&self, object: &Value) -> String {
         let text = |path: &[&str]| object.str_at(path).unwrap_or_default().to_owned();
         let (namespace, name) = (text(&["metadata", "namespace"]), text(&["metadata", "name"]));
-        format!("{namespace}/{name}; {}", kind_text(self.api_version, self.kind))
+        format!("{namespace}/{name}; {}", self.kind_text())
+    }
+
+    /// The kind in messages: `apps/v1, Kind=Deployment`.
+    pub fn kind_text(&self) -> String {
+        kind_text(self.api_version, self.kind)
     }
 }
 

@@ -104,6 +104,9 @@ impl<'a> Updater<'a> {
     /// Sets from before a schema changed, and nothing of versions that are gone. Returns the object in the managers' versions
     /// other than its own.
     fn reconcile(&self, live: Versioned<'_>, managers: &mut Managers) -> Result<Others, UpdateError> {
+        if let Some(broken) = managers.iter().map(|m| &m.id.api_version).find(|v| v.matches('/').count() > 1) {
+            return Err(UpdateError::Failed(format!("unexpected GroupVersion string: {broken}")));
+        }
         managers.retain(|manager| self.converter.type_of(&manager.id.api_version).is_some());
         let mut others = Others::new();
         for manager in managers.iter_mut() {

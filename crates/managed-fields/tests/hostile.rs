@@ -5,8 +5,9 @@
 use catalog::Catalog;
 use fuzz::{Fuzz, Growth};
 use managed_fields::typed::{self, Duplicates};
-use managed_fields::{Converter, FieldManager, Set, TypeRef};
+use managed_fields::{ApplyError, Converter, FieldManager, Managers, Set, TypeRef};
 use object::Value;
+use structural::Structural;
 
 fn parse(text: &str) -> Value {
     codec::json::parse(text.as_bytes(), None).unwrap()
@@ -142,6 +143,123 @@ fn writes() {
                 }
             };
             format!("{updated}; {applied}")
+        },
+    );
+}
+
+const WIDGETS: &str = r#"{"type":"object","properties":{"spec":{"type":"object","properties":{
+    "tags":{"type":"array","x-kubernetes-list-type":"set","items":{"type":"string"}},
+    "ports":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["port","protocol"],
+      "items":{"type":"object","required":["port"],"properties":{"port":{"type":"integer"},
+        "protocol":{"type":"string","default":"TCP"},"names":{"type":"array","items":{"type":"string"}}}}},
+    "whole":{"type":"object","x-kubernetes-map-type":"atomic","additionalProperties":{"type":"string"}},
+    "any":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}}}"#;
+
+/// The object that is there, its managers included, and the configuration, one in a line each; before them who applies it to what.
+#[test]
+fn applies() {
+    let catalog = Catalog::builtin();
+    let widgets = Structural::parse(&parse(WIDGETS)).unwrap();
+    let types = [
+        TypeRef::built_in(catalog.schema(), catalog.find_type("", "v1", "Pod").unwrap()),
+        TypeRef::custom(&widgets, catalog.schema()),
+        TypeRef::deduced(),
+    ];
+    let live = LIVE.replace('\n', " ");
+    let pod = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","labels":{"a":"c"},"finalizers":["x/z"]},"spec":{"containers":[{"name":"c","image":"j"},{"name":"d"}]}}"#;
+    let widget = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","uid":"u","managedFields":[{"manager":"n","operation":"Apply","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:tags":{"v:\"a\"":{}},"f:ports":{"k:{\"port\":1,\"protocol\":\"TCP\"}":{".":{},"f:port":{}}},"f:any":{"f:x":{}},"f:whole":{}}}}]},"spec":{"tags":["a","b"],"ports":[{"port":1,"protocol":"TCP"},{"port":1,"protocol":"UDP"}],"whole":{"a":"b"},"any":{"x":[1,{"y":null}]}}}"#;
+    let wanted = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"tags":["b","c"],"ports":[{"port":1,"names":["q"]},{"port":2,"protocol":"UDP"}],"whole":{"c":"d"},"any":{"x":[2],"z":{}}}}"#;
+    let seeds = [
+        format!("0m{live}\n{pod}"),
+        format!("0n{live}\n{live}"),
+        format!("1n{widget}\n{wanted}"),
+        format!("1m{wanted}\n{widget}"),
+        format!("2m{widget}\n{wanted}"),
+        format!("2n{live}\n{pod}"),
+    ];
+    let tokens = [
+        "null",
+        "\n",
+        "\"k:{\\\"port\\\":1}\":{},",
+        "\"f:spec\":{},",
+        "\"i:0\":{},",
+        "\".\":{},",
+        "{\"port\":1},",
+        "{},",
+        "[",
+        "]",
+        "{",
+        "}",
+        "\"apiVersion\":\"v9\",",
+        "\"operation\":\"Apply\",",
+        "\"b\",",
+    ];
+    let entry = r#"{"manager":"m{i}","operation":"Apply","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:tags":{"v:\"a{i}\"":{}}}}},"#;
+    let end = r#"{"manager":"z","operation":"Apply","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:tags":{}}}}]},"spec":{"tags":["a"]}}"#;
+    let (start, config) =
+        (r#"1m{"apiVersion":"v1","kind":"Pod","metadata":{"managedFields":["#, format!("{end}\n{wanted}"));
+    let tags = format!("{}\n{wanted}", r#""z"]}}"#);
+    let ports = format!("{}\n{wanted}", r#"{"port":0}]}}"#);
+    let growth = [
+        Growth::new(start, entry, &config, 1500),
+        Growth::new(r#"1m{"apiVersion":"v1","kind":"Pod","spec":{"tags":["#, r#""t{i}","#, &tags, 8000),
+        Growth::new(
+            r#"1m{"apiVersion":"v1","kind":"Pod","spec":{"ports":["#,
+            r#"{"port":{i}},"#,
+            &ports,
+            8000,
+        ),
+        Growth::new(r#"1m{"apiVersion":"v1","kind":"Pod","spec":{"ports":["#, r#"{"port":1},"#, &ports, 8000),
+    ];
+    Fuzz::new("applies").seeds(seeds).tokens(&tokens).allocates(2 << 20, 40_000).grows(&growth).run(
+        |input| {
+            let [kind, manager, rest @ ..] = input else { return "empty".to_owned() };
+            let Some(end) = rest.iter().position(|b| *b == b'\n') else { return "one line".to_owned() };
+            let read = |bytes: &[u8]| {
+                let mut object = codec::json::parse(bytes, None).ok()?;
+                object::patch::keep_last_fields(&mut object);
+                Some(object)
+            };
+            let (Some(live), Some(config)) = (read(&rest[..end]), read(&rest[end + 1..])) else {
+                return "no JSON".to_owned();
+            };
+            let ty = types[usize::from(*kind) % types.len()];
+            let manager = if manager % 2 == 0 { "n" } else { "m" };
+            let (converter, empty) = (OneVersion(ty), parse(r#"{"apiVersion":"v1","kind":"Pod"}"#));
+            let field_manager = FieldManager {
+                api_version: "v1",
+                kind: "Pod",
+                ty,
+                subresource: "",
+                converter: &converter,
+                reset: &[],
+                empty: &empty,
+                now: 1_600_000_000,
+            };
+            let applied = match field_manager.apply(&live, &config, manager, false) {
+                Ok(once) => Ok(once),
+                Err(ApplyError::Conflicts(_)) => Ok(field_manager
+                    .apply(&live, &config, manager, true)
+                    .expect("force takes what others have")),
+                Err(why) => Err(why.to_string()),
+            };
+            match applied {
+                Err(why) => why,
+                Ok(once) => {
+                    let left = once.at(&["metadata", "managedFields"]).cloned();
+                    let managers = Managers::decode(left).expect("what is written can be read");
+                    assert!(
+                        managers.iter().all(|manager| !manager.set().is_empty()),
+                        "nobody stays without fields"
+                    );
+                    let twice = field_manager
+                        .apply(&once, &config, manager, false)
+                        .expect("no conflict with oneself");
+                    let again = field_manager.apply(&twice, &config, manager, false).expect("nor later");
+                    assert_eq!(again, twice, "who applies again changes nothing");
+                    format!("{} managers", managers.len().min(4))
+                }
+            }
         },
     );
 }

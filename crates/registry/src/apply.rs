@@ -1,6 +1,5 @@
 //! Server-side apply: an object, perhaps a new one, with the fields its manager wants.
 
-use object::normalise::{Strict, normalise_decoded};
 use object::{FieldValidation, Status, Value};
 
 use crate::write::{ChangeRules, Creates, Written};
@@ -18,23 +17,20 @@ impl Registry {
         let (resource, kind) = (request.resource, kinds::kind_of(storage));
         let creates = if request.subresource.is_none() { Creates::Always } else { Creates::Never };
         let rules = ChangeRules { needs_version: true, names_uid: false, creates, tracked: false };
-        self
-            .change(request, rules, &mut |old| {
-                let old = old.get("metadata").is_some().then_some(old);
-                let now = self.env().now_seconds() as i64;
-                let mut new = managed_fields::apply(request, storage, old, &config, now)?;
-                let mut messages = check_repeated(repeated, request.options.field_validation)?;
-                if old.is_none() {
-                    check_new(request, &new)?;
-                }
-                normalise_decoded(resource.schema(), resource.ty, &mut new, &mut Strict::off())
-                    .map_err(|error| Status::unknown(error.to_string()))?;
-                kinds::defaults::apply(kind, &resource.version, &mut new);
-                decode::check_place(request, &mut new)?;
-                messages.extend(kinds::dedup_owner_references(&mut new, true));
-                Ok((new, messages))
-            })
-            .await
+        self.change(request, rules, &mut |old| {
+            let old = old.get("metadata").is_some().then_some(old);
+            let now = self.env().now_seconds() as i64;
+            let mut new = managed_fields::apply(request, storage, old, &config, now)?;
+            let mut messages = check_repeated(repeated, request.options.field_validation)?;
+            if old.is_none() {
+                check_new(request, &new)?;
+            }
+            kinds::defaults::apply(kind, &resource.version, &mut new);
+            decode::check_place(request, &mut new)?;
+            messages.extend(kinds::dedup_owner_references(&mut new, true));
+            Ok((new, messages))
+        })
+        .await
     }
 }
 
@@ -62,7 +58,9 @@ fn check_new(request: &RequestContext<'_>, new: &Value) -> Result<(), Status> {
         Some(uid) => Err(Status::conflict(
             request.about(),
             request.name,
-            format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found"),
+            format!(
+                "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            ),
         )),
     }
 }

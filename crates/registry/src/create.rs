@@ -58,13 +58,15 @@ struct Creation {
     /// The name is of the server's making.
     is_generated: bool,
     names_tried: usize,
+    /// Its managers are noted here, not by the verb.
+    tracked: bool,
     /// It was checked against the newest state: a refusal is not about something another server just created.
     fresh: bool,
     waited: u32,
 }
 
 impl Creation {
-    fn new(env: &Env, new: &Value) -> Creation {
+    fn new(env: &Env, new: &Value, tracked: bool) -> Creation {
         let text = |name| new.str_at(&["metadata", name]).unwrap_or("").to_owned();
         let generate_name = text("generateName");
         Creation {
@@ -74,6 +76,7 @@ impl Creation {
             is_generated: text("name").is_empty() && !generate_name.is_empty(),
             generate_name,
             names_tried: 0,
+            tracked,
             fresh: false,
             waited: 0,
         }
@@ -133,7 +136,7 @@ impl Registry {
         tracked: bool,
         again: &Again<'_>,
     ) -> Result<Written, Status> {
-        let mut creation = Creation::new(self.env(), &new);
+        let mut creation = Creation::new(self.env(), &new, tracked);
         let now = creation.now;
         let begin = |new: &mut Value| {
             if tracked {
@@ -288,7 +291,7 @@ impl Registry {
         }
         kinds::drop_disabled(kind, new, None);
         kinds::prepare_create(kind, new, &context);
-        let encoded = self.complete(request.resource, storage, new, None, &context)?;
+        let encoded = self.complete(request.resource, storage, creation.tracked, new, None, &context)?;
         effects.warnings.extend(kinds::warnings::of(kind, new, None, &context));
         self.admission.authorize_create(&attempt)?;
         self.admission.validate(&attempt, Some(new), effects)?;
@@ -348,7 +351,7 @@ mod tests {
 
     fn creation(metadata: &str) -> (Creation, Value) {
         let new = json::parse(format!("{{\"metadata\":{metadata}}}").as_bytes(), None).unwrap();
-        (Creation::new(&Env::simulated(1), &new), new)
+        (Creation::new(&Env::simulated(1), &new, true), new)
     }
 
     #[test]

@@ -13,11 +13,11 @@ use catalog::{Catalog, Name, Resource, Storage};
 use managed_fields::{
     Converter, FieldManager, Filter, Managers, PathElement, ReplicasPath, ScaleManagers, Set, TypeRef,
 };
-use object::normalise::{Strict, normalise};
+use object::normalise::{Strict, normalise, normalise_decoded, restore_error, restore_numbers};
 use object::{Status, Value};
 
 use crate::subresource::{API_VERSION, KIND, scale_type};
-use crate::{RequestContext, convert};
+use crate::{RequestContext, convert, decode};
 
 /// The versions of one stored resource.
 struct Versions<'a> {
@@ -127,7 +127,7 @@ pub(crate) fn track(
     }
 }
 
-/// The object with what the request's manager wants; `None` for `old`: a new one.
+/// The object with what the request's manager wants, canonical but for what is empty; `None` for `old`: a new one.
 pub(crate) fn apply(
     request: &RequestContext<'_>,
     storage: &Storage,
@@ -137,7 +137,24 @@ pub(crate) fn apply(
 ) -> Result<Value, Status> {
     with_manager(request, storage, now, |manager| {
         let live = old.unwrap_or(manager.empty);
-        Ok(manager.apply(live, config, &request.field_manager(), request.options.force)?)
+        let apply = || manager.apply(live, config, &request.field_manager(), request.options.force);
+        let (schema, ty) = (request.resource.schema(), request.resource.ty);
+        let mut new = apply()?;
+        restore_numbers(schema, ty, &mut new);
+        if let Err(error) = normalise_decoded(schema, ty, &mut new, &mut Strict::off()) {
+            // The pass left half a tree.
+            let why = restore_error(schema, ty, &apply()?).unwrap_or_else(|| error.to_string());
+            return Err(Status::unknown(format!(
+                "failed to convert new object ({}) to proper version: unable to convert unstructured object to {}: {why}",
+                manager.named(config),
+                manager.kind_text()
+            )));
+        }
+        if let Some(why) = decode::unconvertible(Some(storage), &new) {
+            let named = manager.named(config);
+            return Err(Status::unknown(format!("failed to convert to unversioned ({named}): {why}")));
+        }
+        Ok(new)
     })
 }
 

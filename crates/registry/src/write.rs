@@ -27,6 +27,9 @@ use crate::{BodyType, Registry, RequestContext, convert, decode, managed_fields,
 /// Upstream's etcd refuses requests above this; so do all our engines, so that data can move between them.
 const MAX_OBJECT_BYTES: usize = 3 * 512 * 1024;
 
+/// Why the store refuses to create what is there.
+const ALREADY_EXISTS: &str = "AlreadyExists";
+
 /// What a write led to.
 pub struct Written {
     pub obj: Arc<Obj>,
@@ -132,12 +135,25 @@ impl Registry {
                     || rules.creates == Creates::IfAllowed && storage.create_on_update
                 {
                     let (mut new, warnings) = verb(&Value::map())?;
+                    let version = new.str_at(&["metadata", "resourceVersion"]).unwrap_or("");
+                    if !version.is_empty()
+                        && let Err(why) = parse_unsigned(version)
+                    {
+                        return Err(Status::unknown(why).after_warnings(warnings));
+                    }
                     new.map_at(&["metadata"]).remove("uid");
                     // It waits for locks of its own.
                     drop(contended.take());
                     let copy = new.clone();
                     let again = || Ok(copy.clone());
-                    return self.insert(request, storage, new, warnings, rules.tracked, &again).await;
+                    match self.insert(request, storage, new, warnings, rules.tracked, &again).await {
+                        // Somebody else created it meanwhile: it is changed.
+                        Err(taken) if taken.reason == ALREADY_EXISTS => {
+                            self.check_deadline(request)?;
+                            continue;
+                        }
+                        written => return written,
+                    }
                 }
                 return Err(Status::not_found(request.about(), request.name));
             };
@@ -228,7 +244,7 @@ impl Registry {
     ) -> Result<AdmittedUpdate, Status> {
         let (mut new, old_tree, mut warnings) = self.changed(request, storage, rules, old, verb, now)?;
         let mut effects = Effects::default();
-        match self.admit(request, storage, &mut new, &old_tree, now, &mut effects) {
+        match self.admit(request, storage, rules.tracked, &mut new, &old_tree, now, &mut effects) {
             Ok(encoded) => Ok(AdmittedUpdate { new, old_tree, encoded, warnings, effects }),
             Err(status) => {
                 warnings.append(&mut effects.warnings);
@@ -243,6 +259,7 @@ impl Registry {
         &self,
         request: &RequestContext<'_>,
         storage: &Storage,
+        tracked: bool,
         new: &mut Value,
         old: &Value,
         now: i64,
@@ -252,8 +269,6 @@ impl Registry {
             self.attempt(request, storage, Operation::Update, request.name, request.options.dry_run);
         attempt.old = Some(old);
         self.admission.mutate(&attempt, new, effects).map_err(|refusal| refusal.status)?;
-        // A write that changes nothing but the times of managers changes nothing.
-        keep_times_of_unchanged(old, new);
         if let Some(allocator) = self.admission.allocator(storage) {
             allocator.reserve(&attempt, new, effects).map_err(|refusal| refusal.status)?;
         }
@@ -262,7 +277,7 @@ impl Registry {
         let context = Context { warnings: &warnings, ..context(request, storage, now, &namespace) };
         let kind = kinds::kind_of(storage);
         kinds::prepare_update(kind, new, old, &context);
-        let encoded = self.complete(request.resource, storage, new, Some(old), &context);
+        let encoded = self.complete(request.resource, storage, tracked, new, Some(old), &context);
         effects.warnings.append(&mut warnings.borrow_mut());
         let encoded = encoded?;
         effects.warnings.extend(kinds::warnings::of(kind, new, Some(old), &context));
@@ -364,11 +379,13 @@ impl Registry {
         Ok(())
     }
 
-    /// Canonical form, validation, encoding.
+    /// Canonical form, validation, encoding. `tracked`: who wrote did not ask for its managers to be noted, and does without them
+    /// where they make the object too large.
     pub(crate) fn complete(
         &self,
         resource: &Resource,
         storage: &Storage,
+        tracked: bool,
         new: &mut Value,
         old: Option<&Value>,
         context: &Context<'_>,
@@ -395,11 +412,15 @@ impl Registry {
             normalise(schema, storage.ty, new, &mut Strict::off()).map_err(unfit)?;
         }
         kind.canonicalise(new);
-        let encoded = convert::encode(resource, storage, new)?;
-        if encoded.len() <= MAX_OBJECT_BYTES {
-            return Ok(encoded);
+        // A write that changes nothing but the times of managers changes nothing. Only now, because who applies a part of what
+        // is filled in, or what is reset, changes nothing either.
+        if let Some(old) = old {
+            keep_times_of_unchanged(old, new);
         }
-        // The managers may be what is too large, and can be done without.
+        let encoded = convert::encode(resource, storage, new)?;
+        if encoded.len() <= MAX_OBJECT_BYTES || !tracked {
+            return check_size(encoded);
+        }
         new.map_at(&["metadata"]).remove("managedFields");
         check_size(convert::encode(resource, storage, new)?)
     }
