@@ -35,7 +35,8 @@ pub fn command() -> Command {
         .arg(file("kubeconfig").required(true).help("Kubeconfig of the server under test (current context)"))
         .arg(file("against").required(true).help("Kubeconfig of the reference server (current context)"))
         .arg(Arg::new("only").long("only").value_name("RESOURCE").action(ArgAction::Append).help(
-            "Only run cases of this resource: deployments, or \"apps/v1 deployments\"; may be repeated",
+            "Only run cases of this resource: deployments, or \"apps/v1 deployments\"; or scenarios of this name, where * \
+             stands for any text: \"* apply\"; may be repeated",
         ))
         .arg(file("cases").help("Run the cases of this file instead of the built-in ones"))
         .arg(

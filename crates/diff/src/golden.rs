@@ -27,6 +27,8 @@ pub fn is_kept(scenario: &Scenario, step: &Step) -> bool {
     let ends = |end: &str| scenario.name.ends_with(end);
     let every = match () {
         () if ends(" life") => 3,
+        () if ends(" apply") && !scenario.custom => 4,
+        () if ends(" apply fields") || ends(" apply leaves") => 12,
         () if ends(" fields") || ends(" leaves") => 6,
         () if scenario.custom => 8,
         () => 1,

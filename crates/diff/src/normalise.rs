@@ -3,7 +3,7 @@
 //! | what | becomes | why |
 //! |---|---|---|
 //! | keys of objects | sorted | JSON objects have no order |
-//! | `metadata.managedFields`, in texts too | dropped | Setpoint does not keep them yet (server-side apply is not built) |
+//! | `metadata.managedFields`, in texts too | sorted by operation, manager, version and subresource | their order follows times in whole seconds |
 //! | the run's word in any text | `RUN` | each run has its own, so that runs do not meet |
 //! | UUIDs in any text | `UID` | random |
 //! | `resourceVersion` members, and versions in conflict messages | `VERSION` | revisions of two stores |
@@ -17,6 +17,8 @@
 //! | `serverAddress` | `ADDRESS` | two servers have two addresses |
 //! | `buildDate` | dropped | two builds |
 //! | the root of the file a scheme is named after | dropped | it depends on the folder kube-apiserver was built in |
+//! | causes of a refused apply | sorted by manager | kube-apiserver keeps managers in a Go map |
+//! | errors of an object that does not fit its schema | sorted | kube-apiserver walks it in the order of a Go map |
 //! | causes of a refused custom resource | sorted, and left out of the message that repeats them | kube-apiserver walks the schema in the order of a Go map |
 //! | `allOf` of one reference and nothing else in OpenAPI documents | the reference | where upstream has a description |
 //! | conditions of definitions in cases about custom resources | sorted by type | three controllers write them |
@@ -71,6 +73,12 @@ impl<'a> Normaliser<'a> {
                 return self.value(only);
             }
         }
+        if let Some(Value::List(causes)) = map.get_mut("causes") {
+            let is_conflict = |cause: &Value| cause.str_at(&["reason"]) == Some("FieldManagerConflict");
+            if causes.iter().all(is_conflict) {
+                causes.sort_by_key(|cause| cause.str_at(&["message"]).map(str::to_owned));
+            }
+        }
         if map.contains("columnDefinitions") {
             self.hide_cells(&mut map);
         }
@@ -84,7 +92,9 @@ impl<'a> Normaliser<'a> {
         let mut entries: Vec<(Name, Value)> = Vec::with_capacity(map.len());
         for (name, value) in map {
             let value = match (name.as_str(), value) {
-                ("managedFields", Value::List(_)) => continue,
+                ("managedFields", Value::List(items)) => {
+                    sorted_managers(items.into_iter().map(|item| self.value(item)).collect())
+                }
                 ("resourceVersion", Value::Str(text)) if is_number(&text) => "VERSION".into(),
                 ("continue", Value::Str(text)) if !text.is_empty() => "TOKEN".into(),
                 ("token", Value::Str(text)) if text.starts_with("eyJ") => "TOKEN".into(),
@@ -110,7 +120,10 @@ impl<'a> Normaliser<'a> {
                 ("columnDefinitions", Value::List(columns)) => without_descriptions(columns),
                 (_, value) => self.value(value),
             };
-            let name = if name.contains(self.run) { Name::from(self.text(&name)) } else { name };
+            // Keys of managed fields hold values: `k:{"uid":"…"}`.
+            let holds_values = name.starts_with("k:{") || name.starts_with("v:");
+            let name =
+                if holds_values || name.contains(self.run) { Name::from(self.text(&name)) } else { name };
             entries.push((name, value));
         }
         entries.sort_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
@@ -143,7 +156,7 @@ impl<'a> Normaliser<'a> {
     }
 
     pub fn text(&self, text: &str) -> String {
-        let text = &without_managed_fields(text);
+        let text = &with_sorted_errors(with_sorted_managers(text));
         let mut out = String::with_capacity(text.len());
         let mut rest: &str = text;
         while let Some(first) = rest.chars().next() {
@@ -212,27 +225,56 @@ impl Normaliser<'_> {
     }
 }
 
-/// Messages of refused patches show the whole object: its managedFields go, wherever they stand.
-fn without_managed_fields(text: &str) -> Cow<'_, str> {
-    let mark = r#"\"managedFields\":["#;
-    let Some(start) = text.find(mark) else { return Cow::Borrowed(text) };
-    let mut open = 1usize;
-    let end = text[start + mark.len()..].char_indices().find_map(|(at, c)| {
+fn sorted_managers(mut managers: Vec<Value>) -> Value {
+    managers.sort_by_cached_key(|manager| {
+        let key = ["operation", "manager", "apiVersion", "subresource"]
+            .map(|name| manager.str_at(&[name]).unwrap_or_default().to_owned());
+        (key, text_of(manager))
+    });
+    managers.into()
+}
+
+/// Messages of refused patches show the whole object: its managers are sorted there, too.
+fn with_sorted_managers(text: &str) -> Cow<'_, str> {
+    let mark = r#"\"managedFields\":"#;
+    let Some(start) = text.find(mark).map(|at| at + mark.len()) else { return Cow::Borrowed(text) };
+    let mut open = 0usize;
+    let end = text[start..].char_indices().find_map(|(at, c)| {
         open = match c {
             '[' => open + 1,
-            ']' => open - 1,
+            ']' => open.saturating_sub(1),
             _ => open,
         };
-        (open == 0).then_some(start + mark.len() + at + 1)
+        (open == 0).then_some(start + at + 1)
     });
-    let Some(end) = end else { return Cow::Borrowed(text) };
-    let (before, after) = (&text[..start], &text[end..]);
-    let joined = match (before.strip_suffix(','), after.strip_prefix(',')) {
-        (_, Some(after)) => format!("{before}{after}"),
-        (Some(before), None) => format!("{before}{after}"),
-        (None, None) => format!("{before}{after}"),
-    };
-    Cow::Owned(without_managed_fields(&joined).into_owned())
+    let managers = end.and_then(|end| match parse(&unquoted(&text[start..end]))? {
+        Value::List(managers) if managers.len() > 1 => Some((end, sorted_managers(managers))),
+        _ => None,
+    });
+    let Some((end, managers)) = managers else { return Cow::Borrowed(text) };
+    let quoted = text_of(&managers).replace('\\', r"\\").replace('"', r#"\""#);
+    Cow::Owned(format!("{}{quoted}{}", &text[..start], &text[end..]))
+}
+
+/// `failed to …: errors:` and a line for each.
+fn with_sorted_errors(text: Cow<'_, str>) -> Cow<'_, str> {
+    let Some((start, errors)) = text.split_once(": errors:\n  ") else { return text };
+    let mut errors: Vec<&str> = errors.split("\n  ").collect();
+    errors.sort_unstable();
+    Cow::Owned(format!("{start}: errors:\n  {}", errors.join("\n  ")))
+}
+
+/// Without the backslashes of a quoted text.
+fn unquoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => out.extend(chars.next()),
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 /// A definition whose conditions came in any order.

@@ -14,7 +14,7 @@ use crate::cli::Options;
 use crate::client::Server;
 use crate::compare::compare;
 use crate::error::DiffError;
-use crate::explained::{Against, Explained};
+use crate::explained::{Against, Explained, fits};
 use crate::generate::{self, published, written};
 use crate::golden;
 use crate::play::{Outcome, Player};
@@ -115,7 +115,7 @@ fn chosen(options: &Options) -> Result<Vec<Scenario>, DiffError> {
             options.only.iter().any(|only| {
                 scenario.resource == *only
                     || scenario.resource.ends_with(&format!(" {only}"))
-                    || scenario.name == *only
+                    || fits(only, &scenario.name)
             })
         };
         scenarios.retain(wanted);

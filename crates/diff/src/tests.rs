@@ -50,14 +50,19 @@ fn permitted_differences_are_normalised() {
     let normaliser = crate::normalise::Normaliser::new("dftests", &request);
     let answer = crate::case::parse(
         r#"{"spec":{"clusterIP":"10.96.3.4","ports":[{"nodePort":31000},{"nodePort":31001}]},"metadata":{"name":"web-x2x4z",
-        "generateName":"web-","uid":"5a5f7f3e-0000-4000-8000-000000000000","resourceVersion":"17","managedFields":[{}],
+        "generateName":"web-","uid":"5a5f7f3e-0000-4000-8000-000000000000","resourceVersion":"17","managedFields":[
+        {"manager":"z","operation":"Update","time":"2026-05-05T01:02:03Z"},
+        {"manager":"b","operation":"Apply","fieldsV1":{"k:{\"name\":\"dftests-1\"}":{}}}],
         "namespace":"dftests-1","creationTimestamp":"2026-05-05T01:02:03Z","annotations":{"sent":"2020-01-01T00:00:00Z"}}}"#,
     )
     .unwrap();
     assert_eq!(
         crate::case::text_of(&normaliser.value(answer)),
-        r#"{"metadata":{"annotations":{"sent":"2020-01-01T00:00:00Z"},"creationTimestamp":"TIME","generateName":"web-","name":"web-RANDOM","namespace":"RUN-1","resourceVersion":"VERSION","uid":"UID"},"spec":{"clusterIP":"ALLOTTED","ports":[{"nodePort":31000},{"nodePort":30000}]}}"#
+        r#"{"metadata":{"annotations":{"sent":"2020-01-01T00:00:00Z"},"creationTimestamp":"TIME","generateName":"web-","managedFields":[{"fieldsV1":{"k:{\"name\":\"RUN-1\"}":{}},"manager":"b","operation":"Apply"},{"manager":"z","operation":"Update","time":"TIME"}],"name":"web-RANDOM","namespace":"RUN-1","resourceVersion":"VERSION","uid":"UID"},"spec":{"clusterIP":"ALLOTTED","ports":[{"nodePort":31000},{"nodePort":30000}]}}"#
     );
-    let message = r#"Invalid value: "{\"a\":1,\"managedFields\":[{\"k\":[1]}],\"b\":2}": no"#;
-    assert_eq!(normaliser.text(message), r#"Invalid value: "{\"a\":1,\"b\":2}": no"#);
+    let message = r#"Invalid value: "{\"a\":1,\"managedFields\":[{\"manager\":\"b\",\"k:[\\\"x\\\"]\":1},{\"manager\":\"a\"}],\"b\":2}": no"#;
+    assert_eq!(
+        normaliser.text(message),
+        r#"Invalid value: "{\"a\":1,\"managedFields\":[{\"manager\":\"a\"},{\"manager\":\"b\",\"k:[\\\"x\\\"]\":1}],\"b\":2}": no"#
+    );
 }

@@ -5,6 +5,7 @@ mod defaults;
 mod validation;
 mod warnings;
 
+use catalog::Resource;
 use object::Value;
 
 use crate::check::Errors;
@@ -62,6 +63,13 @@ impl Kind for DaemonSet {
         let path = ["spec", "template"];
         let moved = ctx.is_object() && !FieldType::of(ctx.storage, &path).same(new.at(&path), old.at(&path));
         set(new, if moved { before.saturating_add(1) } else { before });
+    }
+
+    fn reencoded(&self, value: &Value, _resource: &Resource) -> Option<Value> {
+        let mut value = value.clone();
+        let generation = template_generation(&value);
+        set(&mut value, generation);
+        Some(value)
     }
 
     fn fill_blank(&self, blank: &mut Value) {

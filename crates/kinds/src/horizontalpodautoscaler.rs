@@ -67,6 +67,17 @@ impl Kind for HorizontalPodAutoscaler {
         Ok(())
     }
 
+    fn reencoded(&self, value: &Value, resource: &Resource) -> Option<Value> {
+        let mut value = value.clone();
+        if resource.version == "v1" {
+            v1_to_v2(&mut value);
+            v2_to_v1(&mut value);
+        } else {
+            drop_round_trip_annotations(&mut value);
+        }
+        Some(value)
+    }
+
     fn check(&self, write: &Write<'_>, errors: &mut Errors) {
         validation::check(write, errors);
     }

@@ -257,6 +257,12 @@ pub trait Kind: Send + Sync {
     #[allow(clippy::wrong_self_convention)] // The pair of `to_storage`; `self` is the kind, not the value.
     fn from_storage(&self, _value: &mut Value, _to: &Resource) {}
 
+    /// What upstream's internal form makes of an object of the served version that is decoded and encoded again, if that is
+    /// another one: managers own fields of that.
+    fn reencoded(&self, _value: &Value, _resource: &Resource) -> Option<Value> {
+        None
+    }
+
     /// The fields a write to the object, or to a subresource, resets: their values come from elsewhere, so nobody owns them by it.
     fn reset_fields(&self, _version: &str, subresource: Option<&str>) -> &[&[&str]] {
         crate::reset_fields::by_rules(self.rules(), subresource)

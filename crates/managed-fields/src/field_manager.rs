@@ -176,7 +176,9 @@ impl FieldManager<'_> {
     ) -> Result<Value, ApplyError> {
         let text = |name| config.get(name).and_then(Value::as_str).unwrap_or_default();
         if text("apiVersion") != self.api_version || text("kind") != self.kind {
-            let kind = kind_text(text("apiVersion"), text("kind"));
+            // A version with two slashes is none, and then upstream has no kind either.
+            let is_broken = text("apiVersion").matches('/').count() > 1;
+            let kind = if is_broken { "/, Kind=".to_owned() } else { kind_text(text("apiVersion"), text("kind")) };
             return Err(ApplyError::BadRequest(format!("invalid object type: {kind}")));
         }
         // Nothing below looks at them in the object: they would only be merged and compared.

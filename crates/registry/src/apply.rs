@@ -1,54 +1,53 @@
 //! Server-side apply: an object, perhaps a new one, with the fields its manager wants.
 
-use object::{FieldValidation, Status, Value, patch};
+use object::{FieldValidation, Status, Value};
 
 use crate::write::{ChangeRules, Creates, Written};
 use crate::{Registry, RequestContext, decode, managed_fields};
 
 impl Registry {
-    pub(crate) async fn apply(
+    /// `repeated` says which names the body had twice, as the YAML parser puts it.
+    pub async fn apply(
         &self,
         request: &RequestContext<'_>,
-        mut config: Value,
+        config: Value,
+        repeated: Option<&str>,
     ) -> Result<Written, Status> {
         let storage = request.storage()?;
         let (resource, kind) = (request.resource, kinds::kind_of(storage));
-        let warnings = duplicates(&mut config, request.options.field_validation)?;
         let creates = if request.subresource.is_none() { Creates::Always } else { Creates::Never };
         let rules = ChangeRules { needs_version: true, names_uid: false, creates, tracked: false };
-        let mut written = self
-            .change(request, rules, &mut |old| {
-                let old = old.get("metadata").is_some().then_some(old);
-                let now = self.env().now_seconds() as i64;
-                let mut new = managed_fields::apply(request, storage, old, &config, now)?;
-                if old.is_none() {
-                    check_new(request, &new)?;
-                }
-                kinds::defaults::apply(kind, &resource.version, &mut new);
-                decode::check_place(request, &mut new)?;
-                let messages = kinds::dedup_owner_references(&mut new, true);
-                Ok((new, messages.into_iter().collect()))
-            })
-            .await
-            .map_err(|status| status.after_warnings(warnings.clone()))?;
-        written.warnings.splice(0..0, warnings);
-        Ok(written)
+        self.change(request, rules, &mut |old| {
+            let old = old.get("metadata").is_some().then_some(old);
+            let now = self.env().now_seconds() as i64;
+            let mut new = managed_fields::apply(request, storage, old, &config, now)?;
+            let mut messages = check_repeated(repeated, request.options.field_validation)?;
+            if old.is_none() {
+                check_new(request, &new)?;
+            }
+            kinds::defaults::apply(kind, &resource.version, &mut new);
+            decode::check_place(request, &mut new)?;
+            messages.extend(kinds::dedup_owner_references(&mut new, true));
+            Ok((new, messages))
+        })
+        .await
     }
 }
 
-/// Names that a map has twice: an error, a warning, or nothing; the last one counts.
-pub(crate) fn duplicates(config: &mut Value, validation: FieldValidation) -> Result<Vec<String>, Status> {
-    let found = patch::duplicate_fields(config);
-    if found.is_empty() {
-        return Ok(found);
-    }
-    patch::keep_last_fields(config);
-    match validation {
-        FieldValidation::Strict => {
-            Err(Status::bad_request(format!("error strict decoding YAML: {}", found.join(", "))))
+/// An error, a warning for each name, or nothing. Upstream looks at them after it has merged: conflicts come first.
+pub(crate) fn check_repeated(
+    repeated: Option<&str>,
+    validation: FieldValidation,
+) -> Result<Vec<String>, Status> {
+    match (repeated, validation) {
+        (Some(repeated), FieldValidation::Strict) => Err(Status::bad_request(format!(
+            "error strict decoding YAML: error converting YAML to JSON: {repeated}"
+        ))),
+        // Without the line above them.
+        (Some(repeated), FieldValidation::Warn) => {
+            Ok(repeated.lines().skip(1).map(|line| line.trim().to_owned()).collect())
         }
-        FieldValidation::Warn => Ok(found),
-        FieldValidation::Ignore => Ok(Vec::new()),
+        _ => Ok(Vec::new()),
     }
 }
 

@@ -24,9 +24,8 @@ const GENERATED_BASE: usize = 58;
 /// How often, and how far apart, a create is retried for an object that is about to appear.
 const SOON_TRIES: u32 = 40;
 const SOON_PAUSE: Duration = Duration::from_millis(25);
-/// What a client cannot set on a new object.
-const OURS_ON_CREATE: [&str; 4] =
-    ["deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "selfLink"];
+/// What a POST cannot set, besides the uid and the time; an object that PUT or apply creates keeps it, as upstream.
+const WIPED_ON_POST: [&str; 3] = ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
 
 /// The body again, for a retry: as it came, before anything was filled in.
 pub type Again<'a> = dyn Fn() -> Result<Value, Status> + Send + Sync + 'a;
@@ -88,7 +87,7 @@ impl Creation {
     /// What the server owns of the metadata.
     fn complete_metadata(&self, new: &mut Value) {
         let metadata = new.map_at(&["metadata"]);
-        OURS_ON_CREATE.iter().for_each(|ours| _ = metadata.remove(ours));
+        metadata.remove("resourceVersion");
         metadata.set("uid", self.uid.as_str());
         metadata.set("creationTimestamp", time::format_seconds(self.now));
     }
@@ -334,8 +333,14 @@ fn decode_new(request: &RequestContext<'_>, body: Value) -> Result<(Value, Vec<S
     let (of, validation) = (BodyType::of(request.resource), request.options.field_validation);
     let (mut new, mut warnings) = decode::object(request.catalog, of, body, validation)?;
     decode::check_place(request, &mut new).map_err(|status| status.after_warnings(warnings.clone()))?;
+    wipe(&mut new);
     warnings.extend(kinds::dedup_owner_references(&mut new, false));
     Ok((new, warnings))
+}
+
+fn wipe(new: &mut Value) {
+    let metadata = new.map_at(&["metadata"]);
+    WIPED_ON_POST.iter().for_each(|wiped| _ = metadata.remove(wiped));
 }
 
 fn name_of(object: &Value) -> String {
@@ -362,6 +367,7 @@ mod tests {
     fn system_fields_are_replaced_and_the_same_at_every_try() {
         let (creation, mut new) =
             creation(r#"{"name":"a","uid":"mine","deletionTimestamp":"x","selfLink":"y"}"#);
+        wipe(&mut new);
         creation.complete_metadata(&mut new);
         let first = new.clone();
         assert_ne!(new.str_at(&["metadata", "uid"]), Some("mine"));

@@ -33,7 +33,9 @@ struct Versions<'a> {
 impl Versions<'_> {
     fn find(&self, api_version: &str) -> Option<&Arc<Resource>> {
         let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
-        self.catalog.served_by(self.storage).find(|r| r.group == *group && r.version == *version)
+        // Upstream converts within a group: who wrote events of the other one is forgotten.
+        let mut served = self.catalog.served_by(self.storage).filter(|r| r.group == self.resource.group);
+        served.find(|r| r.group == *group && r.version == *version)
     }
 }
 
@@ -105,8 +107,9 @@ pub(crate) fn track(
         new.as_map_mut().and_then(|map| map.get_mut("metadata")?.as_map_mut()?.remove("managedFields"));
     // Upstream compares what Go writes: without what is empty.
     let (schema, ty) = (request.resource.schema(), request.resource.ty);
-    let mut written = Cow::Borrowed(&*new);
-    if !is_normalised(schema, ty, new) && normalise(schema, ty, written.to_mut(), &mut Strict::off()).is_err()
+    let reencoded = kinds::kind_of(storage).reencoded(new, request.resource);
+    let mut written = reencoded.map_or(Cow::Borrowed(&*new), Cow::Owned);
+    if !is_normalised(schema, ty, &written) && normalise(schema, ty, written.to_mut(), &mut Strict::off()).is_err()
     {
         return;
     }

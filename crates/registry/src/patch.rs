@@ -31,7 +31,7 @@ pub(crate) struct PatchedType<'a> {
 impl Registry {
     pub async fn patch(&self, request: &RequestContext<'_>, mut patch: Patch) -> Result<Written, Status> {
         if let Patch::Apply(config) = patch {
-            return self.apply(request, config).await;
+            return self.apply(request, config, None).await;
         }
         let duplicates = patch.without_duplicates();
         let rules =

@@ -75,20 +75,8 @@ impl Registry {
             storage: None,
             custom: false,
         };
-        if let Patch::Apply(mut config) = patch {
-            let warnings = apply::duplicates(&mut config, request.options.field_validation)?;
-            let mut wanted = |old: &Value| {
-                let mut scale =
-                    managed_fields::apply_scale(request, old, &config, self.env().now_seconds() as i64)?;
-                let more =
-                    decode::canonical(of.schema, of.ty, KIND, "v1", &mut scale, FieldValidation::Ignore)?;
-                decode::check_place(request, &mut scale)?;
-                Ok((scale, more))
-            };
-            let applied = self.change_scale(request, false, false, &mut wanted).await;
-            let (scale, mut more) = applied.map_err(|status| status.after_warnings(warnings.clone()))?;
-            more.splice(0..0, warnings);
-            return Ok((scale, more));
+        if let Patch::Apply(config) = patch {
+            return self.apply_scale(request, config, None).await;
         }
         let duplicates = patch.without_duplicates();
         let validation = request.options.field_validation;
@@ -99,6 +87,25 @@ impl Registry {
             Ok((scale, warnings))
         })
         .await
+    }
+
+    /// As [`Registry::apply`].
+    pub async fn apply_scale(
+        &self,
+        request: &RequestContext<'_>,
+        config: Value,
+        repeated: Option<&str>,
+    ) -> Result<(Value, Vec<String>), Status> {
+        let (schema, ty) = (request.catalog.schema(), scale_type(request)?);
+        let mut wanted = |old: &Value| {
+            let now = self.env().now_seconds() as i64;
+            let mut scale = managed_fields::apply_scale(request, old, &config, now)?;
+            let mut messages = apply::check_repeated(repeated, request.options.field_validation)?;
+            messages.extend(decode::canonical(schema, ty, KIND, "v1", &mut scale, FieldValidation::Ignore)?);
+            decode::check_place(request, &mut scale)?;
+            Ok((scale, messages))
+        };
+        self.change_scale(request, false, false, &mut wanted).await
     }
 
     /// `make` turns the present scale into the wanted one. Its uid is a precondition of the parent's (`names_uid`), or

@@ -211,6 +211,8 @@ impl Registry {
             match self.engine().commit(commit).await {
                 Ok(revision) => {
                     self.writers.note(revision, request.user);
+                    // What is gone keeps the version it was last seen with.
+                    let revision = if remove { old.revision() } else { revision };
                     let obj = self.committed(storage, &key, &value, revision, expires_at)?;
                     return Ok(Written { obj, created: false, warnings });
                 }

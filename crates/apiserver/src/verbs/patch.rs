@@ -11,17 +11,31 @@ use crate::body::RequestBody;
 use crate::negotiate::Offer;
 use crate::respond::Answer;
 
+/// A patch as it was sent.
+pub(super) struct ReadPatch {
+    pub patch: Patch,
+    /// Names that an apply has twice, as the YAML parser puts it.
+    pub repeated: Option<String>,
+}
+
 impl Call<'_> {
     pub(super) async fn patch(&self, body: RequestBody) -> Result<Answer, Status> {
         let wanted = self.wanted(Offer::Object)?;
-        let (patch, request) = self.read_patch(body).await?;
-        let written = self.api.registry.patch(&request, patch).await?;
+        let (ReadPatch { patch, repeated }, request) = self.read_patch(body).await?;
+        let registry = &self.api.registry;
+        let written = match patch {
+            Patch::Apply(config) => registry.apply(&request, config, repeated.as_deref()).await?,
+            patch => registry.patch(&request, patch).await?,
+        };
         Ok(self.written(written, wanted))
     }
 
     /// The patch of a request, and the request with its options. An invalid patch of a missing object is a 404: upstream parses it
     /// after it has read the object.
-    pub(super) async fn read_patch(&self, body: RequestBody) -> Result<(Patch, RequestContext<'_>), Status> {
+    pub(super) async fn read_patch(
+        &self,
+        body: RequestBody,
+    ) -> Result<(ReadPatch, RequestContext<'_>), Status> {
         let kind = self.patch_kind()?;
         let (bytes, _permit) = self.read(body).await?;
         let request = self.writing(Some(kind))?;
@@ -50,12 +64,9 @@ impl Call<'_> {
     }
 }
 
-fn read_as(form: PatchType, bytes: &[u8], validation: FieldValidation) -> Result<Patch, Status> {
+fn read_as(form: PatchType, bytes: &[u8], validation: FieldValidation) -> Result<ReadPatch, Status> {
     if form == PatchType::Apply {
-        let config = yaml::parse(bytes).map_err(|e| {
-            Status::bad_request(format!("error decoding YAML: error converting YAML to JSON: {e}"))
-        })?;
-        return Ok(Patch::Apply(config));
+        return read_apply(bytes);
     }
     // With `fieldValidation=Ignore` upstream parses the patch only when it applies it, which changes the errors.
     let unchecked = validation == FieldValidation::Ignore;
@@ -66,13 +77,32 @@ fn read_as(form: PatchType, bytes: &[u8], validation: FieldValidation) -> Result
         }
         _ => Status::bad_request(e.to_string()),
     })?;
-    Ok(match form {
+    let patch = match form {
         PatchType::Json if unchecked => Patch::Json(JsonPatch::parse_unchecked(value)?),
         PatchType::Json => Patch::Json(JsonPatch::parse(value)?),
         PatchType::Merge if unchecked => Patch::Merge(merge_patch(value)?),
         PatchType::Merge => Patch::Merge(value),
         PatchType::Strategic | PatchType::Apply => Patch::Strategic(value),
-    })
+    };
+    Ok(ReadPatch { patch, repeated: None })
+}
+
+fn read_apply(bytes: &[u8]) -> Result<ReadPatch, Status> {
+    let refused = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
+    let document = yaml::parse_document(bytes)
+        .map_err(|error| refused(format!("error converting YAML to JSON: {error}")))?;
+    let found = match document.value {
+        Value::Map(_) | Value::Null => {
+            return Ok(ReadPatch { patch: Patch::Apply(document.value), repeated: document.duplicates });
+        }
+        Value::List(_) => "array",
+        Value::Str(_) => "string",
+        Value::Bool(_) => "bool",
+        _ => "number",
+    };
+    Err(refused(format!(
+        "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+    )))
 }
 
 const NO_MERGE_PATCH: &str = "Invalid JSON Patch";

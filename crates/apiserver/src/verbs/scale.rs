@@ -1,8 +1,9 @@
 //! The subresource `scale`: an object of its own type, made from the one it belongs to.
 
-use object::Status;
+use object::{Patch, Status};
 
 use super::Call;
+use super::patch::ReadPatch;
 use crate::body::RequestBody;
 use crate::negotiate::Offer;
 use crate::respond::{self, Answer};
@@ -26,8 +27,12 @@ impl Call<'_> {
 
     pub(super) async fn patch_scale(&self, body: RequestBody) -> Result<Answer, Status> {
         let wanted = self.wanted(Offer::Object)?;
-        let (patch, request) = self.read_patch(body).await?;
-        let (scale, warnings) = self.api.registry.patch_scale(&request, patch).await?;
+        let (ReadPatch { patch, repeated }, request) = self.read_patch(body).await?;
+        let registry = &self.api.registry;
+        let (scale, warnings) = match patch {
+            Patch::Apply(config) => registry.apply_scale(&request, config, repeated.as_deref()).await?,
+            patch => registry.patch_scale(&request, patch).await?,
+        };
         let mut answer = self.scale(&scale, wanted);
         respond::warn(&mut answer, &warnings);
         Ok(answer)

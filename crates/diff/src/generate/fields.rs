@@ -16,6 +16,13 @@ const DEEPEST: usize = 24;
 #[derive(Default)]
 pub struct Walked(BTreeSet<TypeId>);
 
+impl Walked {
+    /// Whether this type has not had its turn.
+    pub fn first(&mut self, ty: TypeId) -> bool {
+        self.0.insert(ty)
+    }
+}
+
 pub fn scenario(sample: &Sample, resource: &Resource, schema: &Schema, walked: &mut Walked) -> Scenario {
     let target = Target::from(resource);
     let mut walk = Walk {
@@ -44,7 +51,7 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn fields_of(&mut self, ty: TypeId, place: &mut Vec<PathElement>) {
-        if place.len() > DEEPEST || !self.walked.0.insert(ty) {
+        if place.len() > DEEPEST || !self.walked.first(ty) {
             return;
         }
         for field in &self.schema.get(ty).fields {

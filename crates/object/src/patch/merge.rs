@@ -42,13 +42,29 @@ fn merge_maps(doc: &mut Map, patch: Map) {
             (Some(slot @ Value::Map(_)), new) => *slot = new,
             (_, mut new) => {
                 discard_nulls(&mut new);
+                sort(&mut new);
                 entries.set(name, new);
             }
         }
     }
     *doc = entries.close();
-    // Go writes the merged map by name; refusals show it so, and name unknown fields in that order.
-    doc.entries_mut().sort_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
+    sort_names(doc);
+}
+
+/// Go writes merged and added maps by name; refusals show them so, and name unknown fields in that order.
+fn sort_names(map: &mut Map) {
+    map.entries_mut().sort_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
+}
+
+fn sort(value: &mut Value) {
+    match value {
+        Value::Map(map) => {
+            sort_names(map);
+            deep(|| map.iter_mut().for_each(|(_, value)| sort(value)));
+        }
+        Value::List(list) => deep(|| list.iter_mut().for_each(sort)),
+        _ => {}
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The life of a custom resource, and its values taken away and broken, for every definition of `data/custom.jsonl`.
+//! The life of a custom resource, its values taken away and broken, and applied, for every definition of `data/custom.jsonl`.
 //!
 //! ```text
 //! {"name":"with status","spec":{"versions":[…]},"version":"v1","body":{"spec":{…}},"status":{…}}
@@ -10,7 +10,7 @@ use object::Value;
 use super::definition::{close, open, widgets, with_spec};
 use super::{RESOURCE, name_of, rows, scenario};
 use crate::case::{Scenario, Step};
-use crate::generate::{leaves, life};
+use crate::generate::{apply, leaves, life};
 use crate::kinds::{Sample, Target};
 
 const ROWS: &str = include_str!("../../../data/custom.jsonl");
@@ -33,6 +33,9 @@ pub fn scenarios() -> Vec<Scenario> {
         let name = name_of(&row);
         scenarios.push(scenario(&format!("{name} life"), whole(life::steps(&sample, &target))));
         scenarios.push(scenario(&format!("{name} leaves"), whole(leaves::steps(&sample, &target))));
+        scenarios.push(scenario(&format!("{name} apply"), whole(apply::steps(&sample, &target))));
+        scenarios
+            .push(scenario(&format!("{name} apply leaves"), whole(apply::leaves::steps(&sample, &target))));
     }
     scenarios
 }
