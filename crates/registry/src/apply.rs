@@ -3,6 +3,7 @@
 use object::normalise::{Strict, normalise_decoded};
 use object::{FieldValidation, Status, Value, patch};
 
+use crate::convert::memo::Conversions;
 use crate::write::{ChangeRules, Creates, Written};
 use crate::{Registry, RequestContext, decode, managed_fields};
 
@@ -17,11 +18,12 @@ impl Registry {
         let warnings = duplicates(&mut config, request.options.field_validation)?;
         let creates = if request.subresource.is_none() { Creates::Always } else { Creates::Never };
         let rules = ChangeRules { needs_version: true, names_uid: false, creates, tracked: false };
+        let conversions = Conversions::default();
         let mut written = self
-            .change(request, rules, &mut |old| {
+            .change_with(request, rules, &conversions, &mut |old| {
                 let old = old.get("metadata").is_some().then_some(old);
                 let now = self.env().now_seconds() as i64;
-                let mut new = managed_fields::apply(request, storage, old, &config, now)?;
+                let mut new = managed_fields::apply(request, storage, &conversions, old, &config, now)?;
                 if old.is_none() {
                     check_new(request, &new)?;
                 }
@@ -62,7 +64,9 @@ fn check_new(request: &RequestContext<'_>, new: &Value) -> Result<(), Status> {
         Some(uid) => Err(Status::conflict(
             request.about(),
             request.name,
-            format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found"),
+            format!(
+                "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            ),
         )),
     }
 }

@@ -16,6 +16,7 @@ use managed_fields::{
 use object::normalise::{Strict, normalise};
 use object::{Status, Value};
 
+use crate::convert::memo::{Conversions, Unanswered};
 use crate::subresource::{API_VERSION, KIND, scale_type};
 use crate::{RequestContext, convert};
 
@@ -25,23 +26,65 @@ struct Versions<'a> {
     /// The version objects come in.
     resource: &'a Resource,
     storage: &'a Storage,
+    /// By webhooks.
+    conversions: &'a Conversions,
 }
 
 impl Versions<'_> {
     fn find(&self, api_version: &str) -> Option<&Arc<Resource>> {
-        let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+        let (group, version) = split(api_version);
         self.catalog.served_by(self.storage).find(|r| r.group == *group && r.version == *version)
     }
+
+    /// Every version of a custom resource is converted from and to the request's, by name alone or by its webhook. What comes
+    /// out is not pruned: a field that the other version does not have is an error.
+    fn convert_custom(&self, object: &Value, api_version: &str) -> Result<Value, String> {
+        let here = self.resource.api_version();
+        let is_empty = object.as_map().is_none_or(|map| map.len() <= 2);
+        if !kinds::kind_of(self.storage).converts_by_webhook() || is_empty {
+            let mut object = object.clone();
+            object.make_map().set("apiVersion", api_version);
+            return Ok(object);
+        }
+        if object.str_at(&["apiVersion"]) == Some(&*here) {
+            return self.conversions.convert(object, api_version);
+        }
+        let object = self.conversions.convert(object, &here)?;
+        if here == api_version { Ok(object) } else { self.conversions.convert(&object, api_version) }
+    }
+}
+
+fn split(api_version: &str) -> (&str, &str) {
+    api_version.rsplit_once('/').unwrap_or(("", api_version))
 }
 
 impl Converter for Versions<'_> {
     fn type_of(&self, api_version: &str) -> Option<TypeRef<'_>> {
-        self.find(api_version).map(|resource| type_of(resource, self.storage))
+        if !self.resource.custom {
+            return self.find(api_version).map(|resource| type_of(resource, self.storage));
+        }
+        // Versions that are not served (any more) are still versions.
+        let (group, version) = split(api_version);
+        let schema =
+            kinds::kind_of(self.storage).structural(version).filter(|_| self.resource.group == *group)?;
+        Some(TypeRef::custom(schema, self.resource.schema()))
+    }
+
+    fn check_missing(&self, api_version: &str) -> Result<(), String> {
+        match self.resource.custom {
+            true => Err(format!("request to convert CR to an invalid group/version: {api_version}")),
+            false => Ok(()),
+        }
     }
 
     fn convert(&self, object: &Value, api_version: &str) -> Result<Value, String> {
+        if self.resource.custom {
+            return self.convert_custom(object, api_version);
+        }
+        let from = object.str_at(&["apiVersion"]).and_then(|from| self.find(from));
+        let from = from.map_or(self.resource, |from| &**from);
         let to = self.find(api_version).ok_or_else(|| format!("no version {api_version:?} is served"))?;
-        convert::between(self.resource, to, self.storage, object).map_err(|status| status.message)
+        convert::between(from, to, self.storage, object).map_err(|status| status.message)
     }
 }
 
@@ -65,14 +108,18 @@ fn empty(resource: &Resource) -> Value {
 fn with_manager<T>(
     request: &RequestContext<'_>,
     storage: &Storage,
+    conversions: &Conversions,
     now: i64,
     work: impl FnOnce(&FieldManager<'_>) -> T,
 ) -> T {
     let resource = request.resource;
-    let versions = Versions { catalog: request.catalog, resource, storage };
+    let versions = Versions { catalog: request.catalog, resource, storage, conversions };
     let kind = kinds::kind_of(storage);
     let mut reset = Vec::new();
     for served in request.catalog.served_by(storage) {
+        if served.version != resource.version && !kind.resets_other_versions(request.subresource) {
+            continue;
+        }
         let fields = kind.reset_fields(&served.version, request.subresource);
         if !fields.is_empty() {
             reset.push((Name::from(served.api_version()), Filter::Exclude(Set::of_fields(fields))));
@@ -91,48 +138,56 @@ fn with_manager<T>(
 }
 
 /// Notes in `new` who set what, compared with `old`; a new object is compared with nothing. Both are in the request's version.
+/// `new` stays as it is while a webhook has not answered.
 pub(crate) fn track(
     request: &RequestContext<'_>,
     storage: &Storage,
+    conversions: &Conversions,
     old: Option<&Value>,
     new: &mut Value,
     now: i64,
-) {
+) -> Result<(), Unanswered> {
     // Upstream compares what Go writes: without what is empty. A list of managers that is empty means something, though.
     let sent = new.at(&["metadata", "managedFields"]).cloned();
     let mut written = new.clone();
     if normalise(request.resource.schema(), request.resource.ty, &mut written, &mut Strict::off()).is_err() {
-        return;
+        return Ok(());
     }
     if let Some(sent) = sent {
         written.map_at(&["metadata"]).set("managedFields", sent);
     }
-    let tracked = with_manager(request, storage, now, |manager| {
+    let tracked = with_manager(request, storage, conversions, now, |manager| {
         manager.update(old.unwrap_or(manager.empty), &mut written, &request.field_manager())
     });
+    if conversions.is_unanswered() {
+        return Err(Unanswered);
+    }
     if let Err(error) = tracked {
         tracing::warn!(
             resource = request.resource.qualified(), namespace = request.namespace, name = request.name, %error,
             "the managers of an object's fields were dropped"
         );
     }
-    let managers = written.as_map_mut().and_then(|map| map.get_mut("metadata")?.as_map_mut()?.remove("managedFields"));
+    let managers =
+        written.as_map_mut().and_then(|map| map.get_mut("metadata")?.as_map_mut()?.remove("managedFields"));
     let metadata = new.map_at(&["metadata"]);
     match managers {
         Some(managers) => metadata.set("managedFields", managers),
         None => drop(metadata.remove("managedFields")),
     }
+    Ok(())
 }
 
 /// The object with what the request's manager wants; `None` for `old`: a new one.
 pub(crate) fn apply(
     request: &RequestContext<'_>,
     storage: &Storage,
+    conversions: &Conversions,
     old: Option<&Value>,
     config: &Value,
     now: i64,
 ) -> Result<Value, Status> {
-    with_manager(request, storage, now, |manager| {
+    with_manager(request, storage, conversions, now, |manager| {
         let live = old.unwrap_or(manager.empty);
         Ok(manager.apply(live, config, &request.field_manager(), request.options.force)?)
     })
@@ -142,32 +197,48 @@ pub(crate) fn apply(
 pub(crate) struct ScaleFields {
     parent: Managers,
     api_version: Name,
-    /// Of each version: where it has its replicas, if it has a scale.
-    paths: Vec<(String, Option<Vec<PathElement>>)>,
+    /// Of each version that has managers: where it has its replicas, if it has a scale.
+    paths: Vec<(Name, Option<Vec<PathElement>>)>,
 }
 
 impl ScaleFields {
-    pub fn of(request: &RequestContext<'_>, storage: &Storage, parent: &Value) -> Result<ScaleFields, Status> {
-        let kind = kinds::kind_of(storage);
-        let path = |resource: &Arc<Resource>| {
-            let paths = kind.scale_paths(&resource.version)?;
+    pub fn of(
+        request: &RequestContext<'_>,
+        storage: &Storage,
+        parent: &Value,
+    ) -> Result<ScaleFields, Status> {
+        let (kind, resource) = (kinds::kind_of(storage), request.resource);
+        let conversions = Conversions::default();
+        let versions = Versions { catalog: request.catalog, resource, storage, conversions: &conversions };
+        let path = |api_version: &str| {
+            let paths = kind.scale_paths(split(api_version).1)?;
             Some(paths.spec_replicas.iter().map(|name| PathElement::field(name)).collect())
         };
         let managers = Managers::decode(parent.at(&["metadata", "managedFields"]).cloned());
-        Ok(ScaleFields {
-            parent: managers.map_err(|error| Status::unknown(format!("failed to decode managed fields: {error}")))?,
-            api_version: Name::from(request.resource.api_version()),
-            paths: request.catalog.served_by(storage).map(|r| (r.api_version(), path(r))).collect(),
-        })
+        let parent =
+            managers.map_err(|error| Status::unknown(format!("failed to decode managed fields: {error}")))?;
+        let api_version = Name::from(resource.api_version());
+        let mut paths = vec![(api_version.clone(), path(&api_version))];
+        for manager in parent.iter() {
+            let version = &manager.id.api_version;
+            if versions.type_of(version).is_some() && !paths.iter().any(|(known, _)| known == version) {
+                paths.push((version.clone(), path(version)));
+            }
+        }
+        Ok(ScaleFields { parent, api_version, paths })
     }
 
     fn managers(&self, work: impl FnOnce(ScaleManagers<'_>) -> Managers) -> Managers {
-        let find = |api_version: &str| match self.paths.iter().find(|(version, _)| version == api_version) {
+        let find = |api_version: &str| match self.paths.iter().find(|(version, _)| *version == *api_version) {
             None => ReplicasPath::Unknown,
             Some((_, None)) => ReplicasPath::None,
             Some((_, Some(path))) => ReplicasPath::At(path),
         };
-        work(ScaleManagers { parent: self.parent.clone(), api_version: self.api_version.clone(), paths: &find })
+        work(ScaleManagers {
+            parent: self.parent.clone(),
+            api_version: self.api_version.clone(),
+            paths: &find,
+        })
     }
 
     /// The scale with its managers.
@@ -196,7 +267,8 @@ impl ScaleFields {
                 tracing::warn!(name = request.name, error, "the managers of a scale were dropped");
             }
         }
-        let fields = scale.as_map_mut().and_then(|map| map.get_mut("metadata")?.as_map_mut()?.remove("managedFields"));
+        let fields =
+            scale.as_map_mut().and_then(|map| map.get_mut("metadata")?.as_map_mut()?.remove("managedFields"));
         let scale = Managers::decode(fields).unwrap_or_default();
         let metadata = parent.map_at(&["metadata"]);
         match self.managers(|managers| managers.to_parent(scale)).encode() {

@@ -3,9 +3,9 @@
 use catalog::Storage;
 use object::{FieldValidation, Obj, Patch, Status, Value};
 
+use crate::managed_fields::{self, ScaleFields};
 use crate::patch::{PatchedType, Patching};
 use crate::write::{ChangeRules, Creates, Verb};
-use crate::managed_fields::{self, ScaleFields};
 use crate::{Registry, RequestContext, apply, convert, decode};
 
 pub(crate) const KIND: &str = "Scale";
@@ -75,11 +75,15 @@ impl Registry {
             storage: None,
             custom: false,
         };
+        // Differs from kube-apiserver: an apply that changes the scale of a custom resource is refused there with an internal
+        // error, because it looks for a version of the custom resource where it has a Scale.
         if let Patch::Apply(mut config) = patch {
             let warnings = apply::duplicates(&mut config, request.options.field_validation)?;
             let mut wanted = |old: &Value| {
-                let mut scale = managed_fields::apply_scale(request, old, &config, self.env().now_seconds() as i64)?;
-                let more = decode::canonical(of.schema, of.ty, KIND, "v1", &mut scale, FieldValidation::Ignore)?;
+                let mut scale =
+                    managed_fields::apply_scale(request, old, &config, self.env().now_seconds() as i64)?;
+                let more =
+                    decode::canonical(of.schema, of.ty, KIND, "v1", &mut scale, FieldValidation::Ignore)?;
                 decode::check_place(request, &mut scale)?;
                 Ok((scale, more))
             };
@@ -120,7 +124,14 @@ impl Registry {
                 let before = managers.shown_in(kinds::to_scale(paths, old)?);
                 let (mut wanted, warnings) = make(&before)?;
                 let mut new = old.clone();
-                managers.track(request, &before, &mut wanted, tracked, &mut new, self.env().now_seconds() as i64);
+                managers.track(
+                    request,
+                    &before,
+                    &mut wanted,
+                    tracked,
+                    &mut new,
+                    self.env().now_seconds() as i64,
+                );
                 if names_uid && let Some(uid) = wanted.map_at(&["metadata"]).remove("uid") {
                     new.map_at(&["metadata"]).set("uid", uid);
                 }
