@@ -178,7 +178,8 @@ impl FieldManager<'_> {
         if text("apiVersion") != self.api_version || text("kind") != self.kind {
             // A version with two slashes is none, and then upstream has no kind either.
             let is_broken = text("apiVersion").matches('/').count() > 1;
-            let kind = if is_broken { "/, Kind=".to_owned() } else { kind_text(text("apiVersion"), text("kind")) };
+            let kind =
+                if is_broken { "/, Kind=".to_owned() } else { kind_text(text("apiVersion"), text("kind")) };
             return Err(ApplyError::BadRequest(format!("invalid object type: {kind}")));
         }
         // Nothing below looks at them in the object: they would only be merged and compared.

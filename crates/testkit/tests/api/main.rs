@@ -8,6 +8,7 @@ mod admission;
 mod apply;
 mod apply_faults;
 mod apply_properties;
+mod apply_versions;
 mod bad_input;
 mod bookmarks;
 mod certificates;
