@@ -179,7 +179,8 @@ async fn a_foo_holds_its_deployment_beside_the_built_in_controllers() {
 async fn a_foo_holds_its_deployment_over_http() {
     for http2 in [true, false] {
         let cluster = TestCluster::simulated(1).await;
-        story(&cluster, Arc::new(cluster.pipe(http2).client(&cluster))).await;
+        let client = cluster.pipe(http2).client(&cluster).with_field_manager("sample-controller");
+        story(&cluster, Arc::new(client)).await;
         cluster.shutdown().await;
     }
 }
@@ -190,7 +191,7 @@ async fn a_foo_holds_its_deployment_over_a_tls_socket() {
     let served = cluster.serve().await.unwrap();
     let config = Config::from_kubeconfig_text(&served.kubeconfig).unwrap();
     let client = HttpClient::new(cluster.env().clone(), cluster.catalog().clone(), &config).unwrap();
-    story(&cluster, Arc::new(client)).await;
+    story(&cluster, Arc::new(client.with_field_manager("sample-controller"))).await;
     cluster.shutdown().await;
 }
 
@@ -199,7 +200,7 @@ async fn while_nothing_changes_nothing_is_written() {
     let cluster = TestCluster::simulated(2).await;
     let (stopper, stop) = Stopper::new();
     define(&cluster).await;
-    let client = Arc::new(cluster.pipe(true).client(&cluster));
+    let client = Arc::new(cluster.pipe(true).client(&cluster).with_field_manager("sample-controller"));
     let tasks =
         sample_controller::start(cluster.env(), client, &Arc::new(ControllerRegistry::default()), stop);
     cluster.post(FOOS, two()).await.ok(201);
