@@ -6,6 +6,7 @@
 mod account_tokens;
 mod admission;
 mod apply;
+mod apply_behaviours;
 mod bad_input;
 mod bookmarks;
 mod certificates;
