@@ -68,11 +68,6 @@ impl Kind for DaemonSet {
         set(blank, 0);
     }
 
-    fn fill_decoded(&self, decoded: &mut Value) {
-        let generation = template_generation(decoded);
-        set(decoded, generation);
-    }
-
     fn check(&self, write: &Write<'_>, errors: &mut Errors) {
         validation::check(write, errors);
     }

@@ -267,9 +267,6 @@ pub trait Kind: Send + Sync {
         None
     }
 
-    /// What upstream's conversion shows in a decoded object that was not sent: it belongs to who writes the object.
-    fn fill_decoded(&self, _decoded: &mut Value) {}
-
     /// What upstream's conversion adds to an object of this kind that has no content, such as a bookmark's.
     fn fill_blank(&self, _blank: &mut Value) {}
 

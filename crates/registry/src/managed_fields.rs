@@ -104,7 +104,6 @@ pub(crate) fn track(
     if normalise(request.resource.schema(), request.resource.ty, &mut written, &mut Strict::off()).is_err() {
         return;
     }
-    kinds::kind_of(storage).fill_decoded(&mut written);
     if let Some(sent) = sent {
         written.map_at(&["metadata"]).set("managedFields", sent);
     }

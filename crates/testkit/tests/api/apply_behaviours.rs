@@ -273,9 +273,6 @@ async fn items_that_are_there_twice_have_one_owner() {
     };
     let a = json!({".": {}, "f:name": {}, "f:value": {}});
     assert_eq!(of(&made, "create"), json!({".": {}, r#"k:{"name":"A"}"#: a, r#"k:{"name":"PATH"}"#: {}}));
-    // The generation of the template is an annotation that the server shows to who creates it.
-    let annotations = json!({".": {}, "f:deprecated.daemonset.template.generation": {}});
-    assert_eq!(fields(&made, "create")["f:metadata"]["f:annotations"], annotations);
 
     let mut config = workload("DaemonSet", json!({}));
     config["spec"]["template"]["spec"]["containers"][0] =
