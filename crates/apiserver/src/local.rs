@@ -10,7 +10,7 @@ use auth::{Attributes, UserInfo};
 use catalog::{Catalog, Name, Resource, Storage, Verbs};
 use client::{
     Answer, Client, Clients, DeleteOptions, Event, Gvr, List, ListOptions, Patch, Target, Watch,
-    WatchOptions, WriteOptions, field_manager_of, with_applied_type, with_type,
+    WatchOptions, WriteOptions, field_manager_of, with_type,
 };
 use flowcontrol::{Seat, WatchGuard};
 use futures_util::future::BoxFuture;
@@ -314,7 +314,7 @@ impl Client for LocalClient {
         Box::pin(async move {
             let admitted = self.admitted("patch", &target, "", None).await?;
             let admitted = Admitted { options, ..admitted };
-            let patch = with_applied_type(&admitted.resource, &target, patch);
+            let patch = client::with_applied_type(&admitted.resource, &target, patch);
             if target.subresource == SCALE {
                 let (changed, _) = self.api.registry().patch_scale(&admitted.request(), patch).await?;
                 return scale(&admitted, changed);
