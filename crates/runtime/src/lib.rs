@@ -62,8 +62,8 @@
 //!
 //! **Server-side apply** ([`Client::apply`](client::Client::apply)): a controller says all it wants of an object, and nothing else,
 //! under its own field manager. The server finds out what is missing, removes what the controller no longer wants, leaves alone what
-//! others set, and writes nothing if nothing changes. So there is no version to conflict with and nothing to retry; with
-//! `force` drift is put right whoever made it, as a controller should.
+//! others set, and writes nothing if nothing changes. So there is no version to conflict with and nothing to retry. With
+//! [`ReconcileRequest::apply_options`] the manager is the controller's name, and drift is put right whoever made it.
 //!
 //! **[`retry`]**: another wrote first: read again, decide again. Conflicts are normal.
 //!

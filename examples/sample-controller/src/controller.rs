@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use client::{Client, Gvr, Obj, Value, WriteOptions, resources::DEPLOYMENTS};
+use client::{Client, Gvr, Obj, Value, resources::DEPLOYMENTS};
 use runtime::{
     Action, BoxFuture, Controller, ControllerRegistry, Env, Failure, Informer, Informers, JoinHandle, Key,
     Reconcile, ReconcileRequest, Recorder, Severity, Stop, owners, parse, tree,
@@ -50,26 +50,24 @@ impl Reconcile for Sample {
             let Some(foo) = self.foos.store().get_key(request.key) else { return Ok(Action::AwaitChange) };
             let Some((name, replicas)) = wanted(&foo) else { return Ok(Action::AwaitChange) };
             let there = self.deployments.store().get(foo.namespace(), &name);
-            let is_ours =
-                |it: &Arc<Obj>| owners::controller_of(it).is_some_and(|owner| owner.uid == foo.uid());
-            if there.as_ref().is_some_and(|there| !is_ours(there)) {
+            let is_other = |it: &Obj| owners::controller_of(it).is_none_or(|owner| owner.uid != foo.uid());
+            if there.as_deref().is_some_and(is_other) {
                 let message = format!("Resource \"{name}\" already exists and is not managed by Foo");
                 self.recorder.event(&FOOS, &foo, Severity::Warning, "ErrResourceExists", message);
                 return Ok(Action::AwaitChange);
             }
             // All that the Foo asks for, and nothing else: the server creates it, or changes what differs, whoever changed it, or
             // writes nothing. What others add, such as an annotation, stays.
-            let options = WriteOptions { force: true, ..WriteOptions::default() };
             let target = DEPLOYMENTS.at(foo.namespace(), &name);
-            let deployment =
-                self.client.apply(target, nginx(&foo, there.as_deref(), replicas)?, options).await?;
+            let wanted = nginx(&foo, there.as_deref(), replicas)?;
+            let deployment = self.client.apply(target, wanted, request.apply_options()).await?;
             let spec = |of: &Obj| tree(of).get("spec").cloned();
             let mut changed = there.is_none_or(|there| spec(&there) != spec(&deployment));
             let available = |of: &Obj| tree(of).at(&["status", "availableReplicas"]).and_then(Value::as_int);
             let now = available(&deployment).unwrap_or(0);
             if available(&foo) != Some(now) {
                 let status = parse(&format!("status: {{availableReplicas: {now}}}"))?;
-                self.client.apply(FOOS.of(&foo).sub("status"), status, options).await?;
+                self.client.apply(FOOS.of(&foo).sub("status"), status, request.apply_options()).await?;
                 changed = true;
             }
             if changed {
@@ -90,7 +88,7 @@ fn wanted(foo: &Obj) -> Option<(String, i64)> {
 fn nginx(foo: &Obj, there: Option<&Obj>, replicas: i64) -> Result<Value, Failure> {
     let mut out = parse(include_str!("nginx.yaml"))?;
     // The one that was looked at: if it is gone by now this is a conflict, and another reconcile.
-    there.map(|there| out.map_at(&["metadata"]).set("uid", there.uid()));
+    there.iter().for_each(|there| out.map_at(&["metadata"]).set("uid", there.uid()));
     let owner = owners::controller_ref("samplecontroller.k8s.io/v1alpha1", "Foo", foo);
     out.map_at(&["metadata"]).set("ownerReferences", vec![owner]);
     out.map_at(&["spec"]).set("replicas", replicas);

@@ -16,8 +16,7 @@ async fn main() -> Result<()> {
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let (config, install_crd) = arguments()?;
     let env = Env::machine();
-    let client = HttpClient::new(env.clone(), Arc::new(Catalog::builtin()), &config)?
-        .with_field_manager("sample-controller");
+    let client = HttpClient::new(env.clone(), Arc::new(Catalog::builtin()), &config)?;
     // Asked once by hand: a wrong address or a missing permission is an error now, not a controller that waits quietly.
     for resource in [&resources::DEPLOYMENTS, &FOOS] {
         let one = ListOptions { limit: 1, ..ListOptions::default() };

@@ -104,6 +104,9 @@ async fn story(cluster: &TestCluster, client: Arc<dyn Client>) {
     assert_eq!(web["spec"]["selector"]["matchLabels"], json!({"app": "nginx", "controller": "foo"}));
     assert_eq!(web["spec"]["template"]["spec"]["containers"][0]["image"], "nginx:latest");
     saw(cluster, "Synced", "Foo synced successfully").await;
+    let managers = web["metadata"]["managedFields"].as_array().unwrap();
+    let is_ours = |entry: &Value| entry["manager"] == "sample-controller" && entry["operation"] == "Apply";
+    assert!(managers.iter().any(is_ours), "what it applied is its own, by its name: {web}");
 
     // Changed by hand, changed by the Foo, deleted: it is what the Foo says.
     cluster.merge(WEB, json!({"spec": {"replicas": 7}})).await.ok(200);
@@ -179,8 +182,7 @@ async fn a_foo_holds_its_deployment_beside_the_built_in_controllers() {
 async fn a_foo_holds_its_deployment_over_http() {
     for http2 in [true, false] {
         let cluster = TestCluster::simulated(1).await;
-        let client = cluster.pipe(http2).client(&cluster).with_field_manager("sample-controller");
-        story(&cluster, Arc::new(client)).await;
+        story(&cluster, Arc::new(cluster.pipe(http2).client(&cluster))).await;
         cluster.shutdown().await;
     }
 }
@@ -191,7 +193,7 @@ async fn a_foo_holds_its_deployment_over_a_tls_socket() {
     let served = cluster.serve().await.unwrap();
     let config = Config::from_kubeconfig_text(&served.kubeconfig).unwrap();
     let client = HttpClient::new(cluster.env().clone(), cluster.catalog().clone(), &config).unwrap();
-    story(&cluster, Arc::new(client.with_field_manager("sample-controller"))).await;
+    story(&cluster, Arc::new(client)).await;
     cluster.shutdown().await;
 }
 
@@ -200,7 +202,7 @@ async fn while_nothing_changes_nothing_is_written() {
     let cluster = TestCluster::simulated(2).await;
     let (stopper, stop) = Stopper::new();
     define(&cluster).await;
-    let client = Arc::new(cluster.pipe(true).client(&cluster).with_field_manager("sample-controller"));
+    let client = Arc::new(cluster.pipe(true).client(&cluster));
     let tasks =
         sample_controller::start(cluster.env(), client, &Arc::new(ControllerRegistry::default()), stop);
     cluster.post(FOOS, two()).await.ok(201);

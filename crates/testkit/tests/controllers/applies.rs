@@ -156,7 +156,7 @@ impl Reconcile for Mirror {
             copy.map_at(&["metadata"]).set("ownerReferences", vec![owner]);
             copy.make_map().set("data", tree(&source).get("data").cloned().unwrap_or_else(Value::map));
             let target: Target<'_> = CONFIG_MAPS.at(source.namespace(), name);
-            self.client.apply(target, copy, WriteOptions { force: true, ..WriteOptions::default() }).await?;
+            self.client.apply(target, copy, request.apply_options()).await?;
             Ok(Action::AwaitChange)
         })
     }
@@ -212,10 +212,9 @@ async fn mirrors(cluster: &TestCluster, client: Arc<dyn Client>) {
 #[tokio::test(start_paused = true)]
 async fn a_controller_applies_what_it_wants() {
     let cluster = TestCluster::simulated(2).await;
-    mirrors(&cluster, Arc::new(LocalClient::new(cluster.api().clone(), admin(), "mirror"))).await;
+    mirrors(&cluster, Arc::new(LocalClient::new(cluster.api().clone(), admin(), "test"))).await;
     cluster.shutdown().await;
     let cluster = TestCluster::simulated(2).await;
-    let client = cluster.pipe(true).client(&cluster).with_field_manager("mirror");
-    mirrors(&cluster, Arc::new(client)).await;
+    mirrors(&cluster, Arc::new(cluster.pipe(true).client(&cluster))).await;
     cluster.shutdown().await;
 }
