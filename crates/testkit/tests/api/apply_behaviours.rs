@@ -477,3 +477,73 @@ async fn scales_share_the_owners_of_their_replicas() {
         owners(5, &["scaler"]).await;
     }
 }
+
+/// Custom resources have the rules of their schemas: lists with keys and their defaults, finalizers as a set, defaults that are
+/// nobody's, unknown fields that are refused.
+#[tokio::test(start_paused = true)]
+async fn custom_resources_are_applied_by_their_schemas() {
+    let cluster = TestCluster::simulated(3).await;
+    let port = json!({"type": "object", "required": ["containerPort"], "properties": {"name": {"type": "string"},
+        "containerPort": {"type": "integer"}, "protocol": {"type": "string", "default": "TCP"}}});
+    let ports = json!({"type": "array", "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["containerPort", "protocol"], "items": port});
+    let spec = json!({"type": "object", "properties": {"schedule": {"type": "string"}, "replicas": {"type": "integer"},
+        "class": {"type": "string", "default": "plain"}, "ports": ports}});
+    let version = json!({"name": "v1", "served": true, "storage": true,
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}});
+    let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "crons.example.io"}, "spec": {"group": "example.io", "scope": "Cluster",
+            "names": {"plural": "crons", "singular": "cron", "kind": "Cron"}, "versions": [version]}});
+    cluster.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd).await.ok(201);
+    let crons = "/apis/example.io/v1/crons";
+    cluster.until("crons are served", || async { cluster.get(crons).await.status == 200 }).await;
+
+    let path = format!("{crons}/c");
+    let cron = |spec: Value| json!({"apiVersion": "example.io/v1", "kind": "Cron", "metadata": {"name": "c"}, "spec": spec});
+    let mut config =
+        cron(json!({"schedule": "*", "replicas": 1, "ports": [{"name": "x", "containerPort": 80}]}));
+    config["metadata"]["finalizers"] = json!(["example.io/one"]);
+    let made = apply(&cluster, &path, "one", &config).await.ok(201);
+    assert_eq!(made["spec"]["class"], "plain");
+    assert_eq!(made["spec"]["ports"], json!([{"name": "x", "containerPort": 80, "protocol": "TCP"}]));
+    let item = json!({".": {}, "f:containerPort": {}, "f:name": {}});
+    let owned = json!({"f:schedule": {}, "f:replicas": {}, "f:ports": {r#"k:{"containerPort":80,"protocol":"TCP"}"#: item}});
+    let finalizers = json!({"f:finalizers": {r#"v:"example.io/one""#: {}}});
+    assert_eq!(fields(&made, "one"), json!({"f:metadata": finalizers, "f:spec": owned}));
+    cluster.env().sleep(Duration::from_secs(5)).await;
+    assert_eq!(apply(&cluster, &path, "one", &config).await.ok(200), made, "defaults change nothing");
+
+    let two = json!({"metadata": {"finalizers": ["example.io/one", "example.io/two"]}});
+    cluster.merge(&*path, two.clone()).await.ok(200);
+    let again = apply(&cluster, &path, "one", &config).await.ok(200);
+    assert_eq!(
+        again["metadata"]["finalizers"], two["metadata"]["finalizers"],
+        "a set keeps what others added"
+    );
+    cluster.merge(&*path, json!({"spec": {"replicas": 5}})).await.ok(200);
+    let refused = apply(&cluster, &path, "one", &config).await.ok(409);
+    assert_eq!(refused["details"]["causes"].as_array().map(Vec::len), Some(1), "{refused}");
+    let forced = apply(&cluster, &format!("{path}?force=true"), "one", &config).await.ok(200);
+    assert_eq!(forced["spec"]["replicas"], 1);
+
+    let renamed = cron(json!({"ports": [{"name": "y", "containerPort": 80, "protocol": "TCP"}]}));
+    let refused = apply(&cluster, &path, "two", &renamed).await.ok(409);
+    assert_eq!(
+        refused["details"]["causes"][0]["field"],
+        r#".spec.ports[containerPort=80,protocol="TCP"].name"#
+    );
+    let another = cron(json!({"ports": [{"name": "y", "containerPort": 8080}]}));
+    let both = apply(&cluster, &path, "two", &another).await.ok(200);
+    assert_eq!(both["spec"]["ports"].as_array().map(Vec::len), Some(2));
+    let unknown = apply(&cluster, &path, "two", &cron(json!({"unknown": 1}))).await.ok(500);
+    assert!(
+        unknown["message"]
+            .as_str()
+            .expect("a message")
+            .contains(".spec.unknown: field not declared in schema"),
+        "{unknown}"
+    );
+    let mut absent = cron(json!({"replicas": 1}));
+    absent["metadata"]["name"] = json!("absent");
+    cluster.put(format!("{crons}/absent"), absent).await.ok(404);
+}
