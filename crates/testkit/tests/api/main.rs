@@ -6,6 +6,7 @@
 mod account_tokens;
 mod admission;
 mod apply;
+mod apply_behaviours;
 mod apply_faults;
 mod apply_properties;
 mod apply_versions;
