@@ -226,7 +226,12 @@ impl Kind for CustomResource {
     fn prepare_update(&self, new: &mut Value, old: &Value, ctx: &Context<'_>) {
         if ctx.is_status() {
             let status = new.make_map().remove("status");
+            let managers = new.map_at(&["metadata"]).remove("managedFields");
             *new = old.clone();
+            match managers {
+                Some(managers) => new.map_at(&["metadata"]).set("managedFields", managers),
+                None => _ = new.map_at(&["metadata"]).remove("managedFields"),
+            }
             match status {
                 Some(status) => new.make_map().set("status", status),
                 None => _ = new.make_map().remove("status"),

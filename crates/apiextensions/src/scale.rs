@@ -60,6 +60,9 @@ fn nested<T>(
 ) -> Result<Option<T>, String> {
     let mut here = new;
     for (i, name) in path.iter().enumerate() {
+        if here.is_null() {
+            return Ok(None);
+        }
         let Some(map) = here.as_map() else {
             let shown = go_text(here);
             let path = text(&path[..=i]);
