@@ -5,6 +5,9 @@ use std::net::TcpListener;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::etcd_server::Etcd;
@@ -106,6 +109,51 @@ async fn increments_through_two_servers_are_never_lost() {
     let (_, counter) = call(&two.client().await, "GET", &format!("{MAPS}/counter"), None).await;
     assert_eq!(counter["data"]["value"], won.to_string());
     assert!(won > 0 && lost > 0, "{won} won, {lost} lost: this test needs both");
+}
+
+/// 64 managers apply to one object through both servers at the same time; one of them creates it, and what they want is all there.
+#[tokio::test(flavor = "multi_thread")]
+async fn applies_through_two_servers_all_arrive() {
+    const MANAGERS: usize = 64;
+    let Some(Pair { etcd, servers: [one, two], folder }) = pair() else { return };
+    let clients = [one.client().await, two.client().await];
+    let managers: Vec<_> = (0..MANAGERS)
+        .map(|i| {
+            let client = clients[i % 2].clone();
+            tokio::spawn(async move {
+                let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shared"},
+                    "data": {format!("k{i}"): i.to_string()}});
+                let maps: Api<ConfigMap> = Api::namespaced(client, "default");
+                maps.patch("shared", &PatchParams::apply(&format!("m{i}")), &Patch::Apply(config))
+                    .await
+                    .unwrap();
+            })
+        })
+        .collect();
+    for manager in managers {
+        manager.await.unwrap();
+    }
+    let complete = |object: &Value| {
+        assert_eq!(object["data"].as_object().unwrap().len(), MANAGERS, "{object}");
+        let entries = object["metadata"]["managedFields"].as_array().unwrap();
+        for i in 0..MANAGERS {
+            let own = json!({"f:data": {format!("f:k{i}"): {}}});
+            let of = |entry: &&Value| entry["manager"] == format!("m{i}");
+            assert_eq!(entries.iter().find(of).map(|entry| &entry["fieldsV1"]), Some(&own), "m{i}");
+        }
+        assert_eq!(entries.len(), MANAGERS);
+    };
+    let path = format!("{MAPS}/shared");
+    let (_, shared) = call(&clients[1], "GET", &path, None).await;
+    complete(&shared);
+    // Who applies again after a server was killed changes nothing.
+    one.kill();
+    let one = Proc::start_with(&folder.path().join("one"), &["--store", &etcd.store()]);
+    let maps: Api<ConfigMap> = Api::namespaced(one.client().await, "default");
+    let config =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shared"}, "data": {"k7": "7"}});
+    let again = maps.patch("shared", &PatchParams::apply("m7"), &Patch::Apply(config)).await.unwrap();
+    assert_eq!(again.metadata.resource_version.as_deref(), shared["metadata"]["resourceVersion"].as_str());
 }
 
 /// Tries to add one, a number of times; how often it worked and how often somebody else was first.

@@ -6,6 +6,8 @@
 mod account_tokens;
 mod admission;
 mod apply;
+mod apply_faults;
+mod apply_properties;
 mod bad_input;
 mod bookmarks;
 mod certificates;
