@@ -91,6 +91,20 @@ impl<'a> LoopbackClient<'a> {
             .map(|_| ())
     }
 
+    /// Applies the status of a cluster-scoped object as this manager, whoever else has set it.
+    pub async fn apply_status(
+        &self,
+        plural: GroupResource,
+        manager: &str,
+        config: Value,
+    ) -> Result<(), Status> {
+        let name = config.str_at(&["metadata", "name"]).unwrap_or("").to_owned();
+        let gvr = gvr(plural);
+        let options = WriteOptions { field_manager: manager, force: true, ..WriteOptions::default() };
+        let target = gvr.at("", &name).sub("status");
+        self.client.patch(target, Patch::Apply(config), options).await.map(|_| ())
+    }
+
     /// Merge-patches a cluster-scoped object, whatever its version.
     pub async fn merge(&self, plural: GroupResource, name: &str, patch: Value) -> Result<(), Status> {
         self.client

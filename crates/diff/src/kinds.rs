@@ -18,6 +18,7 @@ pub struct Target {
     pub status: bool,
     pub scale: bool,
     pub delete_collection: bool,
+    pub custom: bool,
 }
 
 impl From<&Resource> for Target {
@@ -30,6 +31,7 @@ impl From<&Resource> for Target {
             status: resource.subresource("status").is_some(),
             scale: resource.subresource("scale").is_some(),
             delete_collection: resource.verbs.contains(Verbs::DELETE_COLLECTION),
+            custom: false,
         }
     }
 }

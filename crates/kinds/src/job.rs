@@ -5,6 +5,7 @@ pub(crate) mod defaults;
 mod validation;
 pub(crate) mod warnings;
 
+use catalog::Resource;
 use object::{Map, Value};
 
 use crate::check::Errors;
@@ -56,6 +57,12 @@ impl Kind for Job {
             select_own_pods(new);
         }
         take_template_labels(new.make_map());
+    }
+
+    fn reencoded(&self, value: &Value, _resource: &Resource) -> Option<Value> {
+        let mut value = value.clone();
+        take_template_labels(value.make_map());
+        Some(value)
     }
 
     /// A write to the status too may come without labels, and with a template that gives it some.

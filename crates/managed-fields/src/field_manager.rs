@@ -12,7 +12,7 @@ mod times;
 use std::sync::LazyLock;
 
 use catalog::Name;
-use object::{Status, Value};
+use object::{Status, Value, time};
 use thiserror::Error;
 
 use crate::conflict::Conflicts;
@@ -220,7 +220,6 @@ impl FieldManager<'_> {
             })?;
         }
         // What is no list of entries fails below, where all fields are checked.
-        let is_entry = |entry: &Value| matches!(entry, Value::Map(_));
         if managed_fields(config).and_then(Value::as_list).is_some_and(|sent| sent.iter().all(is_entry)) {
             return Err(ApplyError::BadRequest("metadata.managedFields must be nil".to_owned()));
         }
@@ -313,6 +312,18 @@ fn set_managed_fields(object: &mut Value, managers: Managers) {
         Some(fields) => object.map_at(&["metadata"]).set(Name::Static("managedFields"), fields),
         None => drop(take_managed_fields(object)),
     }
+}
+
+/// Whether Go can read it as one.
+fn is_entry(entry: &Value) -> bool {
+    let is_text = |name| entry.get(name).is_none_or(|value| matches!(value, Value::Str(_) | Value::Null));
+    let is_time =
+        |value: &Value| value.is_null() || value.as_str().is_some_and(|text| time::parse(text).is_some());
+    matches!(entry, Value::Map(_))
+        && ["manager", "operation", "apiVersion", "fieldsType", "subresource"]
+            .iter()
+            .all(|name| is_text(name))
+        && entry.get("time").is_none_or(is_time)
 }
 
 /// How a client clears the managers of an object.

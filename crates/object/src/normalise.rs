@@ -62,6 +62,15 @@ pub fn normalise_decoded(
     run(schema, ty, value, strict, true)
 }
 
+/// As [`normalise`], but an empty list or map stays where Go writes one: what an object is compared by before it is stored.
+pub fn normalise_written(schema: &Schema, ty: TypeId, value: &mut Value) -> Result<(), TypeError> {
+    let mut strict = Strict::off();
+    let mut pass = Pass::new(schema, &mut strict);
+    pass.writes_empty = true;
+    pass.value(&Shape::Struct(ty), value, &FieldPath::ROOT)?;
+    pass.first_mismatch.map_or(Ok(()), Err)
+}
+
 fn run(
     schema: &Schema,
     ty: TypeId,
@@ -96,6 +105,8 @@ struct Pass<'s> {
     /// Empty lists and maps stay, and whether one did.
     keep_empty: bool,
     kept_empty: bool,
+    /// Empty lists and maps stay where Go writes them.
+    writes_empty: bool,
 }
 
 impl<'s> Pass<'s> {
@@ -110,6 +121,7 @@ impl<'s> Pass<'s> {
             look_at: LEVELS_AT_ONCE,
             keep_empty: false,
             kept_empty: false,
+            writes_empty: false,
         }
     }
 
@@ -195,7 +207,11 @@ impl<'s> Pass<'s> {
     /// A member of a map or an element of a list: null is the zero value of its type.
     fn element(&mut self, inner: &Shape, item: &mut Value, here: &FieldPath<'_>) -> Result<(), TypeError> {
         if item.is_null() {
-            *item = structure::zero(self.schema, inner, 0);
+            *item = match inner {
+                // Upstream's storage reads no bytes back as empty ones.
+                Shape::Bytes => Value::from(""),
+                inner => structure::zero(self.schema, inner, 0),
+            };
             return Ok(());
         }
         self.value(inner, item, here)

@@ -15,7 +15,7 @@ use managed_fields::{
     Converter, FieldManager, Filter, Managers, PathElement, ReplicasPath, ScaleManagers, Set, TypeRef,
 };
 use object::normalise::{
-    Strict, is_normalised, normalise, normalise_decoded, restore_error, restore_numbers,
+    Strict, is_normalised, normalise, normalise_decoded, normalise_written, restore_error, restore_numbers,
 };
 use object::{Status, Value};
 
@@ -155,14 +155,15 @@ pub(crate) fn track(
     let kind = kinds::kind_of(storage);
     let sent =
         new.as_map_mut().and_then(|map| map.get_mut("metadata")?.as_map_mut()?.remove("managedFields"));
+    // Upstream decodes the metadata of a custom resource twice, and the second time an empty list is none.
+    let sent =
+        sent.filter(|sent| !request.resource.custom || sent.as_list().is_none_or(|list| !list.is_empty()));
     // For the next try, when the webhook has answered.
     let kept = kind.converts_by_webhook().then(|| sent.clone()).flatten();
     // Upstream compares what Go writes: without what is empty.
     let (schema, ty) = (request.resource.schema(), request.resource.ty);
     let mut written = kind.reencoded(new, request.resource).map_or(Cow::Borrowed(&*new), Cow::Owned);
-    if !is_normalised(schema, ty, &written)
-        && normalise(schema, ty, written.to_mut(), &mut Strict::off()).is_err()
-    {
+    if !is_normalised(schema, ty, &written) && normalise_written(schema, ty, written.to_mut()).is_err() {
         return Ok(());
     }
     let tracked = with_manager(request, storage, conversions, now, |manager| {

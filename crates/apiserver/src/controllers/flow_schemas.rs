@@ -17,6 +17,8 @@ const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const FLOW_SCHEMAS: GroupResource = (GROUP, "flowschemas");
 const LEVELS: GroupResource = (GROUP, "prioritylevelconfigurations");
 const DANGLING: &str = "Dangling";
+/// Who owns that condition, by upstream's name.
+const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 /// Upstream's resync.
 const EVERY: Duration = Duration::from_secs(60);
 /// A failed write is retried after this.
@@ -84,7 +86,7 @@ pub(crate) async fn sync(
         let Some(revised) = revised(schema, &levels, env.now_seconds() as i64) else { continue };
         let name = revised.str_at(&["metadata", "name"]).unwrap_or("");
         if writes.may(name, env.monotonic()) {
-            due.push(client.update_status(FLOW_SCHEMAS, revised));
+            due.push(client.apply_status(FLOW_SCHEMAS, MANAGER, configuration(name, &revised)));
         } else {
             pause = Some(PAUSE);
         }
@@ -99,6 +101,19 @@ pub(crate) async fn sync(
         }
     }
     done
+}
+
+/// What is applied: the condition and nothing else.
+fn configuration(name: &str, revised: &Value) -> Value {
+    let conditions = revised.at(&["status", "conditions"]).and_then(Value::as_list).unwrap_or_default();
+    let own = conditions.iter().filter(|one| one.str_at(&["type"]) == Some(DANGLING));
+    let mut config = Value::map();
+    let map = config.make_map();
+    map.set("apiVersion", "flowcontrol.apiserver.k8s.io/v1");
+    map.set("kind", "FlowSchema");
+    config.map_at(&["metadata"]).set("name", name.to_owned());
+    config.map_at(&["status"]).set("conditions", own.cloned().collect::<Vec<Value>>());
+    config
 }
 
 /// The FlowSchema with the condition it should have; `None` where it has it.

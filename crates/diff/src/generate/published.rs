@@ -188,6 +188,7 @@ fn target_of(definition: &Value) -> Option<(Target, Value)> {
         status: has("status"),
         scale: has("scale"),
         delete_collection: true,
+        custom: true,
     };
     Some((target, version.at(&["schema", "openAPIV3Schema"]).cloned().unwrap_or(Value::map())))
 }

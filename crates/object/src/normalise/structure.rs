@@ -108,7 +108,7 @@ impl<'s> Pass<'s> {
                 return Ok(Fate::Keep);
             }
             // Upstream's storage keeps no difference between empty and absent, and answers with what it would read back.
-            if !field.omit_empty {
+            if !field.omit_empty && !self.writes_empty {
                 *value = Value::Null;
             }
         }

@@ -88,5 +88,6 @@ pub fn widgets(version: &str, namespaced: bool) -> Target {
         status: false,
         scale: false,
         delete_collection: true,
+        custom: true,
     }
 }
