@@ -6,6 +6,7 @@
 mod account_tokens;
 mod admission;
 mod apply;
+mod apply_schemas;
 mod apply_versions;
 mod bad_input;
 mod bookmarks;
