@@ -154,8 +154,8 @@ impl Kind for CustomResource {
         }
     }
 
-    fn resets_other_versions(&self, subresource: Option<&str>) -> bool {
-        subresource.is_some()
+    fn versions(&self) -> Vec<&str> {
+        self.versions.iter().map(|version| version.name.as_str()).collect()
     }
 
     fn structural(&self, version: &str) -> Option<&Structural> {

@@ -268,9 +268,9 @@ pub trait Kind: Send + Sync {
         crate::reset_fields::by_rules(self.rules(), subresource)
     }
 
-    /// Whether a write resets them in what managers of other versions own, too.
-    fn resets_other_versions(&self, _subresource: Option<&str>) -> bool {
-        true
+    /// The versions of a custom resource, served or not.
+    fn versions(&self) -> Vec<&str> {
+        Vec::new()
     }
 
     /// The schema of a version of a custom resource; built-in kinds have their type.

@@ -34,11 +34,14 @@ struct Versions<'a> {
 }
 
 impl Versions<'_> {
+    /// Upstream knows the types of the core group and those of all others apart from each other: who manages an event as an
+    /// object of one is forgotten by writes to the other.
     fn find(&self, api_version: &str) -> Option<&Arc<Resource>> {
         let (group, version) = split(api_version);
-        // Upstream converts within a group: who wrote events of the other one is forgotten.
-        let mut served = self.catalog.served_by(self.storage).filter(|r| r.group == self.resource.group);
-        served.find(|r| r.group == *group && r.version == *version)
+        if group.is_empty() != self.resource.group.is_empty() {
+            return None;
+        }
+        self.catalog.served_by(self.storage).find(|r| r.group == *group && r.version == *version)
     }
 
     /// Every version of a custom resource is converted from and to the request's, by name alone or by its webhook. What comes
@@ -121,14 +124,19 @@ fn with_manager<T>(
     let versions = Versions { catalog: request.catalog, resource, storage, conversions };
     let kind = kinds::kind_of(storage);
     let mut reset = Vec::new();
-    for served in request.catalog.served_by(storage) {
-        if served.version != resource.version && !kind.resets_other_versions(request.subresource) {
-            continue;
-        }
-        let fields = kind.reset_fields(&served.version, request.subresource);
+    let mut add = |version: &str, api_version: String| {
+        let fields = kind.reset_fields(version, request.subresource);
         if !fields.is_empty() {
-            reset.push((Name::from(served.api_version()), Filter::Exclude(Set::of_fields(fields))));
+            reset.push((Name::from(api_version), Filter::Exclude(Set::of_fields(fields))));
         }
+    };
+    if !resource.custom {
+        request.catalog.served_by(storage).for_each(|served| add(&served.version, served.api_version()));
+    } else if request.subresource.is_none() {
+        // Of other versions upstream does not know it here.
+        add(&resource.version, resource.api_version());
+    } else {
+        kind.versions().iter().for_each(|version| add(version, format!("{}/{version}", resource.group)));
     }
     work(&FieldManager {
         api_version: &resource.api_version(),

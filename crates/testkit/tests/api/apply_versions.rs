@@ -1,4 +1,4 @@
-//! Who manages which fields of custom resources whose managers speak different versions. Answers are those of kube-apiserver
+//! Who manages which fields of objects whose managers speak different versions. Answers are those of kube-apiserver
 //! v1.36.4 for the same requests.
 
 use std::time::Duration;
@@ -299,4 +299,60 @@ async fn the_status_and_the_scale_are_managed_in_every_version() {
     let now = managers(&scaled);
     assert!(now.contains(&expected(json!([scaler]))[0]), "{now:?}");
     assert!(now.contains(&expected(json!([maker]))[0]), "each is asked where it has its replicas: {now:?}");
+}
+
+/// The body, sent as an apply.
+async fn apply_at(cluster: &TestCluster, path: &str, manager: &str, config: Value) -> Response {
+    let request = cluster.request("PATCH", format!("{path}?fieldManager={manager}"));
+    request.typed("application/apply-patch+yaml", config.to_string()).send().await
+}
+
+#[tokio::test]
+async fn built_in_versions_are_converted_from_whichever_they_are_in() {
+    let cluster = TestCluster::start().await;
+    let path =
+        |version: &str| format!("/apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers/a");
+    let config = |version: &str, own: Value| {
+        let mut spec = json!({"maxReplicas": 5,
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "x"}});
+        spec.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
+        json!({"apiVersion": format!("autoscaling/{version}"), "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": "a"}, "spec": spec})
+    };
+    let metrics = json!({"metrics": [{"type": "Resource", "resource": {"name": "cpu",
+        "target": {"type": "Utilization", "averageUtilization": 50}}}]});
+    let apply = |version: &'static str, manager: &'static str, own: Value| {
+        let (cluster, config, path) = (&cluster, config(version, own), path(version));
+        async move { apply_at(cluster, &path, manager, config).await }
+    };
+    apply("v2", "one", metrics.clone()).await.ok(201);
+    let refused = apply("v1", "two", json!({"targetCPUUtilizationPercentage": 60})).await;
+    assert_eq!(message(&refused, 409), "Apply failed with 1 conflict: conflict with \"one\": .spec.metrics");
+    let moved =
+        apply("v1", "one", json!({"targetCPUUtilizationPercentage": 50, "minReplicas": 2})).await.ok(200);
+    assert_eq!(moved["spec"]["targetCPUUtilizationPercentage"], 50);
+    apply("v2", "two", metrics.clone()).await.ok(200);
+    // What it wanted in version v1 is given up in version v2: the replicas were its own, the metrics are not.
+    let back = apply("v2", "one", json!({})).await.ok(200);
+    assert_eq!((&back["spec"]["metrics"], &back["spec"]["minReplicas"]), (&metrics["metrics"], &json!(1)));
+    // Version v1 has no field for all of a status, and says the rest in an annotation.
+    let status =
+        json!({"status": {"currentReplicas": 3, "desiredReplicas": 3, "currentCPUUtilizationPercentage": 5}});
+    let status = cluster.merge(format!("{}/status?fieldManager=st", path("v1")), status).await.ok(200);
+    let noted = managers(&status).into_iter().find(|(name, _)| name.starts_with("st/status")).unwrap();
+    let annotation = "f:autoscaling.alpha.kubernetes.io/current-metrics";
+    assert_eq!(noted.1["f:metadata"]["f:annotations"][annotation], json!({}), "{noted:?}");
+}
+
+#[tokio::test]
+async fn managers_of_an_event_of_the_core_group_are_forgotten_by_the_other() {
+    let cluster = TestCluster::start().await;
+    let event = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}, "reason": "R",
+        "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"}});
+    cluster.post("/api/v1/namespaces/default/events?fieldManager=core", event).await.ok(201);
+    let path = "/apis/events.k8s.io/v1/namespaces/default/events/e?fieldManager=other";
+    let labels = json!({"metadata": {"labels": {"a": "b"}}});
+    let changed = cluster.merge(path, labels).await.ok(200);
+    let other = json!([["other events.k8s.io/v1", {"f:metadata": {"f:labels": {".": {}, "f:a": {}}}}]]);
+    assert_eq!(managers(&changed), expected(other));
 }

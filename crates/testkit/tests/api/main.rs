@@ -9,6 +9,7 @@ mod apply;
 mod apply_behaviours;
 mod apply_faults;
 mod apply_properties;
+mod apply_schemas;
 mod apply_versions;
 mod bad_input;
 mod bookmarks;

@@ -351,3 +351,66 @@ async fn unauthenticated_refusals_come_in_protobuf() {
     let want = cluster.post(MAPS, body).await.json();
     assert_eq!(body_of(&catalog, &invalid).unwrap(), want);
 }
+
+/// A length-prefixed field of a small number and size.
+fn field(number: u8, content: &[u8]) -> Vec<u8> {
+    let length = u8::try_from(content.len()).ok().filter(|length| *length < 0x80).unwrap();
+    [&[number << 3 | 2, length], content].concat()
+}
+
+/// Whether a body has that entry of `managedFields`, in kube-apiserver's bytes: everything but the time, in the order of the
+/// numbers, and the fields as JSON in a message of their own.
+fn has_manager(body: &[u8], manager: &str, operation: &str, fields: &str) -> bool {
+    let who = [field(1, manager.as_bytes()), field(2, operation.as_bytes()), field(3, b"v1")].concat();
+    let what = [field(6, b"FieldsV1"), field(7, &field(1, fields.as_bytes()))].concat();
+    let find = |bytes: &[u8], part: &[u8]| bytes.windows(part.len()).position(|window| window == part);
+    let Some(at) = find(body, &who) else { return false };
+    // A time of whole seconds: its message has one number of five bytes.
+    let rest = &body[at + who.len()..];
+    rest.starts_with(&[4 << 3 | 2, 8, 1 << 3]) && rest[10..].starts_with(&what)
+}
+
+#[tokio::test]
+async fn managers_are_bytes_of_json_and_survive_every_write() {
+    let cluster = TestCluster::start().await;
+    let here = format!("{MAPS}/a");
+    let ask = |method: &str, path: String| cluster.request(method, path).accept(PROTOBUF);
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "a", "annotations": {"l": "old"}}, "data": {"k": "1", "j": "2"}});
+    let made = ask("POST", format!("{MAPS}?fieldManager=maker")).json(&map).send().await;
+    let annotations = r#""f:metadata":{"f:annotations":{".":{},"f:l":{}}}"#;
+    let makers = format!(r#"{{"f:data":{{".":{{}},"f:j":{{}},"f:k":{{}}}},{annotations}}}"#);
+    assert!(has_manager(&made.bytes, "maker", "Update", &makers), "{}", made.text());
+
+    let config =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"m": "3"}});
+    let applied = ask("PATCH", format!("{here}?fieldManager=applier"));
+    let applied = applied.typed("application/apply-patch+yaml", config.to_string()).send().await;
+    let appliers = r#"{"f:data":{"f:m":{}}}"#;
+    assert!(has_manager(&applied.bytes, "applier", "Apply", appliers), "{}", applied.text());
+    let view = format!("{PROTOBUF};as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
+    let view = cluster.request("GET", &here).accept(&view).send().await;
+    assert!(has_manager(&view.bytes, "maker", "Update", &makers), "{}", view.text());
+    assert!(has_manager(&view.bytes, "applier", "Apply", appliers), "{}", view.text());
+
+    // The body of a client that changes one value of as many bytes: the others stay as they are.
+    let value = |text: &str| [field(1, b"l"), field(2, text.as_bytes())].concat();
+    let at = applied.bytes.windows(8).position(|window| window == value("old")).unwrap();
+    let mut body = applied.bytes.to_vec();
+    body[at..at + 8].copy_from_slice(&value("new"));
+    let put = ask("PUT", format!("{here}?fieldManager=writer")).typed(PROTOBUF, body).send().await;
+    assert_eq!(put.status, 200, "{}", put.text());
+    let writers = r#"{"f:metadata":{"f:annotations":{"f:l":{}}}}"#;
+    let makers = r#"{"f:data":{".":{},"f:j":{},"f:k":{}},"f:metadata":{"f:annotations":{}}}"#;
+    assert!(has_manager(&put.bytes, "writer", "Update", writers), "{}", put.text());
+    assert!(has_manager(&put.bytes, "maker", "Update", makers), "{}", put.text());
+    assert!(has_manager(&put.bytes, "applier", "Apply", appliers), "{}", put.text());
+
+    // A table has the objects in JSON, with or without all of them.
+    for include in ["Object", "Metadata"] {
+        let table = cluster.request("GET", format!("{here}?includeObject={include}"));
+        let table = table.accept("application/json;as=Table;g=meta.k8s.io;v=v1").send().await.ok(200);
+        let entries = &table["rows"][0]["object"]["metadata"]["managedFields"];
+        assert_eq!(*entries, cluster.get(&here).await.ok(200)["metadata"]["managedFields"], "{include}");
+    }
+}
