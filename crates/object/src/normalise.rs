@@ -193,7 +193,11 @@ impl<'s> Pass<'s> {
     /// A member of a map or an element of a list: null is the zero value of its type.
     fn element(&mut self, inner: &Shape, item: &mut Value, here: &FieldPath<'_>) -> Result<(), TypeError> {
         if item.is_null() {
-            *item = structure::zero(self.schema, inner, 0);
+            *item = match inner {
+                // Upstream's storage keeps no difference between no bytes and none, and answers with what it would read back.
+                Shape::Bytes => Value::from(""),
+                _ => structure::zero(self.schema, inner, 0),
+            };
             return Ok(());
         }
         self.value(inner, item, here)
