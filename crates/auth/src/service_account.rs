@@ -21,7 +21,7 @@ use crate::user::split_service_account;
 use crate::{UserInfo, names};
 use cache::Cache;
 pub use claims::{Claims, LEGACY_ISSUER, Private, Ref};
-pub use request::Issued;
+pub use request::{DEFAULT_SECONDS, Issued};
 
 pub const DEFAULT_ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 /// Leeway for clock skew; also how long after its deletion an object is still accepted.

@@ -7,8 +7,8 @@ mod warnings;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use catalog::Resource;
-use object::{FieldError, Status, Value, quote};
+use catalog::{Name, Resource};
+use object::{FieldError, Map, Status, Value, quote};
 
 use crate::check::Errors;
 use crate::columns::Printer;
@@ -22,6 +22,15 @@ use crate::write::Write;
 
 pub(crate) struct Secret;
 pub(crate) static KIND: Secret = Secret;
+
+/// `stringData` is for writing only, and wins.
+fn encode_text(secret: &mut Map) {
+    let Some(Value::Map(plain)) = secret.remove("stringData") else { return };
+    let data = secret.entry(Name::Static("data")).make_map();
+    for (key, text) in plain {
+        data.set(key, STANDARD.encode(text.as_str().unwrap_or_default()));
+    }
+}
 
 const ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 
@@ -42,14 +51,8 @@ impl Kind for Secret {
         &columns::PRINTER
     }
 
-    /// `stringData` is for writing only, and wins.
     fn to_storage(&self, value: &mut Value, _from: &Resource) -> Result<(), Status> {
-        if let Some(Value::Map(plain)) = value.make_map().remove("stringData") {
-            let data = value.map_at(&["data"]);
-            for (key, text) in plain {
-                data.set(key, STANDARD.encode(text.as_str().unwrap_or_default()));
-            }
-        }
+        encode_text(value.make_map());
         Ok(())
     }
 

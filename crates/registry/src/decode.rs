@@ -37,7 +37,7 @@ impl<'a> BodyType<'a> {
         Some(BodyType { group, version, kind, ty: subresource.ty?, schema, storage: None, custom: false })
     }
 
-    fn api_version(&self) -> Cow<'a, str> {
+    pub(crate) fn api_version(&self) -> Cow<'a, str> {
         match self.group {
             "" => Cow::Borrowed(self.version),
             group => Cow::Owned(format!("{group}/{}", self.version)),

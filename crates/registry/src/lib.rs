@@ -6,6 +6,7 @@
 //! ```
 //! Every change of state, whoever wants it, goes through `write.rs`.
 
+mod answered;
 mod apply;
 mod bind;
 mod contended;

@@ -25,6 +25,7 @@ impl Call<'_> {
         }
         review.make_map().set("kind", of.kind);
         review.make_map().set("apiVersion", self.request.resource.api_version());
+        self.api.registry.track_answered(&self.writing(None)?, of, &mut review);
         match self.reviewed(review).await {
             Ok(answer) => Ok(self.answered(of, answer, wanted, &warnings)),
             Err(status) => Err(status.after_warnings(warnings)),

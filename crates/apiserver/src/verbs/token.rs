@@ -1,6 +1,6 @@
 //! `serviceaccounts/token`: the one subresource whose answer is a credential.
 
-use auth::service_account::Issued;
+use auth::service_account::{DEFAULT_SECONDS, Issued};
 use object::{Status, Value};
 use registry::BodyType;
 
@@ -18,7 +18,8 @@ impl Call<'_> {
         let resource = self.request.resource;
         let of = resource.subresource("token").and_then(|sub| BodyType::of_subresource(resource, sub));
         let of = of.ok_or_else(Status::no_such_resource)?;
-        let (asked, mut warnings) = self.asked(body, of).await?;
+        let (mut asked, mut warnings) = self.asked(body, of).await?;
+        self.track_token(of, &mut asked)?;
         match self.issue(asked).await {
             Ok(issued) => {
                 warnings.extend(issued.warnings);
@@ -26,6 +27,23 @@ impl Call<'_> {
             }
             Err(status) => Err(status.after_warnings(warnings)),
         }
+    }
+
+    /// The lifetime that is filled in belongs to who asked, too; plugins see the request without it.
+    fn track_token(&self, of: BodyType<'_>, asked: &mut Value) -> Result<(), Status> {
+        let mut complete = asked.clone();
+        let spec = complete.map_at(&["spec"]);
+        if spec.get("expirationSeconds").is_none_or(Value::is_null) {
+            spec.set("expirationSeconds", DEFAULT_SECONDS);
+        }
+        self.api.registry.track_answered(&self.writing(None)?, of, &mut complete);
+        let managers = complete.map_at(&["metadata"]).remove("managedFields");
+        let metadata = asked.map_at(&["metadata"]);
+        match managers {
+            Some(managers) => metadata.set("managedFields", managers),
+            None => drop(metadata.remove("managedFields")),
+        }
+        Ok(())
     }
 
     async fn issue(&self, mut asked: Value) -> Result<Issued, Status> {

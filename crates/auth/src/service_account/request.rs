@@ -10,7 +10,8 @@ use crate::user::service_account_username;
 
 const GROUP: &str = "authentication.k8s.io";
 const KIND: &str = "TokenRequest";
-const DEFAULT_SECONDS: i64 = 3600;
+/// How long a token lives that was asked for without a time.
+pub const DEFAULT_SECONDS: i64 = 3600;
 const MIN_SECONDS: i64 = 600;
 const MAX_SECONDS: i64 = 1 << 32;
 /// The expiration kubelets request for tokens of clients that may not reload them.

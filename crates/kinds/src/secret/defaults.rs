@@ -1,4 +1,4 @@
-//! Secrets: of no special type.
+//! Secrets: of no special type, and their text is data as soon as they are read: who writes the one owns the other.
 
 use object::Map;
 
@@ -9,4 +9,5 @@ const SECRET: &[Default] = &[plain("type", Text("Opaque"))];
 
 pub(crate) fn apply(secret: &mut Map) {
     fill(secret, SECRET);
+    super::encode_text(secret);
 }

@@ -587,3 +587,41 @@ async fn applies_of_many_managers_at_a_time_all_arrive() {
     }
     cluster.shutdown().await;
 }
+
+/// What is answered and never stored is tracked like what is stored.
+#[tokio::test]
+async fn reviews_and_tokens_name_who_asked() {
+    let cluster = TestCluster::start().await;
+    let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+        "spec": {"user": "u", "resourceAttributes": {"verb": "get", "resource": "pods"}}});
+    let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews?fieldManager=me";
+    let answer = cluster.post(path, review).await.ok(201);
+    let own = r#"me {"f:spec":{"f:resourceAttributes":{".":{},"f:resource":{},"f:verb":{}},"f:user":{}}}"#;
+    assert_eq!(managers(&answer), [own]);
+    let token = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": ["a"]}});
+    let path = "/api/v1/namespaces/default/serviceaccounts/default/token?fieldManager=me";
+    let answer = cluster.post(path, token).await.ok(201);
+    assert_eq!(managers(&answer), [r#"me {"f:spec":{"f:audiences":{},"f:expirationSeconds":{}}}"#]);
+    assert_eq!(answer["metadata"]["managedFields"][0]["subresource"], "token");
+}
+
+#[tokio::test]
+async fn who_updates_the_string_data_of_a_secret_owns_data() {
+    let cluster = TestCluster::start().await;
+    let path = "/api/v1/namespaces/default/secrets";
+    let secret = json!({"metadata": {"name": "x"}, "stringData": {"a": "1"}, "data": {"b": "MQ=="}});
+    let made = cluster.post(format!("{path}?fieldManager=c"), secret).await.ok(201);
+    assert_eq!(managers(&made), [r#"c {"f:data":{".":{},"f:a":{},"f:b":{}},"f:type":{}}"#]);
+    let same = json!({"stringData": {"a": "1"}});
+    let same = cluster.merge(format!("{path}/x?fieldManager=m"), same).await.ok(200);
+    assert_eq!(same, made, "nothing changes");
+    let more =
+        cluster.merge(format!("{path}/x?fieldManager=m"), json!({"stringData": {"a": "2"}})).await.ok(200);
+    assert_eq!(
+        managers(&more),
+        [r#"c {"f:data":{".":{},"f:b":{}},"f:type":{}}"#, r#"m {"f:data":{"f:a":{}}}"#]
+    );
+    assert_eq!(more["data"], json!({"a": "Mg==", "b": "MQ=="}));
+    let null = json!({"metadata": {"name": "y"}, "data": {"a": null}});
+    assert_eq!(cluster.post(path, null).await.ok(201)["data"], json!({"a": ""}), "no bytes are none");
+}
