@@ -115,7 +115,7 @@ fn maps_are_sorted_and_scalars_have_one_form() {
     assert_eq!(canonical("meta.v1.ObjectMeta", meta), json!({"creationTimestamp": "2024-05-01T10:00:00Z"}));
     let secret =
         canonical("core.v1.Secret", json!({"data": {"a": "YR==", "b": [97, 98], "c": null, "d": "YW\nJj"}}));
-    assert_eq!(secret.get("data"), Some(&json!({"a": "YQ==", "b": "YWI=", "c": null, "d": "YWJj"})));
+    assert_eq!(secret.get("data"), Some(&json!({"a": "YQ==", "b": "YWI=", "c": "", "d": "YWJj"})));
     let lease =
         canonical("coordination.v1.LeaseSpec", json!({"renewTime": "2024-05-01T10:00:00.000001+00:00"}));
     assert_eq!(lease, json!({"renewTime": "2024-05-01T10:00:00.000001Z"}));
