@@ -10,7 +10,7 @@ use cel_schema::Limits;
 use kinds::columns::Printer;
 use kinds::warnings::{Accepted, Warnings};
 use kinds::{Context, Defaults, FieldError, Finalizers, Generation, Kind, Rules, ScalePaths};
-use object::{FieldErrorKind, Map, Status, Value, quote};
+use object::{FieldErrorKind, Map, Status, Value, deep, quote};
 use structural::{Coerce, Structural};
 
 use crate::columns::Columns;
@@ -147,10 +147,15 @@ impl Kind for CustomResource {
 
     fn reset_fields(&self, version: &str, subresource: Option<&str>) -> &[&[&str]] {
         match subresource {
+            _ if self.version(version).is_none_or(|version| !version.has_status) => &[],
             Some("status") => &[&["metadata"], &["spec"]],
-            None if self.version(version).is_some_and(|version| version.has_status) => &[&["status"]],
+            None => &[&["status"]],
             _ => &[],
         }
+    }
+
+    fn resets_other_versions(&self, subresource: Option<&str>) -> bool {
+        subresource.is_some()
     }
 
     fn structural(&self, version: &str) -> Option<&Structural> {
@@ -207,6 +212,13 @@ impl Kind for CustomResource {
         }
     }
 
+    /// An apply may leave null of what has nothing left: if that is valid, it is gone when the object is read.
+    fn canonicalise(&self, new: &mut Value) {
+        if has_null(new) {
+            self.decode_stored(new);
+        }
+    }
+
     fn from_storage(&self, value: &mut Value, to: &Resource) {
         self.decode_stored(value);
         if self.version_of(value).is_none_or(|from| from.name != to.version) {
@@ -226,6 +238,7 @@ impl Kind for CustomResource {
     fn prepare_update(&self, new: &mut Value, old: &Value, ctx: &Context<'_>) {
         if ctx.is_status() {
             let status = new.make_map().remove("status");
+            // They say who wrote the status.
             let managers = new.map_at(&["metadata"]).remove("managedFields");
             *new = old.clone();
             match managers {
@@ -319,6 +332,15 @@ fn check_rules(
     let outcome = rules.validate(new, old, Limits::default());
     errors.extend(outcome.errors);
     outcome.warnings.into_iter().for_each(|warning| ctx.warnings.warn(warning));
+}
+
+fn has_null(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Map(map) => deep(|| map.iter().any(|(_, member)| has_null(member))),
+        Value::List(list) => deep(|| list.iter().any(has_null)),
+        _ => false,
+    }
 }
 
 /// Everything but the metadata, whatever order it is in.

@@ -29,6 +29,9 @@ use crate::{deadline, flow_control};
 /// Bytes of events per pull.
 const PULL_BYTES: usize = 4 << 20;
 
+/// The subresource that is an object of its own kind.
+const SCALE: &str = "scale";
+
 /// The API as one user.
 #[derive(Clone)]
 pub struct LocalClient {
@@ -182,6 +185,9 @@ impl Client for LocalClient {
         Box::pin(async move {
             let admitted = self.admitted("get", &target, "", None).await?;
             let request = admitted.request();
+            if target.subresource == SCALE {
+                return scale(&admitted, self.api.registry().get_scale(&request, "").await?);
+            }
             let obj = self.api.registry().get(&request, "").await?;
             answer(&admitted, served_object(&admitted.resource, &obj)?)
         })
@@ -290,6 +296,10 @@ impl Client for LocalClient {
             let admitted = self.admitted("update", &target, "", None).await?;
             let admitted = Admitted { options, ..admitted };
             let body = with_type(&admitted.resource, target.subresource, body);
+            if target.subresource == SCALE {
+                let (changed, _) = self.api.registry().update_scale(&admitted.request(), body).await?;
+                return scale(&admitted, changed);
+            }
             let written = self.api.registry().update(&admitted.request(), body).await?;
             answer_of_write(&admitted, written.obj)
         })
@@ -304,6 +314,11 @@ impl Client for LocalClient {
         Box::pin(async move {
             let admitted = self.admitted("patch", &target, "", None).await?;
             let admitted = Admitted { options, ..admitted };
+            let patch = client::with_applied_type(&admitted.resource, &target, patch);
+            if target.subresource == SCALE {
+                let (changed, _) = self.api.registry().patch_scale(&admitted.request(), patch).await?;
+                return scale(&admitted, changed);
+            }
             let written = self.api.registry().patch(&admitted.request(), patch).await?;
             answer_of_write(&admitted, written.obj)
         })
@@ -345,6 +360,22 @@ impl Client for LocalClient {
     fn writer(&self, revision: Revision) -> Option<Name> {
         self.api.registry().writer(revision)
     }
+}
+
+/// A scale as an object, at the revision of the one it belongs to.
+fn scale(admitted: &Admitted<'_>, mut scale: Value) -> Result<Arc<Obj>, Status> {
+    let resource = &admitted.resource;
+    let Some(storage) = &resource.storage else { return Err(Status::method_not_allowed()) };
+    let key = storage.key(admitted.request().namespace, admitted.target.name);
+    let version = scale.map_at(&["metadata"]).remove("resourceVersion");
+    let revision = version.as_ref().and_then(Value::as_str).and_then(|digits| digits.parse().ok());
+    let value = codec::json::to_vec(&scale);
+    let made = match revision {
+        Some(revision) => Obj::publish(storage, &key, &value, Revision(revision), None),
+        // Of a dry run.
+        None => Obj::unpublished(storage, &key, &value),
+    };
+    answer(admitted, Arc::new(made.map_err(|_| Status::internal("a scale is no object"))?))
 }
 
 /// Makes the objects what was asked for.

@@ -6,12 +6,12 @@ use bytes::Bytes;
 use catalog::{Catalog, Resource};
 use client::{
     Answer, Client, DeleteOptions, Gvr, List, ListOptions, Patch, Target, Watch, WatchOptions, WriteOptions,
-    with_type,
+    with_applied_type, with_type,
 };
 use codec::json;
 use env::Env;
 use http::{HeaderMap, Method};
-use object::{Obj, PatchType, Status, Value};
+use object::{Obj, Status, Value};
 
 use crate::call::{ApiRequest, JSON, Transport};
 use crate::config::{Config, ConfigError};
@@ -47,23 +47,26 @@ enum Content {
     /// Of the type its target expects.
     Object(Value),
     Options(Value),
-    Patch(PatchType, Value),
+    Patch(Patch),
 }
 
 impl Content {
     fn content_type(&self) -> &'static str {
         match self {
             Content::Object(_) | Content::Options(_) => JSON,
-            Content::Patch(form, _) => form.content_type(),
+            Content::Patch(patch) => patch.form().content_type(),
         }
     }
 
-    fn encode(&self, resource: &Resource, subresource: &str) -> Bytes {
+    fn encode(&self, resource: &Resource, target: &Target<'_>) -> Bytes {
         Bytes::from(match self {
             Content::Object(body) if resource.custom => {
-                json::to_vec(&with_type(resource, subresource, body.clone()))
+                json::to_vec(&with_type(resource, target.subresource, body.clone()))
             }
-            Content::Object(body) | Content::Options(body) | Content::Patch(_, body) => json::to_vec(body),
+            Content::Object(body) | Content::Options(body) => json::to_vec(body),
+            Content::Patch(patch) => {
+                json::to_vec(&with_applied_type(resource, target, patch.clone()).into_value())
+            }
         })
     }
 }
@@ -164,7 +167,7 @@ impl HttpClient {
         let request = |resource: &Resource| {
             let path = request::path(&self.prefix, resource, &target) + &query;
             let (content_type, body) = match &content {
-                Some(content) => (content.content_type(), content.encode(resource, target.subresource)),
+                Some(content) => (content.content_type(), content.encode(resource, &target)),
                 None => ("", Bytes::new()),
             };
             ApiRequest { method: method.clone(), path, content_type, body, accept }
@@ -290,8 +293,7 @@ impl Client for HttpClient {
         patch: Patch,
         options: WriteOptions<'a>,
     ) -> Answer<'a, Arc<Obj>> {
-        let content = Content::Patch(patch.form(), patch.into_value());
-        Box::pin(self.object(Method::PATCH, target, Some((content, options))))
+        Box::pin(self.object(Method::PATCH, target, Some((Content::Patch(patch), options))))
     }
 
     fn delete<'a>(&'a self, target: Target<'a>, options: DeleteOptions) -> Answer<'a, ()> {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use catalog::{Catalog, Name, Resource};
 use futures_util::future::BoxFuture;
 
-pub use body::with_type;
+pub use body::{with_applied_type, with_type};
 // What calls are made of, for those who need no more than a client.
 pub use object::{
     DeleteOptions, FieldValidation, ListOptions, Map, Obj, Patch, Preconditions, Propagation, Revision,
@@ -174,6 +174,18 @@ pub trait Client: Send + Sync {
         patch: Patch,
         options: WriteOptions<'a>,
     ) -> Answer<'a, Arc<Obj>>;
+    /// Server-side apply: the fields that `config` names get its values, and those that only an earlier apply under this field manager
+    /// named go; an object that is not there is created. Fields of other managers are a conflict (409), unless `options.force` takes
+    /// them over. Name every field that is yours with every apply, and no other: a controller that forces needs no version, and does
+    /// not read before it writes. The config may leave out its type and name. Of `status` and `scale` it is the same.
+    fn apply<'a>(
+        &'a self,
+        target: Target<'a>,
+        config: Value,
+        options: WriteOptions<'a>,
+    ) -> Answer<'a, Arc<Obj>> {
+        self.patch(target, Patch::Apply(config), options)
+    }
     /// Begins a deletion; the object may live on until its finalizers are gone.
     fn delete<'a>(&'a self, target: Target<'a>, options: DeleteOptions) -> Answer<'a, ()>;
     fn delete_collection<'a>(

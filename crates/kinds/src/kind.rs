@@ -268,6 +268,11 @@ pub trait Kind: Send + Sync {
         crate::reset_fields::by_rules(self.rules(), subresource)
     }
 
+    /// Whether a write resets them in what managers of other versions own, too.
+    fn resets_other_versions(&self, _subresource: Option<&str>) -> bool {
+        true
+    }
+
     /// The schema of a version of a custom resource; built-in kinds have their type.
     fn structural(&self, _version: &str) -> Option<&structural::Structural> {
         None

@@ -17,3 +17,6 @@ pub(crate) fn by_rules(rules: &Rules, subresource: Option<&str>) -> &'static [&'
         _ => &[],
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -178,7 +178,8 @@ impl FieldManager<'_> {
         if text("apiVersion") != self.api_version || text("kind") != self.kind {
             // A version with two slashes is none, and then upstream has no kind either.
             let is_broken = text("apiVersion").matches('/').count() > 1;
-            let kind = if is_broken { "/, Kind=".to_owned() } else { kind_text(text("apiVersion"), text("kind")) };
+            let kind =
+                if is_broken { "/, Kind=".to_owned() } else { kind_text(text("apiVersion"), text("kind")) };
             return Err(ApplyError::BadRequest(format!("invalid object type: {kind}")));
         }
         // Nothing below looks at them in the object: they would only be merged and compared.
@@ -316,9 +317,12 @@ fn set_managed_fields(object: &mut Value, managers: Managers) {
 /// Whether Go can read it as one.
 fn is_entry(entry: &Value) -> bool {
     let is_text = |name| entry.get(name).is_none_or(|value| matches!(value, Value::Str(_) | Value::Null));
-    let is_time = |value: &Value| value.is_null() || value.as_str().is_some_and(|text| time::parse(text).is_some());
+    let is_time =
+        |value: &Value| value.is_null() || value.as_str().is_some_and(|text| time::parse(text).is_some());
     matches!(entry, Value::Map(_))
-        && ["manager", "operation", "apiVersion", "fieldsType", "subresource"].iter().all(|name| is_text(name))
+        && ["manager", "operation", "apiVersion", "fieldsType", "subresource"]
+            .iter()
+            .all(|name| is_text(name))
         && entry.get("time").is_none_or(is_time)
 }
 

@@ -18,6 +18,11 @@ pub trait Converter {
     /// The type of an object in a version; `None` if there is no such version (any more).
     fn type_of(&self, api_version: &str) -> Option<TypeRef<'_>>;
 
+    /// Whether managers of a version that has no type are forgotten, or why nothing can be done while there are any.
+    fn check_missing(&self, _api_version: &str) -> Result<(), String> {
+        Ok(())
+    }
+
     /// The object in a version that has a type. It is never asked for the version the object has.
     fn convert(&self, object: &Value, api_version: &str) -> Result<Value, String>;
 }
@@ -104,10 +109,15 @@ impl<'a> Updater<'a> {
     /// Sets from before a schema changed, and nothing of versions that are gone. Returns the object in the managers' versions
     /// other than its own.
     fn reconcile(&self, live: Versioned<'_>, managers: &mut Managers) -> Result<Others, UpdateError> {
-        if let Some(broken) = managers.iter().map(|m| &m.id.api_version).find(|v| v.matches('/').count() > 1) {
+        if let Some(broken) = managers.iter().map(|m| &m.id.api_version).find(|v| v.matches('/').count() > 1)
+        {
             return Err(UpdateError::Failed(format!("unexpected GroupVersion string: {broken}")));
         }
-        managers.retain(|manager| self.converter.type_of(&manager.id.api_version).is_some());
+        let is_known = |manager: &Manager| self.converter.type_of(&manager.id.api_version).is_some();
+        for missing in managers.iter().filter(|manager| !is_known(manager)) {
+            self.converter.check_missing(&missing.id.api_version).map_err(UpdateError::Failed)?;
+        }
+        managers.retain(is_known);
         let mut others = Others::new();
         for manager in managers.iter_mut() {
             let version = &manager.id.api_version;

@@ -2,6 +2,7 @@
 
 use object::{FieldValidation, Status, Value};
 
+use crate::convert::memo::Conversions;
 use crate::write::{ChangeRules, Creates, Written};
 use crate::{Registry, RequestContext, decode, managed_fields};
 
@@ -17,10 +18,11 @@ impl Registry {
         let (resource, kind) = (request.resource, kinds::kind_of(storage));
         let creates = if request.subresource.is_none() { Creates::Always } else { Creates::Never };
         let rules = ChangeRules { needs_version: true, names_uid: false, creates, tracked: false };
-        self.change(request, rules, &mut |old| {
+        let conversions = Conversions::default();
+        self.change_with(request, rules, &conversions, &mut |old| {
             let old = old.get("metadata").is_some().then_some(old);
             let now = self.env().now_seconds() as i64;
-            let mut new = managed_fields::apply(request, storage, old, &config, now)?;
+            let mut new = managed_fields::apply(request, storage, &conversions, old, &config, now)?;
             let mut messages = check_repeated(repeated, request.options.field_validation)?;
             if old.is_none() {
                 check_new(request, &new)?;

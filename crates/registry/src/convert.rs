@@ -1,5 +1,6 @@
 //! Between the version a client speaks and the version that is stored.
 
+pub(crate) mod memo;
 pub(crate) mod webhook;
 
 use std::borrow::Cow;

@@ -11,6 +11,7 @@ use env::Env;
 use object::{Obj, Status, Value, time};
 use store::{CommitError, Guard, Key, Op};
 
+use crate::convert::memo::Conversions;
 use crate::convert::webhook::{Asked, converted_storage};
 use crate::write::{InNamespace, Written, context, not_encodable};
 use crate::{
@@ -140,13 +141,7 @@ impl Registry {
     ) -> Result<Written, Status> {
         let mut creation = Creation::new(self.env(), &new, tracked);
         let now = creation.now;
-        let begin = |new: &mut Value| {
-            if tracked {
-                managed_fields::track(request, storage, None, new, now);
-            }
-            convert::to_storage(request.resource, storage, new)
-        };
-        begin(&mut new)?;
+        self.begin_create(request, storage, &mut new, tracked, now).await?;
         warnings.extend(kinds::kind_of(storage).warn_before_create(&new));
         let mut first = Some(new);
         let mut contended = None;
@@ -156,7 +151,7 @@ impl Registry {
                 None => {
                     self.check_deadline(request)?;
                     let mut new = again()?;
-                    begin(&mut new)?;
+                    self.begin_create(request, storage, &mut new, tracked, now).await?;
                     new
                 }
             };
@@ -218,6 +213,24 @@ impl Registry {
                 Err(error) => return Err(store_failed(error)),
             }
         }
+    }
+
+    /// A body before anything is filled in: its managers are noted, and it is converted to the storage version.
+    async fn begin_create(
+        &self,
+        request: &RequestContext<'_>,
+        storage: &Storage,
+        new: &mut Value,
+        tracked: bool,
+        now: i64,
+    ) -> Result<(), Status> {
+        if tracked {
+            let conversions = Conversions::default();
+            while managed_fields::track(request, storage, &conversions, None, new, now).is_err() {
+                self.answer(request, storage, &conversions).await?;
+            }
+        }
+        convert::to_storage(request.resource, storage, new)
     }
 
     /// Ok if a retry may succeed now; the refusal if not.

@@ -19,6 +19,7 @@ use object::normalise::{
 };
 use object::{Status, Value};
 
+use crate::convert::memo::{Conversions, Unanswered};
 use crate::subresource::{API_VERSION, KIND, scale_type};
 use crate::{RequestContext, convert, decode};
 
@@ -28,25 +29,67 @@ struct Versions<'a> {
     /// The version objects come in.
     resource: &'a Resource,
     storage: &'a Storage,
+    /// By webhooks.
+    conversions: &'a Conversions,
 }
 
 impl Versions<'_> {
     fn find(&self, api_version: &str) -> Option<&Arc<Resource>> {
-        let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+        let (group, version) = split(api_version);
         // Upstream converts within a group: who wrote events of the other one is forgotten.
         let mut served = self.catalog.served_by(self.storage).filter(|r| r.group == self.resource.group);
         served.find(|r| r.group == *group && r.version == *version)
     }
+
+    /// Every version of a custom resource is converted from and to the request's, by name alone or by its webhook. What comes
+    /// out is not pruned: a field that the other version does not have is an error.
+    fn convert_custom(&self, object: &Value, api_version: &str) -> Result<Value, String> {
+        let here = self.resource.api_version();
+        let is_empty = object.as_map().is_none_or(|map| map.len() <= 2);
+        if !kinds::kind_of(self.storage).converts_by_webhook() || is_empty {
+            let mut object = object.clone();
+            object.make_map().set("apiVersion", api_version);
+            return Ok(object);
+        }
+        if object.str_at(&["apiVersion"]) == Some(&*here) {
+            return self.conversions.convert(object, api_version);
+        }
+        let object = self.conversions.convert(object, &here)?;
+        if here == api_version { Ok(object) } else { self.conversions.convert(&object, api_version) }
+    }
+}
+
+fn split(api_version: &str) -> (&str, &str) {
+    api_version.rsplit_once('/').unwrap_or(("", api_version))
 }
 
 impl Converter for Versions<'_> {
     fn type_of(&self, api_version: &str) -> Option<TypeRef<'_>> {
-        self.find(api_version).map(|resource| type_of(resource, self.storage))
+        if !self.resource.custom {
+            return self.find(api_version).map(|resource| type_of(resource, self.storage));
+        }
+        // Versions that are not served (any more) are still versions.
+        let (group, version) = split(api_version);
+        let schema =
+            kinds::kind_of(self.storage).structural(version).filter(|_| self.resource.group == *group)?;
+        Some(TypeRef::custom(schema, self.resource.schema()))
+    }
+
+    fn check_missing(&self, api_version: &str) -> Result<(), String> {
+        match self.resource.custom {
+            true => Err(format!("request to convert CR to an invalid group/version: {api_version}")),
+            false => Ok(()),
+        }
     }
 
     fn convert(&self, object: &Value, api_version: &str) -> Result<Value, String> {
+        if self.resource.custom {
+            return self.convert_custom(object, api_version);
+        }
+        let from = object.str_at(&["apiVersion"]).and_then(|from| self.find(from));
+        let from = from.map_or(self.resource, |from| &**from);
         let to = self.find(api_version).ok_or_else(|| format!("no version {api_version:?} is served"))?;
-        convert::between(self.resource, to, self.storage, object).map_err(|status| status.message)
+        convert::between(from, to, self.storage, object).map_err(|status| status.message)
     }
 }
 
@@ -70,14 +113,18 @@ fn empty(resource: &Resource) -> Value {
 fn with_manager<T>(
     request: &RequestContext<'_>,
     storage: &Storage,
+    conversions: &Conversions,
     now: i64,
     work: impl FnOnce(&FieldManager<'_>) -> T,
 ) -> T {
     let resource = request.resource;
-    let versions = Versions { catalog: request.catalog, resource, storage };
+    let versions = Versions { catalog: request.catalog, resource, storage, conversions };
     let kind = kinds::kind_of(storage);
     let mut reset = Vec::new();
     for served in request.catalog.served_by(storage) {
+        if served.version != resource.version && !kind.resets_other_versions(request.subresource) {
+            continue;
+        }
         let fields = kind.reset_fields(&served.version, request.subresource);
         if !fields.is_empty() {
             reset.push((Name::from(served.api_version()), Filter::Exclude(Set::of_fields(fields))));
@@ -96,28 +143,39 @@ fn with_manager<T>(
 }
 
 /// Notes in `new` who set what, compared with `old`; a new object is compared with nothing. Both are in the request's version.
+/// `new` stays as it is while a webhook has not answered.
 pub(crate) fn track(
     request: &RequestContext<'_>,
     storage: &Storage,
+    conversions: &Conversions,
     old: Option<&Value>,
     new: &mut Value,
     now: i64,
-) {
+) -> Result<(), Unanswered> {
+    let kind = kinds::kind_of(storage);
     let sent =
         new.as_map_mut().and_then(|map| map.get_mut("metadata")?.as_map_mut()?.remove("managedFields"));
     // Upstream decodes the metadata of a custom resource twice, and the second time an empty list is none.
-    let sent = sent.filter(|sent| !request.resource.custom || sent.as_list().is_none_or(|list| !list.is_empty()));
+    let sent =
+        sent.filter(|sent| !request.resource.custom || sent.as_list().is_none_or(|list| !list.is_empty()));
+    // For the next try, when the webhook has answered.
+    let kept = kind.converts_by_webhook().then(|| sent.clone()).flatten();
     // Upstream compares what Go writes: without what is empty.
     let (schema, ty) = (request.resource.schema(), request.resource.ty);
-    let reencoded = kinds::kind_of(storage).reencoded(new, request.resource);
-    let mut written = reencoded.map_or(Cow::Borrowed(&*new), Cow::Owned);
+    let mut written = kind.reencoded(new, request.resource).map_or(Cow::Borrowed(&*new), Cow::Owned);
     if !is_normalised(schema, ty, &written) && normalise_written(schema, ty, written.to_mut()).is_err() {
-        return;
+        return Ok(());
     }
-    let tracked = with_manager(request, storage, now, |manager| {
+    let tracked = with_manager(request, storage, conversions, now, |manager| {
         let old = old.unwrap_or(manager.empty);
         manager.managed_fields_after(old, &written, sent, &request.field_manager())
     });
+    if conversions.is_unanswered() {
+        if let Some(kept) = kept {
+            new.map_at(&["metadata"]).set("managedFields", kept);
+        }
+        return Err(Unanswered);
+    }
     match tracked {
         Ok(Some(fields)) => new.map_at(&["metadata"]).set("managedFields", fields),
         Ok(None) => {}
@@ -126,17 +184,19 @@ pub(crate) fn track(
             "the managers of an object's fields were dropped"
         ),
     }
+    Ok(())
 }
 
 /// The object with what the request's manager wants, canonical but for what is empty; `None` for `old`: a new one.
 pub(crate) fn apply(
     request: &RequestContext<'_>,
     storage: &Storage,
+    conversions: &Conversions,
     old: Option<&Value>,
     config: &Value,
     now: i64,
 ) -> Result<Value, Status> {
-    with_manager(request, storage, now, |manager| {
+    with_manager(request, storage, conversions, now, |manager| {
         let live = old.unwrap_or(manager.empty);
         let apply = || manager.apply(live, config, &request.field_manager(), request.options.force);
         let (schema, ty) = (request.resource.schema(), request.resource.ty);
@@ -163,8 +223,8 @@ pub(crate) fn apply(
 pub(crate) struct ScaleFields {
     parent: Managers,
     api_version: Name,
-    /// Of each version: where it has its replicas, if it has a scale.
-    paths: Vec<(String, Option<Vec<PathElement>>)>,
+    /// Of each version that has managers: where it has its replicas, if it has a scale.
+    paths: Vec<(Name, Option<Vec<PathElement>>)>,
 }
 
 impl ScaleFields {
@@ -173,22 +233,29 @@ impl ScaleFields {
         storage: &Storage,
         parent: &Value,
     ) -> Result<ScaleFields, Status> {
-        let kind = kinds::kind_of(storage);
-        let path = |resource: &Arc<Resource>| {
-            let paths = kind.scale_paths(&resource.version)?;
+        let (kind, resource) = (kinds::kind_of(storage), request.resource);
+        let conversions = Conversions::default();
+        let versions = Versions { catalog: request.catalog, resource, storage, conversions: &conversions };
+        let path = |api_version: &str| {
+            let paths = kind.scale_paths(split(api_version).1)?;
             Some(paths.spec_replicas.iter().map(|name| PathElement::field(name)).collect())
         };
         let managers = Managers::decode(parent.at(&["metadata", "managedFields"]).cloned());
-        Ok(ScaleFields {
-            parent: managers
-                .map_err(|error| Status::unknown(format!("failed to decode managed fields: {error}")))?,
-            api_version: Name::from(request.resource.api_version()),
-            paths: request.catalog.served_by(storage).map(|r| (r.api_version(), path(r))).collect(),
-        })
+        let parent =
+            managers.map_err(|error| Status::unknown(format!("failed to decode managed fields: {error}")))?;
+        let api_version = Name::from(resource.api_version());
+        let mut paths = vec![(api_version.clone(), path(&api_version))];
+        for manager in parent.iter() {
+            let version = &manager.id.api_version;
+            if versions.type_of(version).is_some() && !paths.iter().any(|(known, _)| known == version) {
+                paths.push((version.clone(), path(version)));
+            }
+        }
+        Ok(ScaleFields { parent, api_version, paths })
     }
 
     fn managers(&self, work: impl FnOnce(ScaleManagers<'_>) -> Managers) -> Managers {
-        let find = |api_version: &str| match self.paths.iter().find(|(version, _)| version == api_version) {
+        let find = |api_version: &str| match self.paths.iter().find(|(version, _)| *version == *api_version) {
             None => ReplicasPath::Unknown,
             Some((_, None)) => ReplicasPath::None,
             Some((_, Some(path))) => ReplicasPath::At(path),

@@ -75,6 +75,8 @@ impl Registry {
             storage: None,
             custom: false,
         };
+        // Differs from kube-apiserver: an apply that changes the scale of a custom resource is refused there with an internal
+        // error, because it looks for a version of the custom resource where it has a Scale.
         if let Patch::Apply(config) = patch {
             return self.apply_scale(request, config, None).await;
         }

@@ -20,6 +20,7 @@ use object::{FieldError, Obj, Status, Value};
 use store::{CommitError, Guard, Key, Op, Revision};
 use table::Table;
 
+use crate::convert::memo::Conversions;
 use crate::convert::webhook::{Asked, converted_storage};
 use crate::read::parse_unsigned;
 use crate::{BodyType, Registry, RequestContext, convert, decode, managed_fields, store_failed};
@@ -107,7 +108,18 @@ impl Registry {
         rules: ChangeRules,
         verb: &mut Verb<'_>,
     ) -> Result<Written, Status> {
-        let mut written = self.change_stored(request, rules, verb).await?;
+        self.change_with(request, rules, &Conversions::default(), verb).await
+    }
+
+    /// The same for a verb that needs objects in other versions.
+    pub(crate) async fn change_with(
+        &self,
+        request: &RequestContext<'_>,
+        rules: ChangeRules,
+        conversions: &Conversions,
+        verb: &mut Verb<'_>,
+    ) -> Result<Written, Status> {
+        let mut written = self.change_stored(request, rules, conversions, verb).await?;
         written.obj = self.convert_one(request.resource, &written.obj, Asked::Now).await?;
         Ok(written)
     }
@@ -116,6 +128,7 @@ impl Registry {
         &self,
         request: &RequestContext<'_>,
         rules: ChangeRules,
+        conversions: &Conversions,
         verb: &mut Verb<'_>,
     ) -> Result<Written, Status> {
         let storage = request.storage()?;
@@ -163,7 +176,13 @@ impl Registry {
             }
             let served = self.convert_one(request.resource, &old, Asked::Now).await?;
             let now = self.env().now_seconds() as i64;
-            let admitted = match self.admit_update(request, storage, rules, &served, verb, now) {
+            let admitted = loop {
+                let admitted = self.admit_update(request, storage, rules, &served, conversions, verb, now);
+                if !self.answer(request, storage, conversions).await? {
+                    break admitted;
+                }
+            };
+            let admitted = match admitted {
                 Ok(admitted) => admitted,
                 Err(_) if !fresh => {
                     self.linearizable_read().await?;
@@ -220,6 +239,7 @@ impl Registry {
                 Err(CommitError::Conflict { key: lost }) => {
                     self.check_readable(&lost)?;
                     self.check_deadline(request)?;
+                    conversions.forget();
                     fresh = true;
                     if lost != key {
                         drop(contended.take());
@@ -239,10 +259,12 @@ impl Registry {
         storage: &Storage,
         rules: ChangeRules,
         old: &Obj,
+        conversions: &Conversions,
         verb: &mut Verb<'_>,
         now: i64,
     ) -> Result<AdmittedUpdate, Status> {
-        let (mut new, old_tree, mut warnings) = self.changed(request, storage, rules, old, verb, now)?;
+        let (mut new, old_tree, mut warnings) =
+            self.changed(request, storage, rules, old, conversions, verb, now)?;
         let mut effects = Effects::default();
         match self.admit(request, storage, rules.tracked, &mut new, &old_tree, now, &mut effects) {
             Ok(encoded) => Ok(AdmittedUpdate { new, old_tree, encoded, warnings, effects }),
@@ -286,12 +308,14 @@ impl Registry {
     }
 
     /// What `verb` makes of `old`, in the storage version; and the old tree.
+    #[allow(clippy::too_many_arguments)] // One step of one loop, split off for its length.
     fn changed(
         &self,
         request: &RequestContext<'_>,
         storage: &Storage,
         rules: ChangeRules,
         old: &Obj,
+        conversions: &Conversions,
         verb: &mut Verb<'_>,
         now: i64,
     ) -> Result<(Value, Value, Vec<String>), Status> {
@@ -303,7 +327,7 @@ impl Registry {
         let (mut new, warnings) = if as_served || convert::is_storage_version(request.resource, storage) {
             let (mut new, warnings) = verb(&old_tree)?;
             if rules.tracked {
-                managed_fields::track(request, storage, Some(&old_tree), &mut new, now);
+                managed_fields::track(request, storage, conversions, Some(&old_tree), &mut new, now)?;
             }
             (new, warnings)
         } else {
@@ -311,7 +335,7 @@ impl Registry {
             convert::from_storage(request.resource, storage, &mut served);
             let (mut new, warnings) = verb(&served)?;
             if rules.tracked {
-                managed_fields::track(request, storage, Some(&served), &mut new, now);
+                managed_fields::track(request, storage, conversions, Some(&served), &mut new, now)?;
             }
             (new, warnings)
         };

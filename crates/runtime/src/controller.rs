@@ -7,7 +7,7 @@ use std::time::Duration;
 use env::Env;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use object::Status;
+use object::{Status, WriteOptions};
 use tokio::task::JoinHandle;
 
 use crate::cause::{Cause, Causes};
@@ -31,6 +31,11 @@ impl ReconcileRequest<'_> {
     /// The one change this reconcile is about, under [`Trigger::EdgeOnly`] and nowhere else: the others look at the state.
     pub fn change(&self) -> Option<&Change> {
         self.change
+    }
+
+    /// How this controller applies: under its own name, and by force, since what it wants holds whoever changed it.
+    pub fn apply_options(&self) -> WriteOptions<'static> {
+        WriteOptions { field_manager: self.entry.name(), force: true, ..WriteOptions::default() }
     }
 
     /// Says what the controller is going to do, for `/debug/controllers`.

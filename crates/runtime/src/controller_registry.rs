@@ -188,6 +188,10 @@ struct Measured<'a> {
 }
 
 impl Entry {
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
     fn measure(&self) -> Measured<'_> {
         let seconds = self.seconds.lock().clone();
         let Stats { active, succeeded, errors, panics, requeued, .. } = *self.stats.lock();

@@ -60,6 +60,11 @@
 //!
 //! **[`finalizers`]**: a name on an object that keeps it until the controller has cleaned up behind it.
 //!
+//! **Server-side apply** ([`Client::apply`](client::Client::apply)): a controller says all it wants of an object, and nothing else,
+//! under its own field manager. The server finds out what is missing, removes what the controller no longer wants, leaves alone what
+//! others set, and writes nothing if nothing changes. So there is no version to conflict with and nothing to retry. With
+//! [`ReconcileRequest::apply_options`] the manager is the controller's name, and drift is put right whoever made it.
+//!
 //! **[`retry`]**: another wrote first: read again, decide again. Conflicts are normal.
 //!
 //! **[`Recorder`]**: events for people. Never waited for; the same again is counted, similar ones are combined, too many are

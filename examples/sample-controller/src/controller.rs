@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use client::{Client, Gvr, Obj, Patch, Value, WriteOptions, resources::DEPLOYMENTS};
+use client::{Client, Gvr, Obj, Value, resources::DEPLOYMENTS};
 use runtime::{
     Action, BoxFuture, Controller, ControllerRegistry, Env, Failure, Informer, Informers, JoinHandle, Key,
     Reconcile, ReconcileRequest, Recorder, Severity, Stop, owners, parse, tree,
@@ -49,27 +49,25 @@ impl Reconcile for Sample {
         Box::pin(async move {
             let Some(foo) = self.foos.store().get_key(request.key) else { return Ok(Action::AwaitChange) };
             let Some((name, replicas)) = wanted(&foo) else { return Ok(Action::AwaitChange) };
-            let (place, options) = (DEPLOYMENTS.within(foo.namespace()), WriteOptions::default());
-            let (deployment, mut changed) = match self.deployments.store().get(foo.namespace(), &name) {
-                None => (self.client.create(place, nginx(&foo, &name, replicas)?, options).await?, true),
-                Some(there) if owners::controller_of(&there).is_none_or(|owner| owner.uid != foo.uid()) => {
-                    let message = format!("Resource \"{name}\" already exists and is not managed by Foo");
-                    self.recorder.event(&FOOS, &foo, Severity::Warning, "ErrResourceExists", message);
-                    return Ok(Action::AwaitChange);
-                }
-                Some(there) if tree(&there).at(&["spec", "replicas"]) != Some(&Value::Int(replicas)) => {
-                    // It carries the version it was read at: if somebody was faster this is a conflict, and another reconcile.
-                    let mut deployment = tree(&there);
-                    deployment.map_at(&["spec"]).set("replicas", replicas);
-                    (self.client.update(DEPLOYMENTS.of(&there), deployment, options).await?, true)
-                }
-                Some(there) => (there, false),
-            };
+            let there = self.deployments.store().get(foo.namespace(), &name);
+            let is_other = |it: &Obj| owners::controller_of(it).is_none_or(|owner| owner.uid != foo.uid());
+            if there.as_deref().is_some_and(is_other) {
+                let message = format!("Resource \"{name}\" already exists and is not managed by Foo");
+                self.recorder.event(&FOOS, &foo, Severity::Warning, "ErrResourceExists", message);
+                return Ok(Action::AwaitChange);
+            }
+            // All that the Foo asks for, and nothing else: the server creates it, or changes what differs, whoever changed it, or
+            // writes nothing. What others add, such as an annotation, stays.
+            let target = DEPLOYMENTS.at(foo.namespace(), &name);
+            let wanted = nginx(&foo, there.as_deref(), replicas)?;
+            let deployment = self.client.apply(target, wanted, request.apply_options()).await?;
+            let spec = |of: &Obj| tree(of).get("spec").cloned();
+            let mut changed = there.is_none_or(|there| spec(&there) != spec(&deployment));
             let available = |of: &Obj| tree(of).at(&["status", "availableReplicas"]).and_then(Value::as_int);
             let now = available(&deployment).unwrap_or(0);
             if available(&foo) != Some(now) {
-                let status = Patch::Merge(parse(&format!("status: {{availableReplicas: {now}}}"))?);
-                self.client.patch(FOOS.of(&foo).sub("status"), status, options).await?;
+                let status = parse(&format!("status: {{availableReplicas: {now}}}"))?;
+                self.client.apply(FOOS.of(&foo).sub("status"), status, request.apply_options()).await?;
                 changed = true;
             }
             if changed {
@@ -87,10 +85,11 @@ fn wanted(foo: &Obj) -> Option<(String, i64)> {
     Some((name.to_owned(), foo.at(&["spec", "replicas"])?.as_int()?))
 }
 
-fn nginx(foo: &Obj, name: &str, replicas: i64) -> Result<Value, Failure> {
+fn nginx(foo: &Obj, there: Option<&Obj>, replicas: i64) -> Result<Value, Failure> {
     let mut out = parse(include_str!("nginx.yaml"))?;
+    // The one that was looked at: if it is gone by now this is a conflict, and another reconcile.
+    there.iter().for_each(|there| out.map_at(&["metadata"]).set("uid", there.uid()));
     let owner = owners::controller_ref("samplecontroller.k8s.io/v1alpha1", "Foo", foo);
-    out.map_at(&["metadata"]).set("name", name);
     out.map_at(&["metadata"]).set("ownerReferences", vec![owner]);
     out.map_at(&["spec"]).set("replicas", replicas);
     out.map_at(&["spec", "selector", "matchLabels"]).set("controller", foo.name());

@@ -104,6 +104,9 @@ async fn story(cluster: &TestCluster, client: Arc<dyn Client>) {
     assert_eq!(web["spec"]["selector"]["matchLabels"], json!({"app": "nginx", "controller": "foo"}));
     assert_eq!(web["spec"]["template"]["spec"]["containers"][0]["image"], "nginx:latest");
     saw(cluster, "Synced", "Foo synced successfully").await;
+    let managers = web["metadata"]["managedFields"].as_array().unwrap();
+    let is_ours = |entry: &Value| entry["manager"] == "sample-controller" && entry["operation"] == "Apply";
+    assert!(managers.iter().any(is_ours), "what it applied is its own, by its name: {web}");
 
     // Changed by hand, changed by the Foo, deleted: it is what the Foo says.
     cluster.merge(WEB, json!({"spec": {"replicas": 7}})).await.ok(200);

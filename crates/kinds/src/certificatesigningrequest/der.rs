@@ -265,11 +265,11 @@ fn read_certificate(content: &[u8]) -> Result<(), &'static str> {
     read_key(key.content).map(|_| ()).ok_or("public key")
 }
 
+const RSA_MD5: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x04];
 const RSA_SHA1: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x05];
 const RSA_SHA256: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0b];
 const RSA_SHA384: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0c];
 const RSA_SHA512: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0d];
-const ECDSA_SHA1: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x01];
 const ECDSA_SHA256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02];
 const ECDSA_SHA384: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x03];
 const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
@@ -278,15 +278,17 @@ const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
 
 impl Request<'_> {
-    /// Differs from kube-apiserver: signatures that ring cannot verify (P-521, RSA-PSS) pass unverified; the signer
+    /// Differs from kube-apiserver: signatures that ring cannot verify (P-521, RSA-PSS, ECDSA with SHA-1) pass unverified; the signer
     /// that reads the request verifies them.
     fn signature_problem(&self) -> Option<String> {
-        let insecure = |name: &str| Some(format!("x509: cannot verify signature: insecure algorithm {name}"));
         let (how, failure): (&dyn VerificationAlgorithm, &str) = match (self.algorithm, self.key.curve) {
-            (RSA_SHA1, _) => return insecure("SHA1-RSA"),
-            (ECDSA_SHA1, _) => return insecure("ECDSA-SHA1"),
+            (RSA_MD5, _) => {
+                return Some("x509: cannot verify signature: insecure algorithm MD5-RSA".to_owned());
+            }
             _ if self.key.algorithm == RSA => {
                 let how: &dyn VerificationAlgorithm = match self.algorithm {
+                    // Of requests Go takes it, though not of certificates.
+                    RSA_SHA1 => &signature::RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY,
                     RSA_SHA256 => &signature::RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY,
                     RSA_SHA384 => &signature::RSA_PKCS1_2048_8192_SHA384,
                     RSA_SHA512 => &signature::RSA_PKCS1_1024_8192_SHA512_FOR_LEGACY_USE_ONLY,
@@ -343,5 +345,20 @@ mod tests {
                 format!("-----BEGIN CERTIFICATE REQUEST-----\n{body}\n-----END CERTIFICATE REQUEST-----\n");
             assert_eq!(super::request_problem(&pem), Some(words), "{bytes:x?}");
         }
+    }
+
+    /// As Go's `CheckSignature` of a request: SHA-1 is verified, MD5 is not.
+    #[test]
+    fn old_digests_are_verified_or_refused() {
+        let pem = |body: &str| {
+            format!("-----BEGIN CERTIFICATE REQUEST-----\n{body}\n-----END CERTIFICATE REQUEST-----\n")
+        };
+        let sha1 = "MIIBSzCBtQIBADAMMQowCAYDVQQDDAF4MIGfMA0GCSqGSIb3DQEBAQUAA4GNADCBiQKBgQCqaed4rQ4ai8jiPztmTi73MnHW4dZXscz+TmxRi5/Rcuh/HW+ravkmLUYKV0ZJC3MQTWRL+eZS8iUee6SatWeW6GdIlRwBaMLbxXfX5oXCVTjNDQ5CXTPncrQffS8trk+ONLbrLWLQygLTTZ6/+LHzH34nrZ1TFjmjUSH9kW6soQIDAQABoAAwDQYJKoZIhvcNAQEFBQADgYEAAxjvARLYomiPUCgJQpdBDnHjWeeo0aumvO24RAbU1k4uxM5tuQN57RkxuHbbvfQSPjt/M55eHXk9aGOCTEK+ZC8jztKkP7ls7xdwmQwtefNWuFx3wbSQbVAyk/uo9xFN00q/ad0G/tY+45NCxgd4KPE+1rK14umuPD6AEIBzlL0=";
+        let md5 = "MIIBSzCBtQIBADAMMQowCAYDVQQDDAF4MIGfMA0GCSqGSIb3DQEBAQUAA4GNADCBiQKBgQC90vinfNgezIU1VklG1hBDu/uaREVcfcfbwRRsNLkDXsGsrwvCZuj/Zb8o6bzZcBNbfjSkkpdMQuuQWB+qtWvsbqGNUgW7tvB8aYh461WQ6adC4GPGjddaWgRmUJYi5AXEGUYGpspD7yRKr86MhqCB/zmkXZbtOgoxjU46BJiQUwIDAQABoAAwDQYJKoZIhvcNAQEEBQADgYEAq4eUdNpuNrW5u3de7Qe1UfmTfoNq/dOJcI6nyoR2hKPE38mQic9jmqvs/uuEt2NJK5vYb7IMX2IG3MfRj9CAK8+yjxPo7gqqCc1MBXMRxbabfvuYf+o4OEB0UkKFwD9frAji76HN46mvflurk06PlTxSkYS90Y7lY2FZGZXswHY=";
+        assert_eq!(super::request_problem(&pem(sha1)), None);
+        let changed = sha1.replace("HW+ravkm", "HW+ravkn");
+        assert_eq!(super::request_problem(&pem(&changed)).as_deref(), Some("crypto/rsa: verification error"));
+        let insecure = "x509: cannot verify signature: insecure algorithm MD5-RSA";
+        assert_eq!(super::request_problem(&pem(md5)).as_deref(), Some(insecure));
     }
 }

@@ -204,7 +204,7 @@ impl Registry {
         Ok(())
     }
 
-    async fn call_webhook(
+    pub(super) async fn call_webhook(
         &self,
         storage: &Storage,
         objects: Vec<Value>,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use futures_util::StreamExt;
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, ResourceQuota, Service};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -194,7 +195,68 @@ async fn custom_resources_are_defined_written_watched_and_gone() {
     while crds.get_opt("gears.example.io").await.unwrap().is_some() {
         tokio::task::yield_now().await;
     }
-    code(gears.list(&ListParams::default()).await.map(|_| ()), 404);
+    // What is served follows the definition.
+    let refused = loop {
+        match gears.list(&ListParams::default()).await {
+            Ok(_) => tokio::task::yield_now().await,
+            Err(error) => break error,
+        }
+    };
+    code::<()>(Err(refused), 404);
+}
+
+/// Server-side apply: typed, dynamic, of a status and of a scale.
+#[tokio::test(flavor = "multi_thread")]
+async fn patches_are_applied_under_their_managers() {
+    let folder = folder();
+    let server = Proc::start(&folder.path().join("data"));
+    let client = server.client().await;
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), "default");
+    let web = |replicas: i32| {
+        let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        let spec =
+            json!({"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template});
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec})
+    };
+    let (one, two) = (PatchParams::apply("one"), PatchParams::apply("two"));
+    let made = deployments.patch("web", &one, &Patch::Apply(web(1))).await.unwrap();
+    let again = deployments.patch("web", &one, &Patch::Apply(web(1))).await.unwrap();
+    assert_eq!(again, made, "nothing changed, nothing was written");
+    match deployments.patch("web", &two, &Patch::Apply(web(2))).await {
+        Err(kube::Error::Api(status)) => {
+            let said = "Apply failed with 1 conflict: conflict with \"one\": .spec.replicas";
+            assert_eq!((status.code, &*status.message), (409, said));
+        }
+        other => panic!("{other:?}"),
+    }
+    let forced = deployments.patch("web", &two.clone().force(), &Patch::Apply(web(2))).await.unwrap();
+    assert_eq!(forced.spec.unwrap().replicas, Some(2));
+    let scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "web"}, "spec": {"replicas": 3}});
+    code(deployments.patch_scale("web", &one, &Patch::Apply(&scale)).await, 409);
+    let scaled = deployments.patch_scale("web", &one.clone().force(), &Patch::Apply(&scale)).await.unwrap();
+    assert_eq!(scaled.spec.unwrap().replicas, Some(3));
+    let status = json!({"apiVersion": "apps/v1", "kind": "Deployment", "status": {"replicas": 3}});
+    let stated =
+        deployments.patch_status("web", &PatchParams::apply("node"), &Patch::Apply(status)).await.unwrap();
+    let managers = stated.metadata.managed_fields.unwrap();
+    let mut who: Vec<String> = managers
+        .into_iter()
+        .map(|m| format!("{} {}", m.manager.unwrap_or_default(), m.subresource.unwrap_or_default()))
+        .collect();
+    who.sort();
+    assert_eq!(who, ["node status", "one ", "one scale", "two "]);
+    code(
+        deployments
+            .patch("web", &PatchParams::default(), &Patch::Merge(json!({"spec": {"replicas": -1}})))
+            .await,
+        422,
+    );
+
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "ConfigMap"));
+    let maps: Api<DynamicObject> = Api::namespaced_with(client, "default", &kind);
+    let map = DynamicObject::new("m", &kind).data(json!({"data": {"k": "1"}}));
+    let made = maps.patch("m", &one, &Patch::Apply(&map)).await.unwrap();
+    assert_eq!(made.data["data"], json!({"k": "1"}));
 }
 
 fn typed<T: k8s_openapi::serde::de::DeserializeOwned>(value: serde_json::Value) -> T {

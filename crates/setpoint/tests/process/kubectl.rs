@@ -58,7 +58,7 @@ impl Kubectl {
     }
 }
 
-fn with_kubectl(test: impl FnOnce(Kubectl, Proc)) {
+pub fn with_kubectl(test: impl FnOnce(Kubectl, Proc)) {
     let folder = folder();
     let server = Proc::start(&folder.path().join("data"));
     if let Some(kubectl) = Kubectl::new(&server, folder.path()) {
@@ -72,7 +72,7 @@ pub fn holds(text: &str, parts: &[&str]) {
     }
 }
 
-const DEPLOYMENT: &str = "
+pub const DEPLOYMENT: &str = "
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web, labels: {app: web}}

@@ -27,6 +27,7 @@ mod kubectl;
 mod kubectl_apps;
 mod kubectl_custom;
 mod kubectl_explain;
+mod kubectl_server_side;
 mod leaders;
 mod make_up;
 mod other_clients;

@@ -6,8 +6,10 @@
 mod account_tokens;
 mod admission;
 mod apply;
+mod apply_behaviours;
 mod apply_faults;
 mod apply_properties;
+mod apply_versions;
 mod bad_input;
 mod bookmarks;
 mod certificates;

@@ -1,6 +1,7 @@
 //! Controllers beside a whole server, in virtual time.
 
 mod accounts;
+mod applies;
 mod batch_steps;
 mod budgets;
 mod clock_jumps;

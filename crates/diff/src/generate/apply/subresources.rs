@@ -101,7 +101,12 @@ impl Applies<'_> {
         self.apply_to("scale, a conflict", "/scale", "scaler", scale(r#""replicas":3"#));
         if self.target.custom {
             // kube-apiserver cannot: what follows would differ for that alone.
-            self.apply_to("scale of a custom resource", "/scale", "scaler&dryRun=All&force=true", scale(r#""replicas":3"#));
+            self.apply_to(
+                "scale of a custom resource",
+                "/scale",
+                "scaler&dryRun=All&force=true",
+                scale(r#""replicas":3"#),
+            );
             return;
         }
         self.apply_to("scale, dry run", "/scale", "scaler&dryRun=All&force=true", scale(r#""replicas":3"#));

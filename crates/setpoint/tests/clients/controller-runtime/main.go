@@ -216,6 +216,7 @@ func main() {
 		})
 	}
 	define()
+	applies(ctx, direct)
 
 	manager, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"},

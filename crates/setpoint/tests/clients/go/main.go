@@ -59,9 +59,11 @@ func main() {
 	refusals(ctx, client)
 	typedObjects(ctx, client)
 	workloads(ctx, client)
+	applies(ctx, client)
 	metadataOnly(ctx, config)
 	// The dynamic client knows no types and always speaks JSON.
 	dynamicObjects(ctx, config)
+	dynamicApplies(ctx, config)
 	check("delete the namespace", client.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{}))
 	fmt.Println("all facts hold")
 }

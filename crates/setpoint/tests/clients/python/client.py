@@ -64,6 +64,22 @@ def workloads(core):
     refused(404, "NotFound", core.read_namespaced_pod, "p", NAMESPACE)
 
 
+def applies(core):
+    """Server-side apply: whose fields are whose."""
+
+    def apply(manager, value, **options):
+        wanted = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "applied"}, "data": {"value": value}}
+        return core.patch_namespaced_config_map(
+            "applied", NAMESPACE, wanted, field_manager=manager, _content_type="application/apply-patch+yaml", **options
+        )
+
+    made = apply("one", "1")
+    assert [(m.manager, m.operation) for m in made.metadata.managed_fields] == [("one", "Apply")], made
+    refused(409, "Conflict", apply, "two", "2")
+    assert apply("two", "2", force=True).data == {"value": "2"}
+    core.delete_namespaced_config_map("applied", NAMESPACE)
+
+
 def main():
     config.load_kube_config(sys.argv[1])
     core = client.CoreV1Api()
@@ -117,6 +133,7 @@ def main():
     listed = custom.list_namespaced_custom_object("rbac.authorization.k8s.io", "v1", NAMESPACE, "roles")
     assert [item["metadata"]["name"] for item in listed["items"]] == ["r"], listed
 
+    applies(core)
     workloads(core)
     core.delete_collection_namespaced_config_map(NAMESPACE)
     assert names() == []
