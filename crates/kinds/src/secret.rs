@@ -53,6 +53,13 @@ impl Kind for Secret {
         Ok(())
     }
 
+    fn reencoded(&self, value: &Value, resource: &Resource) -> Option<Value> {
+        value.get("stringData")?;
+        let mut value = value.clone();
+        self.to_storage(&mut value, resource).ok()?;
+        Some(value)
+    }
+
     fn prepare_update(&self, new: &mut Value, old: &Value, _ctx: &Context<'_>) {
         if new.get("type").and_then(Value::as_str).unwrap_or_default().is_empty() {
             restore(new, old, &[], "type");

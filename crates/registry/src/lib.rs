@@ -44,6 +44,7 @@ pub use convert::{protobuf_body, served_body, served_object, serves_stored_objec
 pub use create::Again;
 pub use decode::{BodyType, unreadable_type};
 pub use delete::Deleted;
+pub use managed_fields::track_answered;
 pub use read::{List, Match, validate as check_list_options};
 pub use watch::{Watch, WatchStart};
 pub use write::Written;

@@ -317,12 +317,33 @@ pub(crate) fn apply_scale(
     Ok(applied.ok_or_else(Status::no_such_resource)??)
 }
 
-/// A scale has one version.
-struct OneVersion<'a>(TypeRef<'a>);
+/// Notes who set what of an object that is answered and not stored.
+pub fn track_answered(request: &RequestContext<'_>, asked: &mut Value, now: i64) {
+    let resource = request.resource;
+    let (api_version, ty) = (resource.api_version(), TypeRef::built_in(resource.schema(), resource.ty));
+    let manager = FieldManager {
+        api_version: &api_version,
+        kind: &resource.kind,
+        ty,
+        subresource: request.subresource.unwrap_or(""),
+        converter: &OneVersion { api_version: &api_version, ty },
+        reset: &[],
+        empty: &empty(resource),
+        now,
+    };
+    // On an error it has no managers, which is all that anybody could do about it.
+    let _ = manager.update(manager.empty, asked, &request.field_manager());
+}
+
+/// A scale has one version, and so has what is not stored.
+struct OneVersion<'a> {
+    api_version: &'a str,
+    ty: TypeRef<'a>,
+}
 
 impl Converter for OneVersion<'_> {
     fn type_of(&self, api_version: &str) -> Option<TypeRef<'_>> {
-        (api_version == API_VERSION).then_some(self.0)
+        (api_version == self.api_version).then_some(self.ty)
     }
 
     fn convert(&self, object: &Value, _: &str) -> Result<Value, String> {
@@ -346,7 +367,7 @@ fn with_scale_manager<T>(
         kind: KIND,
         ty,
         subresource: "scale",
-        converter: &OneVersion(ty),
+        converter: &OneVersion { api_version: API_VERSION, ty },
         reset: &[],
         empty: &empty,
         now,

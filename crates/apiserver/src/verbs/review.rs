@@ -25,6 +25,8 @@ impl Call<'_> {
         }
         review.make_map().set("kind", of.kind);
         review.make_map().set("apiVersion", self.request.resource.api_version());
+        let now = self.api.registry.env().now_seconds() as i64;
+        registry::track_answered(&self.writing(None)?, &mut review, now);
         match self.reviewed(review).await {
             Ok(answer) => Ok(self.answered(of, answer, wanted, &warnings)),
             Err(status) => Err(status.after_warnings(warnings)),
