@@ -1,9 +1,10 @@
 //! Bodies that are answered and never stored, reviews and requests for tokens: as in objects, their managers are noted in them.
 
-use managed_fields::{Converter, FieldManager, TypeRef};
+use managed_fields::{FieldManager, TypeRef};
 use object::Value;
 use object::normalise::{Strict, normalise};
 
+use crate::managed_fields::OneVersion;
 use crate::{BodyType, Registry, RequestContext, convert};
 
 impl Registry {
@@ -27,21 +28,5 @@ impl Registry {
         if let Err(error) = manager.update(&empty, body, &request.field_manager()) {
             tracing::warn!(kind = of.kind, %error, "the managers of a request's fields were dropped");
         }
-    }
-}
-
-/// What is not stored is not converted.
-struct OneVersion<'a> {
-    api_version: &'a str,
-    ty: TypeRef<'a>,
-}
-
-impl Converter for OneVersion<'_> {
-    fn type_of(&self, api_version: &str) -> Option<TypeRef<'_>> {
-        (api_version == self.api_version).then_some(self.ty)
-    }
-
-    fn convert(&self, object: &Value, _: &str) -> Result<Value, String> {
-        Ok(object.clone())
     }
 }

@@ -325,12 +325,15 @@ pub(crate) fn apply_scale(
     Ok(applied.ok_or_else(Status::no_such_resource)??)
 }
 
-/// A scale has one version.
-struct OneVersion<'a>(TypeRef<'a>);
+/// A scale has one version, and so has what is not stored.
+pub(crate) struct OneVersion<'a> {
+    pub api_version: &'a str,
+    pub ty: TypeRef<'a>,
+}
 
 impl Converter for OneVersion<'_> {
     fn type_of(&self, api_version: &str) -> Option<TypeRef<'_>> {
-        (api_version == API_VERSION).then_some(self.0)
+        (api_version == self.api_version).then_some(self.ty)
     }
 
     fn convert(&self, object: &Value, _: &str) -> Result<Value, String> {
@@ -354,7 +357,7 @@ fn with_scale_manager<T>(
         kind: KIND,
         ty,
         subresource: "scale",
-        converter: &OneVersion(ty),
+        converter: &OneVersion { api_version: API_VERSION, ty },
         reset: &[],
         empty: &empty,
         now,
