@@ -22,7 +22,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How long a new namespace may be refused: admission plugins see it and its service account with a delay.
 const SETTLE_TIME: Duration = Duration::from_secs(10);
 /// What we put into a namespace, or a controller may have put there.
-const CONTENTS: [&str; 3] = ["pods", "configmaps", "serviceaccounts"];
+const CONTENTS: [&str; 4] = ["apps/v1/deployments", "pods", "configmaps", "serviceaccounts"];
 
 /// One of the servers to measure.
 pub struct Target {
@@ -72,9 +72,12 @@ impl<'a> Site<'a> {
         &self.target.endpoint
     }
 
-    /// The collection of a core resource in our namespace.
+    /// The collection of a resource in our namespace: `pods`, `apps/v1/deployments`.
     pub fn path(&self, resource: &str) -> String {
-        format!("/api/v1/namespaces/{}/{resource}", self.namespace)
+        match resource.rsplit_once('/') {
+            Some((version, resource)) => format!("/apis/{version}/namespaces/{}/{resource}", self.namespace),
+            None => format!("/api/v1/namespaces/{}/{resource}", self.namespace),
+        }
     }
 
     pub fn get(&mut self, path: &str) -> Result<Vec<u8>, BenchError> {

@@ -15,22 +15,19 @@ pub struct Apply {
 
 impl Scenario for Apply {
     fn prepare(&self, site: &mut Site<'_>) -> Result<(), BenchError> {
-        let path = deployments(site);
+        let path = site.path("apps/v1/deployments");
         site.create_all_at(&path, &deployment("0000000000"), DEPLOYMENTS)
     }
 
     fn measure(&self, site: &mut Site<'_>, settings: &Settings) -> Result<Tally, BenchError> {
-        let path = format!("{}/web-{SLOT}?fieldManager=setpoint-bench&force=true", deployments(site));
+        let path =
+            format!("{}/web-{SLOT}?fieldManager=setpoint-bench&force=true", site.path("apps/v1/deployments"));
         let text = deployment(if self.changed { NUMBER } else { "0000000001" });
         let body = Body { content_type: "application/apply-patch+yaml", text: &text };
         let template = site.template("PATCH", &path, Some(body), DEPLOYMENTS);
         let load = site.load(&template, settings.connections);
         Ok(site.drive(&load, settings.phase())?.tally)
     }
-}
-
-fn deployments(site: &Site<'_>) -> String {
-    format!("/apis/apps/v1/namespaces/{}/deployments", site.namespace)
 }
 
 fn deployment(revision: &str) -> String {

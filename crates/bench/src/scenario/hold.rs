@@ -10,7 +10,7 @@
 use std::time::{Duration, Instant};
 
 use super::objects::{LABEL, config_map, create_pods};
-use super::schedule::{deployment, deployments, number_after, sum_of, wait};
+use super::schedule::{deployment, number_after, sum_of, wait};
 use super::{Scenario, Settings};
 use crate::error::BenchError;
 use crate::meters::thread_cpu;
@@ -40,11 +40,11 @@ impl Scenario for Hold {
         let sizes: Vec<u64> =
             (0..settings.pods).step_by(REPLICAS as usize).map(|n| REPLICAS.min(settings.pods - n)).collect();
         for (number, replicas) in sizes.iter().enumerate() {
-            let path = deployments(site);
+            let path = site.path("apps/v1/deployments");
             site.post(&path, &deployment(&format!("h-{number}"), *replicas))?;
         }
         wait(site, "waiting for all pods to be ready", (began, TIME_LIMIT), &mut |site| {
-            let path = deployments(site);
+            let path = site.path("apps/v1/deployments");
             Ok(sum_of(&site.get(&path)?, b"\"readyReplicas\":", b"\"status\":") >= settings.pods)
         })?;
         tally.seconds = began.elapsed().as_secs_f64();
@@ -83,7 +83,8 @@ impl Scenario for Hold {
 
         let began = Instant::now();
         for number in 0..sizes.len() {
-            let path = format!("{}/h-{number}?propagationPolicy=Background", deployments(site));
+            let path =
+                format!("{}/h-{number}?propagationPolicy=Background", site.path("apps/v1/deployments"));
             site.delete(&path)?;
         }
         wait(site, "waiting for the pods to go", (began, TIME_LIMIT), &mut |site| {

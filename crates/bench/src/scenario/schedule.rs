@@ -51,11 +51,11 @@ impl Scenario for Schedule {
                 let made = site.next_number..site.next_number + DEPLOYMENTS;
                 site.next_number = made.end;
                 for number in made.clone() {
-                    let path = deployments(site);
+                    let path = site.path("apps/v1/deployments");
                     site.post(&path, &deployment(&format!("d-{number}"), REPLICAS))?;
                 }
                 wait(site, "waiting for the deployments' pods", (began, TIME_LIMIT), &mut |site| {
-                    let path = deployments(site);
+                    let path = site.path("apps/v1/deployments");
                     Ok(sum_of(&site.get(&path)?, b"\"replicas\":", b"\"status\":") >= PODS)
                 })?;
                 (Tally::new(), made)
@@ -81,7 +81,10 @@ impl Scenario for Schedule {
             What::Pods => site.delete_numbers("pods", "s-", made)?,
             What::Deployments => {
                 for number in made {
-                    let path = format!("{}/d-{number}?propagationPolicy=Background", deployments(site));
+                    let path = format!(
+                        "{}/d-{number}?propagationPolicy=Background",
+                        site.path("apps/v1/deployments")
+                    );
                     site.delete(&path)?;
                 }
                 wait(
@@ -135,10 +138,6 @@ pub(super) fn wait(
         std::thread::sleep(POLL);
     }
     Ok(())
-}
-
-pub(super) fn deployments(site: &Site<'_>) -> String {
-    format!("/apis/apps/v1/namespaces/{}/deployments", site.namespace)
 }
 
 /// The sum of a number that stands behind `name` after each `section` of a list.
