@@ -72,8 +72,10 @@ async fn sync(
     let all = roles.iter().map(|(name, object)| RoleForAggregation { name, object });
     let rules: Vec<Value> = aggregated_rules(name, all, &selectors).iter().map(|r| r.to_value()).collect();
     let rules = Value::List(rules);
-    if role.get("rules") == Some(&rules) || (role.get("rules").is_none() && rules == Value::List(Vec::new()))
-    {
+    let none = Value::List(Vec::new());
+    // What is empty may be null: to write it again would change nothing but who manages it.
+    let present = role.get("rules").filter(|rules| !rules.is_null()).unwrap_or(&none);
+    if *present == rules {
         return Ok(());
     }
     let mut patch = Map::default();
