@@ -5,15 +5,13 @@ use std::process::Command;
 use crate::harness::*;
 
 #[test]
-fn scenarios_measure_without_failures() {
-    let folder = folder();
-    let server = Proc::start_cluster(&folder.path().join("data"), &[]);
-    let (kubeconfig, figures) =
-        (folder.path().join("data/admin.kubeconfig"), folder.path().join("figures.json"));
-    let scenarios = [
-        "apply",
-        "apply-unchanged",
-        "patch-status",
+fn scenarios_of_patches_and_applies_measure_without_failures() {
+    measure(&["apply", "apply-unchanged", "patch-status"]);
+}
+
+#[test]
+fn scenarios_of_custom_resources_measure_without_failures() {
+    measure(&[
         "create-custom",
         "cel",
         "get-custom",
@@ -21,7 +19,14 @@ fn scenarios_measure_without_failures() {
         "list-custom",
         "watch-custom",
         "crd-install",
-    ];
+    ]);
+}
+
+fn measure(scenarios: &[&str]) {
+    let folder = folder();
+    let server = Proc::start_cluster(&folder.path().join("data"), &[]);
+    let (kubeconfig, figures) =
+        (folder.path().join("data/admin.kubeconfig"), folder.path().join("figures.json"));
     let mut bench = Command::new(SETPOINT);
     bench.args(["bench", "--seconds", "1", "--warmup", "0", "--connections", "8"]);
     bench.arg("--kubeconfig").arg(kubeconfig).arg("--json").arg(&figures).args(scenarios);
