@@ -114,7 +114,7 @@ fn place(difference: &str) -> &str {
 
 async fn ask(cluster: &TestCluster, request: &Request) -> Answer {
     // Who the recording was made by.
-    let mut admin = UserInfo::new("kubernetes-admin", &[groups::MASTERS, groups::AUTHENTICATED]);
+    let mut admin = UserInfo::new("admin", &[groups::MASTERS, groups::AUTHENTICATED]);
     admin.uid = "admin".to_owned();
     let mut ask = cluster.request(request.method, &request.path).by(admin).accept(&request.accept);
     // Who manages fields: as when the answers were recorded.
