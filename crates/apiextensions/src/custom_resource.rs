@@ -213,10 +213,12 @@ impl Kind for CustomResource {
     }
 
     /// An apply may leave null of what has nothing left: if that is valid, it is gone when the object is read.
-    fn canonicalise(&self, new: &mut Value) {
-        if has_null(new) {
+    fn canonicalise(&self, new: &mut Value) -> bool {
+        let has_null = has_null(new);
+        if has_null {
             self.decode_stored(new);
         }
+        has_null
     }
 
     fn from_storage(&self, value: &mut Value, to: &Resource) {

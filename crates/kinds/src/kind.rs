@@ -191,8 +191,10 @@ pub trait Kind: Send + Sync {
         false
     }
 
-    /// After validation. The tree was canonical and stays so: it is encoded next.
-    fn canonicalise(&self, _new: &mut Value) {}
+    /// After validation: it is encoded next. The tree was canonical; whether it has to be made so again.
+    fn canonicalise(&self, _new: &mut Value) -> bool {
+        false
+    }
 
     /// The grace period of a first DELETE in seconds; `None` for kinds without graceful deletion.
     fn grace_seconds(&self, _object: &Value, _options: &DeleteOptions) -> Option<i64> {

@@ -98,12 +98,13 @@ impl Kind for Namespace {
     }
 
     /// The label that lets selectors find a namespace by name.
-    fn canonicalise(&self, new: &mut Value) {
+    fn canonicalise(&self, new: &mut Value) -> bool {
         if let Some(name) = meta(new, "name").cloned() {
             let labels = in_place(new.map_at(&["metadata"]), "labels", AFTER_LABELS).make_map();
             *in_place(labels, NAME_LABEL, &[]) = name;
             labels.entries_mut().sort_by(|(a, _), (b, _)| a.cmp(b));
         }
+        false
     }
 
     fn delete(

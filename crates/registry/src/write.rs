@@ -435,7 +435,9 @@ impl Registry {
             kinds::defaults::apply(kind, version, new);
             normalise(schema, storage.ty, new, &mut Strict::off()).map_err(unfit)?;
         }
-        kind.canonicalise(new);
+        if kind.canonicalise(new) {
+            normalise(schema, storage.ty, new, &mut Strict::off()).map_err(unfit)?;
+        }
         // A write that changes nothing but the times of managers changes nothing. Only now, because who applies a part of what
         // is filled in, or what is reset, changes nothing either.
         if let Some(old) = old {

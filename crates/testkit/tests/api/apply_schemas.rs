@@ -226,3 +226,36 @@ async fn a_map_without_its_last_member_is_refused_as_null() {
         "Thing.example.io \"a\" is invalid: spec.f: Invalid value: \"null\": spec.f in body must be of type object: \"null\""
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_repeated_apply_moves_no_version() {
+    let ports = json!({"type": "array", "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["port", "protocol"],
+        "items": {"type": "object", "required": ["port"], "properties": {
+            "port": {"x-kubernetes-int-or-string": true}, "protocol": {"type": "string", "default": "TCP"}}}});
+    let embedded = json!({"type": "object", "x-kubernetes-embedded-resource": true,
+        "x-kubernetes-preserve-unknown-fields": true});
+    let nullable = json!({"type": "string", "nullable": true});
+    let number = json!({"type": "number"});
+    let fields = [
+        ("keys with a default", ports, json!([{"port": 80}, {"port": "http", "protocol": "UDP"}])),
+        (
+            "an embedded object",
+            embedded,
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"x": 1}}),
+        ),
+        ("null", nullable, Value::Null),
+        ("a number", number, json!(1.5)),
+    ];
+    for (what, schema, value) in fields {
+        let cluster = define(&schema).await;
+        let first = apply(&cluster, "a", "one", false, &value).await;
+        assert_eq!(first.status, 201, "{what}: {}", first.text());
+        for _ in 0..2 {
+            cluster.env().sleep(Duration::from_secs(2)).await;
+            let again = apply(&cluster, "a", "one", false, &value).await;
+            assert_eq!(again.text(), first.text(), "{what}");
+        }
+        cluster.shutdown().await;
+    }
+}
