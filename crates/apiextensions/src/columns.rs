@@ -133,7 +133,9 @@ fn text(value: &Value) -> String {
         Value::Int(n) => n.to_string(),
         Value::Float(f) => print_float(*f),
         Value::Str(text) => text.clone(),
-        Value::List(_) | Value::Map(_) => String::from_utf8(codec::json::to_vec(value)).unwrap_or_default(),
+        Value::List(_) | Value::Map(_) | Value::Raw(_) => {
+            String::from_utf8(codec::json::to_vec(value)).unwrap_or_default()
+        }
     }
 }
 

@@ -63,7 +63,7 @@ impl<'v, 's> MapList<'v, 's> {
                 Value::Float(f) if keys.len() == 1 => write!(text, "\0f{f}"),
                 Value::Float(f) => write!(text, "\0{f:.6}"),
                 Value::Str(s) => write!(text, "\0{s:?}"),
-                Value::Null | Value::List(_) | Value::Map(_) => return None,
+                Value::Null | Value::List(_) | Value::Map(_) | Value::Raw(_) => return None,
             };
             // Writing to a string cannot fail.
             written.ok()?;

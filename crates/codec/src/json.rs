@@ -12,5 +12,5 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub use read::{MAX_DEPTH, ParseError, parse};
+pub use read::{MAX_DEPTH, ParseError, expanded, parse, parse_stored};
 pub use write::{to_vec, write, write_pretty, write_string};

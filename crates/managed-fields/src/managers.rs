@@ -8,7 +8,6 @@ mod encode;
 mod scale;
 
 use catalog::Name;
-use object::Value;
 
 use crate::path::{Escape, write_string};
 use crate::set::Set;
@@ -96,12 +95,12 @@ pub struct Manager {
     pub time: Option<i64>,
     set: Set,
     /// `FieldsV1` of the set where it was read from, so that it need not be made again.
-    fields: Option<Value>,
+    text: Option<Box<str>>,
 }
 
 impl Manager {
     pub fn new(id: ManagerId, set: Set, time: Option<i64>) -> Manager {
-        Manager { id, time, set, fields: None }
+        Manager { id, time, set, text: None }
     }
 
     pub fn set(&self) -> &Set {
@@ -110,7 +109,7 @@ impl Manager {
 
     pub fn replace_set(&mut self, set: Set) {
         if !set.is_same(&self.set) {
-            self.fields = None;
+            self.text = None;
             self.set = set;
         }
     }

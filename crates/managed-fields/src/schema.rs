@@ -158,7 +158,7 @@ impl<'s> Atom<'s> {
                 Atom { scalar: self.scalar, ..Atom::NONE }
             }
             Some(Value::List(_)) if self.list.is_some() => Atom { list: self.list, ..Atom::NONE },
-            Some(Value::Map(_)) if self.map.is_some() => Atom { map: self.map, ..Atom::NONE },
+            Some(Value::Map(_) | Value::Raw(_)) if self.map.is_some() => Atom { map: self.map, ..Atom::NONE },
             _ => self,
         }
     }

@@ -6,6 +6,7 @@
 mod algebra;
 mod filter;
 mod json;
+mod text;
 
 use std::sync::Arc;
 

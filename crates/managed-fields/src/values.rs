@@ -37,6 +37,7 @@ pub(crate) fn compare(a: &Value, b: &Value) -> Ordering {
         (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
         (Value::List(a), Value::List(b)) => deep(|| compare_lists(a, b)),
         (Value::Map(a), Value::Map(b)) => deep(|| compare_maps(a, b)),
+        (Value::Raw(a), Value::Raw(b)) => a.cmp(b),
         _ => rank(a).cmp(&rank(b)),
     }
 }
@@ -48,7 +49,7 @@ fn rank(value: &Value) -> u8 {
         Value::Str(_) => 1,
         Value::Bool(_) => 2,
         Value::List(_) => 3,
-        Value::Map(_) => 4,
+        Value::Map(_) | Value::Raw(_) => 4,
         Value::Null => 5,
     }
 }

@@ -138,7 +138,9 @@ fn writes() {
                 Ok(once) => {
                     let twice = field_manager.apply(&once, &object, "m", false).unwrap();
                     assert_eq!(twice, once, "who applies twice applies once");
-                    typed::validate(&once, ty, Duplicates::Allowed).unwrap();
+                    let text = codec::json::to_vec(&once);
+                    let read = codec::json::parse(&text, None).unwrap();
+                    typed::validate(&read, ty, Duplicates::Allowed).unwrap();
                     "applied".to_owned()
                 }
             };

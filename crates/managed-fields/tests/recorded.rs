@@ -75,6 +75,10 @@ fn sort(value: &mut Value) {
             }
         }
         Value::List(list) => list.iter_mut().for_each(sort),
+        Value::Raw(text) => {
+            *value = codec::json::expanded(text);
+            sort(value);
+        }
         // Go prints 2.0 as 2.
         Value::Float(f) if f.fract() == 0.0 && f.abs() < 1e15 => *value = Value::Int(*f as i64),
         _ => {}

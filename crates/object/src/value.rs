@@ -17,6 +17,9 @@ pub enum Value {
     Str(String),
     List(Vec<Value>),
     Map(Map),
+    /// A map that nobody has looked into: its JSON, as the writer would write it. Only `fieldsV1` of objects read from the store or
+    /// about to be written there; `codec::json::expanded` makes a map of it.
+    Raw(Box<str>),
 }
 
 /// An ordered list of entries. Directly after parsing it may contain duplicate names (the decoder reports
@@ -77,7 +80,7 @@ impl Value {
             Value::Int(_) | Value::Float(_) => "number",
             Value::Str(_) => "string",
             Value::List(_) => "array",
-            Value::Map(_) => "object",
+            Value::Map(_) | Value::Raw(_) => "object",
         }
     }
     /// A member of a map; `None` for anything else.
@@ -129,6 +132,7 @@ impl Clone for Value {
             Value::Str(s) => Value::Str(s.clone()),
             Value::List(list) => deep(|| Value::List(list.clone())),
             Value::Map(map) => deep(|| Value::Map(map.clone())),
+            Value::Raw(text) => Value::Raw(text.clone()),
         }
     }
 }
@@ -143,6 +147,7 @@ impl PartialEq for Value {
             (Value::Str(a), Value::Str(b)) => a == b,
             (Value::List(a), Value::List(b)) => deep(|| a == b),
             (Value::Map(a), Value::Map(b)) => deep(|| a == b),
+            (Value::Raw(a), Value::Raw(b)) => a == b,
             _ => false,
         }
     }
@@ -158,6 +163,7 @@ impl fmt::Debug for Value {
             Value::Str(s) => f.debug_tuple("Str").field(s).finish(),
             Value::List(list) => deep(|| f.debug_tuple("List").field(list).finish()),
             Value::Map(map) => deep(|| f.debug_tuple("Map").field(map).finish()),
+            Value::Raw(text) => f.debug_tuple("Raw").field(text).finish(),
         }
     }
 }

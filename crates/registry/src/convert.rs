@@ -189,7 +189,7 @@ pub(crate) fn body_in(resource: &Resource, storage: &Storage, obj: &Obj) -> Valu
 /// The stored object as a tree, resourceVersion included.
 pub(crate) fn tree(storage: &Storage, obj: &Obj) -> Value {
     // The table only holds bodies its scanner accepted; what still fails to parse is shown as an empty object.
-    json::parse(obj.body(), Some((storage.schema(), storage.ty))).unwrap_or_else(|error| {
+    json::parse_stored(obj.body(), (storage.schema(), storage.ty)).unwrap_or_else(|error| {
         tracing::error!(key = obj.key(), %error, "a stored object does not parse");
         Value::map()
     })

@@ -150,6 +150,17 @@ fn with_manager<T>(
     })
 }
 
+/// Makes maps of the managers' fields, which trees of stored objects hold as text.
+pub(crate) fn expand(object: &mut Value) {
+    let metadata = object.as_map_mut().and_then(|map| map.get_mut("metadata")?.as_map_mut());
+    let Some(Value::List(entries)) = metadata.and_then(|map| map.get_mut("managedFields")) else { return };
+    for fields in entries.iter_mut().filter_map(|entry| entry.as_map_mut()?.get_mut("fieldsV1")) {
+        if let Value::Raw(text) = fields {
+            *fields = codec::json::expanded(text);
+        }
+    }
+}
+
 /// Notes in `new` who set what, compared with `old`; a new object is compared with nothing. Both are in the request's version.
 /// `new` stays as it is while a webhook has not answered.
 pub(crate) fn track(

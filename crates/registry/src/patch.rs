@@ -9,7 +9,7 @@ use object::patch;
 use object::{FieldError, FieldValidation, Patch, Status, Value, deep, quote};
 
 use crate::write::{ChangeRules, Creates, Written};
-use crate::{Registry, RequestContext, decode};
+use crate::{Registry, RequestContext, decode, managed_fields};
 
 /// What a patch is applied to.
 #[derive(Clone, Copy)]
@@ -91,6 +91,10 @@ impl Patching<'_> {
     fn patched(&self) -> Result<Value, Status> {
         let (of, old) = (&self.of, self.old);
         let mut new = old.clone();
+        if matches!(self.patch, Patch::Json(_)) {
+            // Its paths may lead anywhere.
+            managed_fields::expand(&mut new);
+        }
         self.patch.apply(of.schema, of.ty, &mut new)?;
         if self.is_strategic() {
             // It changes the object itself, whose type is not one of its fields. What is not text is refused later.

@@ -342,6 +342,7 @@ impl Signature {
             Some(Value::Int(i)) => self.add(&(2u8, i)),
             Some(Value::Float(f)) => self.add(&(3u8, f.to_bits())),
             Some(Value::Str(s)) => self.add(&(4u8, s)),
+            Some(Value::Raw(text)) => self.add(&(7u8, text)),
             Some(Value::List(l)) => {
                 self.add(&(5u8, l.len()));
                 object::deep(|| l.iter().for_each(|v| self.tree(Some(v))));

@@ -87,7 +87,7 @@ impl<'v, 's> Correlated<'v, 's> {
                 Value::Float(f) => key.push_str(&format!("{f:.6}")),
                 Value::Int(i) => key.push_str(&i.to_string()),
                 Value::Bool(b) => key.push_str(&b.to_string()),
-                Value::Null | Value::List(_) | Value::Map(_) => return None,
+                Value::Null | Value::List(_) | Value::Map(_) | Value::Raw(_) => return None,
             }
             key.push('\0');
         }

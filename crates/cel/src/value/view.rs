@@ -67,6 +67,8 @@ impl<'a> Val<'a> {
             Value::Str(text) => Val::Str(Text::Borrowed(text)),
             Value::List(items) => Val::List(List::View { items, schema: None }),
             Value::Map(map) => Val::Map(Map::View { map, schema: None }),
+            // No expression sees what the store keeps of managers: it is expanded before.
+            Value::Raw(text) => Val::Str(Text::Borrowed(text)),
         }
     }
 

@@ -27,6 +27,20 @@ pub enum ParseError {
 /// Parses exactly one value. With a hint, names of struct fields are clones of the
 /// catalogue's (no allocation); the value itself is not checked against the schema.
 pub fn parse(bytes: &[u8], hint: Option<(&Schema, TypeId)>) -> Result<Value, ParseError> {
+    read(bytes, hint, false)
+}
+
+/// As [`parse`], of what the store holds: `fieldsV1` stay text. They are a third of most objects, and few writes look into them.
+pub fn parse_stored(bytes: &[u8], hint: (&Schema, TypeId)) -> Result<Value, ParseError> {
+    read(bytes, Some(hint), true)
+}
+
+/// The map that [`Value::Raw`] stands for.
+pub fn expanded(text: &str) -> Value {
+    parse(text.as_bytes(), None).unwrap_or_else(|_| Value::map())
+}
+
+fn read(bytes: &[u8], hint: Option<(&Schema, TypeId)>, keeps_fields: bool) -> Result<Value, ParseError> {
     let root;
     let (schema, shape) = match hint {
         Some((schema, ty)) => {
@@ -42,6 +56,7 @@ pub fn parse(bytes: &[u8], hint: Option<(&Schema, TypeId)>) -> Result<Value, Par
         depth: 0,
         look_at: LEVELS_AT_ONCE,
         schema,
+        keeps_fields,
         out_of_range: None,
         memo: FieldMemo::new(),
         entries: Vec::new(),
@@ -74,6 +89,8 @@ struct Reader<'a> {
     /// The depth at which to check the stack next.
     look_at: u32,
     schema: Option<&'a Schema>,
+    /// `fieldsV1` stay text.
+    keeps_fields: bool,
     /// The first number that does not fit a float.
     out_of_range: Option<String>,
     memo: FieldMemo,
@@ -138,7 +155,12 @@ impl<'a> Reader<'a> {
                 None => return Err(ended()),
             }
             self.skip_space();
-            let value = self.value(inner)?;
+            let text =
+                if self.keeps_fields && name == "fieldsV1" { self.compact_object(inner) } else { None };
+            let value = match text {
+                Some(text) => Value::Raw(text.into()),
+                None => self.value(inner)?,
+            };
             self.entries.push((name, value));
             self.skip_space();
             match self.peek() {
@@ -158,6 +180,41 @@ impl<'a> Reader<'a> {
         let mut map = Map::with_capacity(read + more);
         map.entries_mut().extend(self.entries.drain(start..));
         Ok(Value::Map(map))
+    }
+
+    /// The text of an object without white space, of a field that may be anything; otherwise it is read as any other.
+    fn compact_object(&mut self, hint: Option<&Shape>) -> Option<&'a str> {
+        let (text, start) = (self.text?, self.at);
+        if self.peek() != Some(b'{') || hint != Some(&Shape::Any) {
+            return None;
+        }
+        let (mut depth, mut at) = (0_usize, start);
+        loop {
+            match self.bytes.get(at)? {
+                b'{' => depth += 1,
+                b'}' => {
+                    depth -= 1;
+                    if depth == 0 {
+                        break;
+                    }
+                }
+                b'"' => {
+                    at += 1;
+                    loop {
+                        match self.bytes.get(at)? {
+                            b'"' => break,
+                            b'\\' => at += 2,
+                            _ => at += 1,
+                        }
+                    }
+                }
+                b':' | b',' => {}
+                _ => return None,
+            }
+            at += 1;
+        }
+        self.at = at + 1;
+        text.get(start..=at)
     }
 
     fn array(&mut self, hint: Option<&Shape>) -> Result<Value, Bad> {

@@ -19,6 +19,7 @@ fn write_at(level: u32, value: &Value, out: &mut Vec<u8>) {
         Value::Int(i) => out.extend_from_slice(itoa::Buffer::new().format(*i).as_bytes()),
         Value::Float(f) => write_float(*f, out),
         Value::Str(s) => write_string(s, out),
+        Value::Raw(text) => out.extend_from_slice(text.as_bytes()),
         Value::List(items) => {
             out.push(b'[');
             for (i, item) in items.iter().enumerate() {

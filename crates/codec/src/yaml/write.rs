@@ -68,6 +68,7 @@ impl Emitter<'_> {
             Value::List(list) => self.list(list, context),
             Value::Map(map) if map.is_empty() => self.indicator("{}", true, false),
             Value::Map(map) => self.map(map),
+            Value::Raw(text) => self.node(&json::expanded(text), context),
         }
     }
 

@@ -133,6 +133,6 @@ fn is_zero(value: &Value) -> bool {
         Value::Float(number) => *number == 0.0,
         Value::Str(text) => text.is_empty(),
         Value::List(items) => items.is_empty(),
-        Value::Map(_) => false,
+        Value::Map(_) | Value::Raw(_) => false,
     }
 }

@@ -45,11 +45,9 @@ impl Managers {
             }
             let time = entry.get("time").and_then(Value::as_str).and_then(time::parse);
             let fields = entry.as_map_mut().and_then(|entry| entry.remove("fieldsV1"));
-            let fields = fields.unwrap_or_else(Value::map);
-            let (set, canonical) = Set::from_fields_or_canonical(&fields)
+            let (set, text) = read(fields.unwrap_or_else(Value::map))
                 .map_err(|source| DecodeError::Fields { manager: id.to_string(), source })?;
-            let fields = canonical.then_some(fields);
-            let manager = Manager { id, time: time.map(|(seconds, _)| seconds), set, fields };
+            let manager = Manager { id, time: time.map(|(seconds, _)| seconds), set, text };
             // Of two with one identity the last counts.
             if !many {
                 managers.put(manager);
@@ -64,6 +62,17 @@ impl Managers {
             }
         }
         Ok(managers)
+    }
+}
+
+/// The set, and the text it came from if it would be written the same way.
+fn read(fields: Value) -> Result<(Set, Option<Box<str>>), FieldsError> {
+    match fields {
+        Value::Raw(text) => {
+            let (set, canonical) = Set::read_text(&text)?;
+            Ok((set, canonical.then_some(text)))
+        }
+        fields => Ok((Set::from_fields(&fields)?, None)),
     }
 }
 

@@ -26,7 +26,7 @@ impl Managers {
 }
 
 fn entry(manager: Manager) -> Value {
-    let Manager { id, time, set, fields } = manager;
+    let Manager { id, time, set, text: fields } = manager;
     let text = |name: Name| Value::Str(name.as_str().to_owned());
     let mut map = Map::with_capacity(7);
     if !id.name.is_empty() {
@@ -38,7 +38,7 @@ fn entry(manager: Manager) -> Value {
         map.push(Name::Static("time"), time::format_seconds(seconds).into());
     }
     map.push(Name::Static("fieldsType"), "FieldsV1".into());
-    map.push(Name::Static("fieldsV1"), fields.unwrap_or_else(|| set.to_fields()));
+    map.push(Name::Static("fieldsV1"), Value::Raw(fields.unwrap_or_else(|| set.to_raw())));
     if !id.subresource.is_empty() {
         map.push(Name::Static("subresource"), text(id.subresource));
     }

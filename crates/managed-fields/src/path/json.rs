@@ -138,6 +138,7 @@ fn write_value(value: &Value, out: &mut String) {
         Value::Int(i) => out.push_str(&i.to_string()),
         Value::Float(f) => write_float(*f, out),
         Value::Str(text) => write_string(text, Escape::Html, out),
+        Value::Raw(text) => out.push_str(text),
         Value::List(items) => {
             out.push('[');
             for (i, item) in items.iter().enumerate() {

@@ -26,18 +26,17 @@ impl Set {
         Set::from_fields(&codec::json::parse(json, None)?)
     }
 
-    /// From `FieldsV1` in a tree.
-    pub fn from_fields(fields: &Value) -> Result<Set, FieldsError> {
-        Set::from_fields_or_canonical(fields).map(|(set, _)| set)
+    /// The set, and whether [`Set::to_raw`] would give the same text again.
+    pub(crate) fn read_text(json: &str) -> Result<(Set, bool), FieldsError> {
+        match super::text::read(json) {
+            Some(set) => Ok((set, true)),
+            None => Ok((Set::parse(json.as_bytes())?, false)),
+        }
     }
 
-    /// The set, and whether [`Set::to_fields`] would give the same fields again.
-    pub(crate) fn from_fields_or_canonical(fields: &Value) -> Result<(Set, bool), FieldsError> {
-        let mut canonical = true;
-        let (set, is_member) = read(fields, &mut canonical)?;
-        // The root is never a member.
-        canonical &= matches!(fields, Value::Map(_)) && (!is_member || set.is_empty());
-        Ok((set, canonical))
+    /// From `FieldsV1` in a tree.
+    pub fn from_fields(fields: &Value) -> Result<Set, FieldsError> {
+        read(fields).map(|(set, _)| set)
     }
 
     /// As `FieldsV1` in a tree.
@@ -54,35 +53,26 @@ impl Set {
 }
 
 /// What is below an element, and whether it is a member itself.
-fn read(fields: &Value, canonical: &mut bool) -> Result<(Set, bool), FieldsError> {
+fn read(fields: &Value) -> Result<(Set, bool), FieldsError> {
     let map = match fields {
         Value::Map(map) => map,
-        Value::Null => {
-            *canonical = false;
-            return Ok((Set::new(), true));
-        }
+        Value::Null => return Ok((Set::new(), true)),
         other => return Err(FieldsError::NoMap(other.json_type().to_owned())),
     };
     let (mut member, mut sorted) = (false, true);
     let mut entries: Vec<Entry> = Vec::with_capacity(map.len());
-    for (i, (name, value)) in map.iter().enumerate() {
+    for (name, value) in map.iter() {
         if name.as_str() == "." {
             member = true;
-            *canonical &= i == 0 && map.len() > 1 && matches!(value, Value::Map(map) if map.is_empty());
             continue;
         }
-        let Some(element) = PathElement::parse(name)? else {
-            *canonical = false;
-            continue;
-        };
-        *canonical &= is_canonical(&element, name);
-        let (children, is_member) = deep(|| read(value, canonical))?;
+        let Some(element) = PathElement::parse(name)? else { continue };
+        let (children, is_member) = deep(|| read(value))?;
         sorted &= entries.last().is_none_or(|last| last.element < element);
         entries.push(Entry { element, member: is_member, children });
     }
     // They come sorted, unless somebody else wrote them.
     if !sorted {
-        *canonical = false;
         entries.sort_by(|a, b| a.element.cmp(&b.element));
         entries.dedup_by(|later, first| {
             let same = later.element == first.element;
@@ -98,14 +88,6 @@ fn read(fields: &Value, canonical: &mut bool) -> Result<(Set, bool), FieldsError
     let set = Set::of_sorted(entries);
     member |= set.is_empty();
     Ok((set, member))
-}
-
-fn is_canonical(element: &PathElement, name: &str) -> bool {
-    matches!(element, PathElement::Field(_)) || {
-        let mut own = String::with_capacity(name.len());
-        element.write(&mut own);
-        own == name
-    }
 }
 
 fn fields_of(set: &Set, is_member: bool) -> Value {

@@ -56,7 +56,7 @@ impl Validate {
         match ty.resolve().of_value(Some(value)).first() {
             Some(Form::Map(map)) => match value {
                 Value::Map(members) => deep(|| self.members(members, &map, NOTHING, errors)),
-                Value::Null => {}
+                Value::Null | Value::Raw(_) => {}
                 _ => errors.add(format!("expected map, got {}", plain(value))),
             },
             Some(Form::Scalar(scalar)) => {

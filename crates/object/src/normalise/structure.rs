@@ -164,6 +164,7 @@ pub(super) fn is_empty(shape: &Shape, value: &Value) -> bool {
             Value::Str(s) => s.is_empty(),
             Value::List(items) => items.is_empty(),
             Value::Map(map) => map.is_empty(),
+            Value::Raw(_) => false,
             Value::Null => true,
         }
 }
@@ -177,7 +178,7 @@ pub(super) fn is_zero(value: &Value) -> bool {
         Value::Bool(b) => !b,
         Value::Null => true,
         Value::Float(f) => *f == 0.0,
-        Value::List(_) => false,
+        Value::List(_) | Value::Raw(_) => false,
     }
 }
 

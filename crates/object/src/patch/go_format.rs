@@ -35,7 +35,7 @@ pub fn go_type(value: &Value) -> &'static str {
         Value::Float(_) => "float64",
         Value::Str(_) => "string",
         Value::List(_) => "[]interface {}",
-        Value::Map(_) => "map[string]interface {}",
+        Value::Map(_) | Value::Raw(_) => "map[string]interface {}",
     }
 }
 
@@ -46,6 +46,7 @@ fn print_into(value: &Value, out: &mut String) {
         Value::Int(i) => out.push_str(&i.to_string()),
         Value::Float(f) => out.push_str(&print_float(*f)),
         Value::Str(text) => out.push_str(text),
+        Value::Raw(text) => out.push_str(text),
         Value::List(list) => {
             out.push('[');
             for (i, value) in list.iter().enumerate() {

@@ -378,6 +378,7 @@ fn encoded_size(value: &Value) -> usize {
         Value::Null | Value::Bool(_) => 5,
         Value::Int(_) | Value::Float(_) => 8,
         Value::Str(text) => text.len() + 2,
+        Value::Raw(text) => text.len(),
         Value::List(list) => 2 + deep(|| list.iter().map(|v| encoded_size(v) + 1).sum::<usize>()),
         Value::Map(map) => 2 + deep(|| map.iter().map(|(n, v)| n.len() + 4 + encoded_size(v)).sum::<usize>()),
     }

@@ -21,6 +21,7 @@ pub fn show(value: &Value) -> String {
         Value::Int(i) => i.to_string(),
         Value::Float(f) => format!("{f:?}"),
         Value::Str(s) => format!("{s:?}"),
+        Value::Raw(text) => text.to_string(),
         Value::List(l) => format!("[{}]", l.iter().map(show).collect::<Vec<_>>().join(",")),
         Value::Map(m) => {
             let mut members: Vec<String> =

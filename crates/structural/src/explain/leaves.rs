@@ -31,7 +31,7 @@ impl Explainer<'_> {
             Value::Float(_) => (Type::Number, "float64"),
             Value::Str(_) => (Type::String, ""),
             Value::List(_) => (Type::Array, ""),
-            Value::Map(_) => (Type::Object, ""),
+            Value::Map(_) | Value::Raw(_) => (Type::Object, ""),
         };
         let fits = has(found)
             || matches!(value, Value::Float(f) if number::is_whole(*f) && has(Type::Integer))
