@@ -256,6 +256,10 @@ fn sort(value: &mut Value) {
             map.entries_mut().iter_mut().for_each(|(_, value)| sort(value));
         }),
         Value::List(list) => deep(|| list.iter_mut().for_each(sort)),
+        Value::Raw(text) => {
+            *value = json::expanded(text);
+            sort(value);
+        }
         _ => {}
     }
 }
