@@ -303,7 +303,8 @@ fn managed_fields(object: &Value) -> Option<&Value> {
     object.at(&["metadata", "managedFields"]).filter(|fields| !fields.is_null())
 }
 
-fn take_managed_fields(object: &mut Value) -> Option<Value> {
+/// The `managedFields` of an object, which has none afterwards.
+pub fn take_managed_fields(object: &mut Value) -> Option<Value> {
     object.as_map_mut()?.get_mut("metadata")?.as_map_mut()?.remove("managedFields")
 }
 

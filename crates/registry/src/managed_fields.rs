@@ -13,6 +13,7 @@ use std::sync::Arc;
 use catalog::{Catalog, Name, Resource, Storage};
 use managed_fields::{
     Converter, FieldManager, Filter, Managers, PathElement, ReplicasPath, ScaleManagers, Set, TypeRef,
+    take_managed_fields,
 };
 use object::normalise::{
     Strict, is_normalised, normalise, normalise_decoded, normalise_written, restore_error, restore_numbers,
@@ -172,8 +173,7 @@ pub(crate) fn track(
     now: i64,
 ) -> Result<(), Unanswered> {
     let kind = kinds::kind_of(storage);
-    let sent =
-        new.as_map_mut().and_then(|map| map.get_mut("metadata")?.as_map_mut()?.remove("managedFields"));
+    let sent = take_managed_fields(new);
     // Upstream decodes the metadata of a custom resource twice, and the second time an empty list is none.
     let sent =
         sent.filter(|sent| !request.resource.custom || sent.as_list().is_none_or(|list| !list.is_empty()));
@@ -312,8 +312,7 @@ impl ScaleFields {
                 tracing::warn!(name = request.name, error, "the managers of a scale were dropped");
             }
         }
-        let fields =
-            scale.as_map_mut().and_then(|map| map.get_mut("metadata")?.as_map_mut()?.remove("managedFields"));
+        let fields = take_managed_fields(scale);
         let scale = Managers::decode(fields).unwrap_or_default();
         let metadata = parent.map_at(&["metadata"]);
         match self.managers(|managers| managers.to_parent(scale)).encode() {

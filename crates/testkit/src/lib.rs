@@ -102,6 +102,17 @@ impl TestCluster {
         TestCluster { api, controllers, accounts: None, sockets: Vec::new() }
     }
 
+    /// Changes the spec of the CustomResourceDefinition at `path`, and waits until it is served so.
+    pub async fn redefine(&self, path: &str, change: impl FnOnce(&mut serde_json::Value)) {
+        let before = self.catalog().generation();
+        let mut crd = self.get(path).await.ok(200);
+        change(&mut crd["spec"]);
+        self.put(path, crd).await.ok(200);
+        while self.catalog().generation() == before {
+            self.env().sleep(Duration::from_millis(1)).await;
+        }
+    }
+
     /// Waits until controllers have created a default ServiceAccount in every namespace.
     pub async fn settled(&self) {
         let table = self.api.registry().table();

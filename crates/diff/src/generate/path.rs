@@ -1,6 +1,6 @@
 //! A path inside an object, and changes at it.
 
-use catalog::Name;
+use catalog::{Name, Shape, TypeId};
 use object::Value;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,6 +10,24 @@ pub enum PathElement {
 }
 
 impl PathElement {
+    /// Goes on to the first element of lists and maps, to the type they hold.
+    pub fn push_inside(mut shape: &Shape, place: &mut Vec<PathElement>) -> Option<TypeId> {
+        loop {
+            match shape {
+                Shape::List(of) => {
+                    place.push(PathElement::Item(0));
+                    shape = of;
+                }
+                Shape::Map(of) => {
+                    place.push(PathElement::Member("k".into()));
+                    shape = of;
+                }
+                Shape::Struct(ty) => return Some(*ty),
+                _ => return None,
+            }
+        }
+    }
+
     /// `spec.containers[0].name`.
     pub fn text(path: &[PathElement]) -> String {
         let mut out = String::new();

@@ -2,8 +2,7 @@
 //!
 //! An empty object is a member; `.` says that an element with members below is one, too.
 
-use catalog::Name;
-use object::{Map, Value, deep};
+use object::{Value, deep};
 use thiserror::Error;
 
 use super::{Entry, Set};
@@ -39,16 +38,13 @@ impl Set {
         read(fields).map(|(set, _)| set)
     }
 
-    /// As `FieldsV1` in a tree.
-    pub fn to_fields(&self) -> Value {
-        fields_of(self, false)
-    }
-
     /// The JSON of `FieldsV1`, with upstream's escapes.
     pub fn to_json(&self) -> String {
-        let mut out = String::new();
-        write(self, false, &mut String::new(), &mut out);
-        out
+        super::text::written(self, |name, out| {
+            let mut quoted = String::with_capacity(name.len() + 2);
+            write_string(name, Escape::Needed, &mut quoted);
+            out.extend_from_slice(quoted.as_bytes());
+        })
     }
 }
 
@@ -88,35 +84,4 @@ fn read(fields: &Value) -> Result<(Set, bool), FieldsError> {
     let set = Set::of_sorted(entries);
     member |= set.is_empty();
     Ok((set, member))
-}
-
-fn fields_of(set: &Set, is_member: bool) -> Value {
-    let mut map = Map::with_capacity(set.entries().len() + usize::from(is_member));
-    if is_member && !set.is_empty() {
-        map.push(Name::Static("."), Value::map());
-    }
-    for entry in set.entries() {
-        let mut name = String::with_capacity(24);
-        entry.element.write(&mut name);
-        map.push(name.into(), deep(|| fields_of(&entry.children, entry.member)));
-    }
-    Value::Map(map)
-}
-
-fn write(set: &Set, is_member: bool, name: &mut String, out: &mut String) {
-    out.push('{');
-    if is_member && !set.is_empty() {
-        out.push_str("\".\":{}");
-    }
-    for (i, entry) in set.entries().iter().enumerate() {
-        if i > 0 || is_member {
-            out.push(',');
-        }
-        name.clear();
-        entry.element.write(name);
-        write_string(name, Escape::Needed, out);
-        out.push(':');
-        deep(|| write(&entry.children, entry.member, name, out));
-    }
-    out.push('}');
 }

@@ -8,13 +8,18 @@ use crate::path::PathElement;
 impl Set {
     /// The JSON of `FieldsV1` as it stands in an object: with the escapes of Go's encoder.
     pub fn to_raw(&self) -> Box<str> {
-        let mut out = Vec::with_capacity(512);
-        write(self, false, &mut String::new(), &mut out);
-        String::from_utf8(out).unwrap_or_default().into()
+        written(self, codec::json::write_string).into()
     }
 }
 
-fn write(set: &Set, is_member: bool, name: &mut String, out: &mut Vec<u8>) {
+/// The JSON of a set; `string` appends a quoted string.
+pub(super) fn written(set: &Set, string: fn(&str, &mut Vec<u8>)) -> String {
+    let mut out = Vec::with_capacity(512);
+    write(set, false, string, &mut String::new(), &mut out);
+    String::from_utf8(out).unwrap_or_default()
+}
+
+fn write(set: &Set, is_member: bool, string: fn(&str, &mut Vec<u8>), name: &mut String, out: &mut Vec<u8>) {
     out.push(b'{');
     if is_member && !set.is_empty() {
         out.extend_from_slice(b"\".\":{}");
@@ -25,14 +30,14 @@ fn write(set: &Set, is_member: bool, name: &mut String, out: &mut Vec<u8>) {
         }
         name.clear();
         entry.element.write(name);
-        codec::json::write_string(name, out);
+        string(name, out);
         out.push(b':');
-        deep(|| write(&entry.children, entry.member, name, out));
+        deep(|| write(&entry.children, entry.member, string, name, out));
     }
     out.push(b'}');
 }
 
-/// The set of a text that [`Set::to_raw`] wrote; `None` for any other, which may still be one.
+/// The set of a text that [`Set::to_raw`] wrote; `None` for any other, and for names with other escapes than `\"` and `\\`.
 pub(super) fn read(text: &str) -> Option<Set> {
     let mut reader = Reader { text, at: 0, name: String::new(), written: String::new() };
     let (set, _) = reader.level(true)?;

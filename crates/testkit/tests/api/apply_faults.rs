@@ -4,12 +4,10 @@
 use std::sync::Arc;
 
 use auth::UserInfo;
-use catalog::Catalog;
-use env::Env;
 use serde_json::{Value, json};
-use store::{DiskEngine, DiskOptions};
-use table::Table;
 use testkit::{Reply, TestCluster};
+
+use crate::concurrency::on_disk;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -524,16 +522,6 @@ async fn quotas_count_what_is_created_by_apply_and_generations_count_changes_of_
     .await
     .ok(200);
     assert_eq!(generation(&given_up), 2, "the other has it");
-}
-
-async fn on_disk(folder: &std::path::Path) -> TestCluster {
-    let env = Env::machine();
-    TestCluster::with(env.clone(), |config| {
-        config.table = Table::new(Arc::new(Catalog::builtin()), env);
-        config.engine =
-            DiskEngine::open(folder, config.table.clone(), DiskOptions::default()).expect("a store");
-    })
-    .await
 }
 
 /// 64 managers apply to one object at the same time, which none of them created: all of them are there, also after a restart.

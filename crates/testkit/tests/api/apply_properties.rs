@@ -137,24 +137,6 @@ where
     assert!(failures.is_empty(), "{} of {count}:\n{}", failures.len(), failures.join("\n"));
 }
 
-macro_rules! check {
-    ($condition:expr, $($told:tt)+) => {
-        if !$condition {
-            return Err(format!("line {}: {}", line!(), format!($($told)+)));
-        }
-    };
-}
-
-macro_rules! same {
-    ($got:expr, $want:expr, $($told:tt)+) => {{
-        let (got, want) = (&$got, &$want);
-        if got != want {
-            let told = format!($($told)+);
-            return Err(format!("line {}: {told}\n    got  {got}\n    want {want}", line!()));
-        }
-    }};
-}
-
 /// The fields of a manager.
 fn fields<'a>(object: &'a Value, manager: &str) -> &'a Value {
     let entries = object["metadata"]["managedFields"].as_array().map_or(&[][..], Vec::as_slice);

@@ -30,13 +30,7 @@ async fn define(schema: &Value) -> TestCluster {
 }
 
 async fn redefine(cluster: &TestCluster, schema: &Value) {
-    let before = cluster.catalog().generation();
-    let mut crd = cluster.get(CRD).await.ok(200);
-    crd["spec"] = spec(schema);
-    cluster.put(CRD, crd).await.ok(200);
-    while cluster.catalog().generation() == before {
-        cluster.env().sleep(Duration::from_millis(1)).await;
-    }
+    cluster.redefine(CRD, |now| *now = spec(schema)).await;
 }
 
 async fn apply(cluster: &TestCluster, name: &str, manager: &str, force: bool, f: &Value) -> Reply {

@@ -65,15 +65,8 @@ async fn without_hook() -> TestCluster {
     define(crd(json!({"strategy": "None"}))).await
 }
 
-/// Changes the definition, and waits until it is served so.
 async fn redefine(cluster: &TestCluster, change: impl Fn(&mut Value)) {
-    let before = cluster.catalog().generation();
-    let mut crd = cluster.get(CRD).await.ok(200);
-    change(&mut crd["spec"]);
-    cluster.put(CRD, crd).await.ok(200);
-    while cluster.catalog().generation() == before {
-        cluster.env().sleep(Duration::from_millis(1)).await;
-    }
+    cluster.redefine(CRD, change).await;
 }
 
 /// As [`one`], sent as an apply of the version and name in the path.

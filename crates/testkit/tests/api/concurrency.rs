@@ -52,7 +52,7 @@ impl World {
     }
 }
 
-async fn on_disk(folder: &Path) -> TestCluster {
+pub async fn on_disk(folder: &Path) -> TestCluster {
     let env = Env::machine();
     TestCluster::with(env.clone(), |config| {
         config.table = Table::new(Arc::new(Catalog::builtin()), env);

@@ -85,15 +85,8 @@ async fn define(cluster: &TestCluster, crd: Value) {
     until(cluster, &all("v1"), 200).await;
 }
 
-/// Changes the definition, and waits until it is served so.
 async fn redefine(cluster: &TestCluster, change: impl Fn(&mut Value)) {
-    let before = cluster.catalog().generation();
-    let mut crd = cluster.get(CRD).await.ok(200);
-    change(&mut crd["spec"]);
-    cluster.put(CRD, crd).await.ok(200);
-    while cluster.catalog().generation() == before {
-        cluster.env().sleep(Duration::from_millis(1)).await;
-    }
+    cluster.redefine(CRD, change).await;
 }
 
 #[track_caller]

@@ -3,6 +3,9 @@
 // Everything here is a test: a failed unwrap is a failed test.
 #![allow(clippy::unwrap_used)]
 
+#[macro_use]
+mod facts;
+
 mod account_tokens;
 mod admission;
 mod apply;

@@ -36,25 +36,6 @@ where
     assert!(failures.is_empty(), "{} of {seen}:\n{}", failures.len(), failures.join("\n"));
 }
 
-/// A check that names itself in the failure.
-macro_rules! check {
-    ($condition:expr, $($told:tt)+) => {
-        if !$condition {
-            return Err(format!("line {}: {}", line!(), format!($($told)+)));
-        }
-    };
-}
-
-macro_rules! same {
-    ($got:expr, $want:expr, $($told:tt)+) => {{
-        let (got, want) = (&$got, &$want);
-        if got != want {
-            let told = format!($($told)+);
-            return Err(format!("line {}: {told}\n    got  {got:?}\n    want {want:?}", line!()));
-        }
-    }};
-}
-
 /// A controller of the server writes its status and deletes it: what follows a write is to be waited for.
 pub fn has_a_controller(resource: &Resource) -> bool {
     resource.kind == "CustomResourceDefinition"

@@ -48,22 +48,7 @@ impl Walk<'_> {
             place.push(PathElement::Member(field.name.clone()));
             self.values(field, place);
             let depth = place.len();
-            let mut shape = &field.shape;
-            let inside = loop {
-                match shape {
-                    Shape::List(of) => {
-                        place.push(PathElement::Item(0));
-                        shape = of;
-                    }
-                    Shape::Map(of) => {
-                        place.push(PathElement::Member("k".into()));
-                        shape = of;
-                    }
-                    Shape::Struct(ty) => break Some(*ty),
-                    _ => break None,
-                }
-            };
-            if let Some(ty) = inside {
+            if let Some(ty) = PathElement::push_inside(&field.shape, place) {
                 self.fields_of(ty, place);
             }
             place.truncate(depth - 1);
