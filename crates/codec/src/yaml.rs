@@ -10,6 +10,7 @@
 
 mod brackets;
 mod decode;
+mod flow;
 mod nodes;
 mod order;
 mod scalar;
@@ -101,8 +102,14 @@ pub fn parse_document(bytes: &[u8]) -> Result<Document, YamlError> {
     if text.starts_with('\t') {
         return Err(YamlError::LeadingTab);
     }
+    if flow::is_plain_json(text)
+        && let Some(document) = as_json(bytes)
+    {
+        return Ok(document);
+    }
     match nodes::Nodes::read(text) {
         Ok(nodes) => decode::decode(&nodes),
+        // Documents that nest deeper than the parser supports, and cannot be split, were nearly always written as JSON.
         Err(error @ YamlError::TooManyBrackets { .. }) => as_json(bytes).ok_or(error),
         Err(error) => Err(error),
     }
@@ -113,8 +120,7 @@ pub fn parse(bytes: &[u8]) -> Result<Value, YamlError> {
     Ok(parse_document(bytes)?.value)
 }
 
-/// Documents that nest deeper than the parser supports, and cannot be split, were nearly always written as JSON, which is YAML as
-/// well; duplicate names mean something else there, so these are not accepted.
+/// What was written as JSON, which is YAML as well; duplicate names mean something else there, so these are not accepted.
 fn as_json(bytes: &[u8]) -> Option<Document> {
     let value = json::parse(bytes, None).ok()?;
     object::patch::duplicate_fields(&value).is_empty().then_some(Document { value, duplicates: None })

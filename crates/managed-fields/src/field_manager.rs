@@ -45,6 +45,13 @@ pub struct FieldManager<'a> {
     pub now: i64,
 }
 
+/// What came of an apply.
+pub struct Applied {
+    pub object: Value,
+    /// Whether fields have new values. Else the object is the live one, but for who manages it (and kubectl's annotation).
+    pub changed: bool,
+}
+
 /// Why nothing was applied.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum ApplyError {
@@ -163,10 +170,7 @@ impl FieldManager<'_> {
         Ok(())
     }
 
-    /// The live object with a configuration applied, and its new `managedFields`. Defaults are the caller's, and the canonical
-    /// form: members of the configuration come last, and nulls are left.
-    ///
-    /// For a create, `live` is [`FieldManager::empty`].
+    /// The object of [`FieldManager::merge`].
     pub fn apply(
         &self,
         live: &Value,
@@ -174,6 +178,20 @@ impl FieldManager<'_> {
         manager: &str,
         force: bool,
     ) -> Result<Value, ApplyError> {
+        Ok(self.merge(live, config, manager, force)?.object)
+    }
+
+    /// The live object with a configuration applied, and its new `managedFields`. Defaults are the caller's, and the canonical
+    /// form: members of the configuration come last, and nulls are left.
+    ///
+    /// For a create, `live` is [`FieldManager::empty`].
+    pub fn merge(
+        &self,
+        live: &Value,
+        config: &Value,
+        manager: &str,
+        force: bool,
+    ) -> Result<Applied, ApplyError> {
         let text = |name| config.get(name).and_then(Value::as_str).unwrap_or_default();
         if text("apiVersion") != self.api_version || text("kind") != self.kind {
             // A version with two slashes is none, and then upstream has no kind either.
@@ -198,12 +216,13 @@ impl FieldManager<'_> {
             };
         }
         let (new, managers) = outcome?;
-        let mut new = new.unwrap_or(live);
+        let changed = new.is_some();
+        let mut object = new.unwrap_or(live);
         if by_kubectl {
-            last_applied::follow(&mut new, config);
+            last_applied::follow(&mut object, config);
         }
-        set_managed_fields(&mut new, managers);
-        Ok(new)
+        set_managed_fields(&mut object, managers);
+        Ok(Applied { object, changed })
     }
 
     fn apply_config(
@@ -232,10 +251,14 @@ impl FieldManager<'_> {
         typed(config, Duplicates::Refused, "patch")?;
         typed(live, Duplicates::Allowed, "live")?;
         let id = self.id(manager, Operation::Apply);
+        let last = managers.get(&id).cloned();
         let new = self.updater().apply(self.versioned(live), config, &mut managers, &id, force)?;
         if let Some(own) = managers.get_mut(&id) {
             let rest = own.set().difference(&STRIPPED);
             own.replace_set(rest);
+            if let Some(last) = last {
+                own.take_text(last);
+            }
             if new.is_some() {
                 own.time = Some(self.now);
             }

@@ -23,7 +23,7 @@ mod updater;
 mod values;
 
 pub use conflict::{Conflict, Conflicts};
-pub use field_manager::{ApplyError, FieldManager, keep_times_of_unchanged, take_managed_fields};
+pub use field_manager::{Applied, ApplyError, FieldManager, keep_times_of_unchanged, take_managed_fields};
 pub use managers::{DecodeError, Manager, ManagerId, Managers, Operation, ReplicasPath, ScaleManagers};
 pub use path::{FieldName, PathElement, path_text};
 pub use schema::TypeRef;

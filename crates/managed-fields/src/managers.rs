@@ -107,6 +107,13 @@ impl Manager {
         &self.set
     }
 
+    /// Takes the text of one that owns the same fields.
+    pub(crate) fn take_text(&mut self, other: Manager) {
+        if self.text.is_none() && other.text.is_some() && self.set == other.set {
+            self.text = other.text;
+        }
+    }
+
     pub fn replace_set(&mut self, set: Set) {
         if !set.is_same(&self.set) {
             self.text = None;

@@ -166,7 +166,8 @@ impl<'a> Updater<'a> {
         let mut rest: Vec<(usize, Set)> = Vec::new();
         for (i, manager) in managers.iter().enumerate() {
             let version = versions.iter().find(|(version, _)| **version == manager.id.api_version);
-            let Some((_, found)) = version.filter(|_| is_other(manager)) else { continue };
+            let found = version.map(|(_, found)| found).filter(|found| !found.is_same() && is_other(manager));
+            let Some(found) = found else { continue };
             let taken =
                 manager.set().intersection(&found.modified).union(&manager.set().intersection(&found.added));
             if !taken.is_empty() && !force {

@@ -15,7 +15,6 @@ impl Registry {
         repeated: Option<&str>,
     ) -> Result<Written, Status> {
         let storage = request.storage()?;
-        let (resource, kind) = (request.resource, kinds::kind_of(storage));
         let creates = if request.subresource.is_none() { Creates::Always } else { Creates::Never };
         let rules = ChangeRules { needs_version: true, names_uid: false, creates, tracked: false };
         let conversions = Conversions::default();
@@ -27,7 +26,6 @@ impl Registry {
             if old.is_none() {
                 check_new(request, &new)?;
             }
-            kinds::defaults::apply(kind, &resource.version, &mut new);
             decode::check_place(request, &mut new)?;
             messages.extend(kinds::dedup_owner_references(&mut new, true));
             Ok((new, messages))

@@ -206,7 +206,8 @@ pub(crate) fn track(
     Ok(())
 }
 
-/// The object with what the request's manager wants, canonical but for what is empty; `None` for `old`: a new one.
+/// The object with what the request's manager wants and its defaults, canonical but for what is empty; `None` for `old`: a new
+/// one.
 pub(crate) fn apply(
     request: &RequestContext<'_>,
     storage: &Storage,
@@ -217,23 +218,39 @@ pub(crate) fn apply(
 ) -> Result<Value, Status> {
     with_manager(request, storage, conversions, now, |manager| {
         let live = old.unwrap_or(manager.empty);
-        let apply = || manager.apply(live, config, &request.field_manager(), request.options.force);
+        let apply = || manager.merge(live, config, &request.field_manager(), request.options.force);
         let (schema, ty) = (request.resource.schema(), request.resource.ty);
-        let mut new = apply()?;
-        restore_numbers(schema, ty, &mut new);
-        if let Err(error) = normalise_decoded(schema, ty, &mut new, &mut Strict::off()) {
-            // The pass left half a tree.
-            let why = restore_error(schema, ty, &apply()?).unwrap_or_else(|| error.to_string());
-            return Err(Status::unknown(format!(
+        let unreadable = |why| {
+            Status::unknown(format!(
                 "failed to convert new object ({}) to proper version: unable to convert unstructured object to {}: {why}",
                 manager.named(config),
                 manager.kind_text()
-            )));
+            ))
+        };
+        let managed_fields::Applied { object: mut new, changed } = apply()?;
+        // They are replaced by now, but upstream has read them before.
+        let sent = config.at(&["metadata", "managedFields"]).is_some_and(|sent| !sent.is_null());
+        if sent
+            && !request.resource.custom
+            && let Some(why) = restore_error(schema, ty, config)
+        {
+            return Err(unreadable(why));
+        }
+        // Upstream sets no defaults either: an object that was stored in another version may lack some of this one.
+        if !changed {
+            return Ok(new);
+        }
+        restore_numbers(schema, ty, &mut new);
+        if let Err(error) = normalise_decoded(schema, ty, &mut new, &mut Strict::off()) {
+            // The pass left half a tree.
+            let why = restore_error(schema, ty, &apply()?.object);
+            return Err(unreadable(why.unwrap_or_else(|| error.to_string())));
         }
         if let Some(why) = decode::unconvertible(Some(storage), &new) {
             let named = manager.named(config);
             return Err(Status::unknown(format!("failed to convert to unversioned ({named}): {why}")));
         }
+        kinds::defaults::apply(kinds::kind_of(storage), &request.resource.version, &mut new);
         Ok(new)
     })
 }

@@ -662,3 +662,47 @@ fn no_bytes_make_the_reader_panic() {
         let _ = parse_document(&bytes);
     }
 }
+
+/// What the JSON reader is trusted with means the same to the YAML reader.
+#[test]
+fn plain_json_reads_the_same_both_ways() {
+    let texts = [
+        r#"{"a":1,"b":[1,-2,0],"c":{"d":null,"e":true},"f":"x: y # z","g":""}"#,
+        r#"{"a": "quo\"te \\ back\nnew\ttab", "b" : [ ] }"#,
+        r#"{"-":"- a","?":"? b","&":"&c","*":"*d","!":"!e","%":"%f","|":"|","null":"null","yes":"yes"}"#,
+        r#"{"a":[[],[{}],{"b":[1]}],"1":"0x1f","time":"2020-01-01T00:00:00Z"}"#,
+        "{\"a\":123456789012345678}\n",
+        "{}",
+    ];
+    for text in texts {
+        assert!(flow::is_plain_json(text), "{text}");
+        let json = as_json(text.as_bytes()).unwrap();
+        let yaml = decode::decode(&nodes::Nodes::read(text).unwrap()).unwrap();
+        assert_eq!(json, yaml, "{text}");
+    }
+}
+
+#[test]
+fn json_that_yaml_reads_in_another_way_is_not_plain() {
+    let name = "n".repeat(1001);
+    let texts = [
+        "[1]".to_owned(),
+        " {}".to_owned(),
+        "{\n}".to_owned(),
+        "{\t}".to_owned(),
+        "{}\n\n".to_owned(),
+        r#"{"a":1.0}"#.to_owned(),
+        r#"{"a":1e3}"#.to_owned(),
+        r#"{"a":-0}"#.to_owned(),
+        r#"{"a":1234567890123456789}"#.to_owned(),
+        r#"{"a":"\u00e9"}"#.to_owned(),
+        r#"{"a":"\/"}"#.to_owned(),
+        "{\"a\":\"\u{2028}\"}".to_owned(),
+        r#"{"<<":{"a":1}}"#.to_owned(),
+        r#"{"a"#.to_owned(),
+        format!("{{\"{name}\":1}}"),
+    ];
+    for text in texts {
+        assert!(!flow::is_plain_json(&text), "{text}");
+    }
+}

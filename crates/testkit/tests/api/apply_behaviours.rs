@@ -181,6 +181,13 @@ async fn a_configuration_of_another_version_or_with_managers_is_refused() {
     managed["metadata"]["managedFields"] = json!([]);
     let refused = apply(&cluster, &format!("{MAPS}/a"), "one", &managed).await.ok(400);
     assert_eq!(refused["message"], "metadata.managedFields must be nil");
+    managed["metadata"]["managedFields"] = json!([{"time": "yesterday"}]);
+    let refused = apply(&cluster, &format!("{MAPS}/a"), "one", &managed).await.ok(500);
+    assert_eq!(
+        refused["message"],
+        "failed to convert new object (/a; /v1, Kind=ConfigMap) to proper version: unable to convert unstructured object to \
+         /v1, Kind=ConfigMap: parsing time \"yesterday\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"yesterday\" as \"2006\""
+    );
     // Who owns nothing is not listed.
     let bare = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
     let made = apply(&cluster, &format!("{MAPS}/a"), "one", &bare).await.ok(201);

@@ -239,6 +239,23 @@ async fn versions_without_a_webhook_share_what_both_have() {
     );
 }
 
+/// A default that only the request's version has is not in the object that was stored in another one.
+#[tokio::test]
+async fn an_apply_that_changes_nothing_sets_no_defaults() {
+    let mut crd = crd(json!({"strategy": "None"}));
+    let port = "/spec/versions/1/schema/openAPIV3Schema/properties/spec/properties/port";
+    *crd.pointer_mut(port).unwrap() = json!({"type": "string", "default": "80"});
+    let cluster = define(crd).await;
+    apply(&cluster, "v2", "a", "one", json!({"color": "red"})).await.ok(201);
+    let before = apply(&cluster, "v2", "a", "two", json!({"color": "red"})).await.ok(200);
+    let after = apply(&cluster, "v2", "a", "two", json!({"color": "red"})).await.ok(200);
+    assert_eq!(after, before);
+    // A change sets them, and the stored version prunes them again.
+    let changed = apply(&cluster, "v2", "a", "one", json!({"color": "red", "host": "h"})).await.ok(200);
+    assert_eq!(changed["metadata"]["generation"], 2);
+    assert_eq!(changed["spec"], json!({"color": "red"}));
+}
+
 #[tokio::test]
 async fn a_version_that_is_not_served_has_managers_and_one_that_is_gone_is_an_error() {
     let cluster = without_hook().await;
