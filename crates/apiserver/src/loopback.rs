@@ -105,12 +105,16 @@ impl<'a> LoopbackClient<'a> {
         self.client.patch(target, Patch::Apply(config), options).await.map(|_| ())
     }
 
-    /// Merge-patches a cluster-scoped object, whatever its version.
-    pub async fn merge(&self, plural: GroupResource, name: &str, patch: Value) -> Result<(), Status> {
-        self.client
-            .patch(gvr(plural).at("", name), Patch::Merge(patch), WriteOptions::default())
-            .await
-            .map(|_| ())
+    /// Applies fields of a cluster-scoped object, whoever owns them.
+    pub async fn apply(
+        &self,
+        plural: GroupResource,
+        name: &str,
+        field_manager: &str,
+        config: Value,
+    ) -> Result<(), Status> {
+        let options = WriteOptions { field_manager, force: true, ..WriteOptions::default() };
+        self.client.patch(gvr(plural).at("", name), Patch::Apply(config), options).await.map(|_| ())
     }
 
     /// Deletes every object of a storage in a namespace, "" for what is in none, whatever versions of it are served.

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use auth::rbac::{RoleForAggregation, aggregated_rules, selectors_of};
 use codec::json;
-use object::{Map, Status, Value};
+use object::{Status, Value};
 
 use crate::api::Api;
-use crate::loopback::{GroupResource, LoopbackClient};
+use crate::loopback::{GroupResource, LoopbackClient, lost_race};
 use crate::table_watcher::TableWatcher;
 
 const IDENTITY: &str = "clusterrole-aggregation-controller";
@@ -78,11 +78,14 @@ async fn sync(
     if *present == rules {
         return Ok(());
     }
-    let mut patch = Map::default();
-    patch.set("rules", rules);
-    match client.merge(CLUSTER_ROLES, name, Value::Map(patch)).await {
-        // Deleted meanwhile.
-        Err(status) if status.code == 404 => Ok(()),
+    let mut config = Value::map();
+    // What was deleted meanwhile is not made again.
+    config.map_at(&["metadata"]).set("uid", role.str_at(&["metadata", "uid"]).unwrap_or_default());
+    if rules != none {
+        config.make_map().set("rules", rules);
+    }
+    match client.apply(CLUSTER_ROLES, name, IDENTITY, config).await {
+        Err(status) if lost_race(&status) => Ok(()),
         other => other,
     }
 }

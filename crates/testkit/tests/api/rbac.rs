@@ -249,6 +249,28 @@ async fn aggregated_roles_follow_their_parts() {
     cluster.delete(format!("{RBAC}/clusterroles/view-widgets")).await.ok(200);
     cluster.env().sleep(std::time::Duration::from_millis(1)).await;
     assert!(!view().await.contains("widgets"));
+
+    // Parts that go take their rules along, also the last.
+    let role = json!({"metadata": {"name": "all"}, "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"in": "all"}}]}});
+    let part = json!({"metadata": {"name": "part", "labels": {"in": "all"}},
+        "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]});
+    for role in [role, part] {
+        cluster.post(format!("{RBAC}/clusterroles"), role).await.ok(201);
+    }
+    let all = || async {
+        cluster.env().sleep(std::time::Duration::from_millis(1)).await;
+        cluster.get(format!("{RBAC}/clusterroles/all")).await.ok(200)
+    };
+    let applied = all().await;
+    assert_eq!(applied["rules"][0]["resources"], json!(["pods"]));
+    let manager = &applied["metadata"]["managedFields"][0];
+    assert_eq!(manager["manager"], "clusterrole-aggregation-controller");
+    assert_eq!(manager["operation"], "Apply");
+    assert_eq!(manager["fieldsV1"], json!({"f:rules": {}}));
+    cluster.delete(format!("{RBAC}/clusterroles/part")).await.ok(200);
+    let empty = all().await;
+    assert_eq!(empty["rules"], json!(null));
+    assert!(!empty["metadata"]["managedFields"].to_string().contains("aggregation-controller"), "{empty}");
     cluster.shutdown().await;
 }
 
