@@ -2,8 +2,10 @@
 //!
 //! ```text
 //! pods ────┐ handlers: meet expectations, wake the owner (or who would adopt an orphan)
-//! sets ────┴──> key ──> claim pods ── create or delete up to 500 ── status
+//! sets ────┴──> key ──> count pods (or claim them) ── create or delete up to 500 ── status
 //! ```
+//! Pods are counted as they change ([`tally`]); a set goes through them one by one only where some must be adopted, let go or chosen
+//! for deletion.
 //! While a creation or deletion of its own has not been seen yet, a set is not counted: it would be counted wrong.
 
 mod manage;
@@ -11,6 +13,7 @@ mod plan;
 mod rank;
 mod set;
 mod status;
+mod tally;
 #[cfg(test)]
 mod tests;
 
@@ -21,15 +24,18 @@ use client::{Client, Gvr, WriteOptions};
 use futures_util::future::BoxFuture;
 use object::Obj;
 use runtime::{
-    Action, Controller, Expectations, Failure, Informer, InformerEvent, Key, Reconcile, ReconcileRequest,
-    Recorder, owners,
+    Action, BY_CONTROLLER, Controller, Expectations, Failure, Informer, InformerEvent, Key, Reconcile,
+    ReconcileRequest, Recorder, owners,
 };
 use tokio::task::JoinHandle;
 
 use crate::Context;
-use crate::claim::{candidates, index_orphans, matches};
+use crate::claim::{candidates, index_orphans, matches, wanted_orphans};
 use owners::Claimant;
+use plan::Change;
 use rank::Pod;
+use status::Counted;
+use tally::PodTally;
 
 pub(crate) use set::{Set, TEMPLATE_HASH, strings, without_hash};
 pub(crate) use status::REPLICA_FAILURE;
@@ -67,6 +73,7 @@ pub(crate) fn start_kind(context: &Context, kind: SetKind) -> Vec<JoinHandle<()>
     let (client, recorder) = context.identity(kind.account, &mut tasks);
     let (sets, pods) = (context.informers.of(kind.resource), context.informers.of(&PODS));
     index_orphans(&pods);
+    pods.store().add_tally::<PodTally>(BY_CONTROLLER);
     let sync = Arc::new(Sync {
         env: context.env.clone(),
         kind,
@@ -115,47 +122,65 @@ impl Sync {
             tracing::warn!(set = %request.key, kind = self.kind.kind, why, "invalid selector, ignoring pods");
             return Ok(Action::AwaitChange);
         }
-        let candidates = candidates(&self.pods, &obj, &set.selector).into_iter().map(Pod::new);
-        let (active, going): (Vec<Pod>, Vec<Pod>) = candidates.partition(|pod| pod.view.is_active());
-        let terminating = self.kind.counts_terminating.then(|| self.terminating(&obj, &set, &going));
-        let SetKind { resource, api_version, kind, .. } = self.kind;
-        let claimant = Claimant { resource, api_version, kind, owner: &obj, finalizer: None };
-        let (active, fits) = (active.into_iter().map(|pod| pod.obj), |pod: &Obj| matches(&set.selector, pod));
-        let active = owners::claim(&*self.client, &claimant, &PODS, active, fits).await?;
-        let active: Vec<Pod> = active.into_iter().map(Pod::new).collect();
-
-        let change = if may_count && !obj.deleting() {
-            plan::change(active.len(), set.replicas)
-        } else {
-            plan::Change::Nothing
-        };
-        request
-            .plan(|| format!("{}: {} of {} pods are active", change.describe(), active.len(), set.replicas));
-        let failed = self.manage(request.key, &obj, &active, change).await;
-
         let now_nanos = self.env.now_nanos() as i128;
         let now = (now_nanos / 1_000_000_000) as i64;
-        let counted = plan::count(&set, &active, terminating, now);
+        let namespace = obj.namespace();
+        let change = |active: i64| {
+            let may_change = may_count && !obj.deleting();
+            if may_change { plan::change(active as usize, set.replicas) } else { Change::Nothing }
+        };
+        // One look at the cache gives what is decided on and what is said of it.
+        let counted = self.pods.store().tally(BY_CONTROLLER, obj.uid(), |tally: &PodTally| {
+            let counted = plan::count(&set, namespace, tally, now);
+            let next = plan::next_available(&set, namespace, tally, now_nanos);
+            (!plan::must_release(&set, namespace, tally)).then_some((counted, next))
+        });
+        let is_enough = |counted: i64| {
+            !matches!(change(counted), Change::Delete(_))
+                && wanted_orphans(&self.pods, &obj, &set.selector).is_empty()
+        };
+        let (active, counted, next) = match counted.filter(|(counted, _)| is_enough(counted.active)) {
+            Some((counted, next)) => (Vec::new(), counted, next),
+            None => {
+                let (active, tally) = self.claim(&obj, &set).await?;
+                let counted = plan::count(&set, namespace, &tally, now);
+                (active, counted, plan::next_available(&set, namespace, &tally, now_nanos))
+            }
+        };
+        let change = change(counted.active);
+        request.plan(|| {
+            format!("{}: {} of {} pods are active", change.describe(), counted.active, set.replicas)
+        });
+        let failed = self.manage(request.key, &obj, &active, change).await;
+
         let message = failed.as_ref().map(Failure::to_string);
-        let next = set.status.after(counted, set.generation, message.as_deref(), set.replicas, now);
-        if next != set.status {
-            self.write_status(&obj, &next).await?;
+        let counted =
+            Counted { terminating: counted.terminating.filter(|_| self.kind.counts_terminating), ..counted };
+        let status = set.status.after(counted, set.generation, message.as_deref(), set.replicas, now);
+        if status != set.status {
+            self.write_status(&obj, &status).await?;
         }
         if let Some(failure) = failed {
             return Err(failure);
         }
-        Ok(plan::next_available(&set, &counted, &active, now_nanos)
-            .map_or(Action::AwaitChange, Action::Requeue))
+        Ok(next.map_or(Action::AwaitChange, Action::Requeue))
     }
 
-    fn terminating(&self, obj: &Obj, set: &Set, going: &[Pod]) -> i64 {
-        let counts = |pod: &&Pod| {
-            pod.view.deletion != 0
-                && !pod.view.is_terminal()
-                && matches(&set.selector, &pod.obj)
-                && owners::controller_of(&pod.obj).is_some_and(|owner| owner.uid == obj.uid())
-        };
-        going.iter().filter(counts).count() as i64
+    /// Adopts and lets go; returns the active pods of the set, and what they and those that are going count.
+    async fn claim(&self, obj: &Arc<Obj>, set: &Set) -> Result<(Vec<Pod>, PodTally), Failure> {
+        let candidates = candidates(&self.pods, obj, &set.selector).into_iter().map(Pod::new);
+        let (active, going): (Vec<Pod>, Vec<Pod>) = candidates.partition(|pod| pod.view.is_active());
+        let is_own = |pod: &&Pod| owners::controller_of(&pod.obj).is_some_and(|owner| owner.uid == obj.uid());
+        let SetKind { resource, api_version, kind, .. } = self.kind;
+        let claimant = Claimant { resource, api_version, kind, owner: obj, finalizer: None };
+        let (active, fits) = (active.into_iter().map(|pod| pod.obj), |pod: &Obj| matches(&set.selector, pod));
+        let active = owners::claim(&*self.client, &claimant, &PODS, active, fits).await?;
+        let active: Vec<Pod> = active.into_iter().map(Pod::new).collect();
+        let mut tally = PodTally::default();
+        for pod in active.iter().chain(going.iter().filter(is_own)) {
+            tally.count(&pod.obj, &pod.view, 1);
+        }
+        Ok((active, tally))
     }
 
     /// Once more with a fresh copy if somebody else wrote meanwhile.

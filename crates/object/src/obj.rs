@@ -351,6 +351,11 @@ impl Obj {
         let labels = &self.extra.get()?.labels;
         labels.iter().find(|(k, _)| self.text(*k) == name).map(|(_, v)| self.text(*v))
     }
+    /// In the order they are written in, by name.
+    pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        let labels = self.extra.get().map_or(&[][..], |extra| &extra.labels);
+        labels.iter().map(|(name, value)| (self.text(*name), self.text(*value)))
+    }
     /// The value of the storage's `index`-th selectable field.
     pub fn field(&self, index: usize) -> &str {
         match self.extra.get().and_then(|e| e.fields.get(index)) {

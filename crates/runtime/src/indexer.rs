@@ -1,5 +1,10 @@
 //! What an informer knows: objects by key, and by whatever else one looks for.
 
+mod tally;
+#[cfg(test)]
+mod tests;
+
+use std::any::{Any, TypeId};
 use std::borrow::Borrow;
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
@@ -10,6 +15,9 @@ use object::{Obj, Revision};
 use parking_lot::{RwLock, RwLockWriteGuard};
 
 use crate::Key;
+use tally::{AnyTally, Empty};
+
+pub use tally::Tally;
 
 /// The values an object is found under.
 pub type IndexBy = Box<dyn Fn(&Obj) -> Vec<String> + Send + Sync>;
@@ -36,7 +44,16 @@ struct Index {
     name: &'static str,
     by: IndexBy,
     /// Never iterated over: looked up by value only.
-    entries: HashMap<String, BTreeSet<Held>>,
+    entries: HashMap<String, Entry>,
+    tallies: Vec<Empty>,
+}
+
+/// The objects under one value.
+#[derive(Default)]
+struct Entry {
+    held: BTreeSet<Held>,
+    /// In the order of [`Index::tallies`].
+    tallies: Vec<Box<dyn AnyTally>>,
 }
 
 impl Indexer {
@@ -75,7 +92,7 @@ impl Indexer {
     pub fn by_index(&self, index: &'static str, value: &str) -> Vec<Arc<Obj>> {
         let inner = self.inner.read();
         let Some(index) = inner.indexes.iter().find(|i| i.name == index) else { return Vec::new() };
-        index.entries.get(value).into_iter().flatten().map(Held::obj).collect()
+        index.entries.get(value).into_iter().flat_map(|entry| &entry.held).map(Held::obj).collect()
     }
     /// Adds an index, once; what is there already is found in it at once.
     pub fn add_index(&self, name: &'static str, by: impl Fn(&Obj) -> Vec<String> + Send + Sync + 'static) {
@@ -83,11 +100,35 @@ impl Indexer {
         if inner.indexes.iter().any(|i| i.name == name) {
             return;
         }
-        let mut index = Index { name, by: Box::new(by), entries: HashMap::new() };
+        let mut index = Index { name, by: Box::new(by), entries: HashMap::new(), tallies: Vec::new() };
         for held in &inner.objects {
             index.insert(&held.0);
         }
         inner.indexes.push(index);
+    }
+    /// Adds a tally to an index that is there, once for each type.
+    pub fn add_tally<T: Tally>(&self, index: &'static str) {
+        let mut inner = self.inner.write();
+        let Some(index) = inner.indexes.iter_mut().find(|i| i.name == index) else { return };
+        if index.tallies.iter().any(|known| known.ty == TypeId::of::<T>()) {
+            return;
+        }
+        for entry in index.entries.values_mut() {
+            let mut tally = T::default();
+            entry.held.iter().for_each(|held| tally.add(&held.0));
+            entry.tallies.push(Box::new(tally));
+        }
+        index.tallies.push(Empty::of::<T>());
+    }
+    /// Reads the tally of the objects an index names under `value`; an empty one if there are none.
+    pub fn tally<T: Tally, R>(&self, index: &'static str, value: &str, read: impl FnOnce(&T) -> R) -> R {
+        let inner = self.inner.read();
+        let entry = inner.indexes.iter().find(|i| i.name == index).and_then(|i| i.entries.get(value));
+        let mut tallies = entry.into_iter().flat_map(|entry| &entry.tallies);
+        match tallies.find_map(|tally| (&**tally as &dyn Any).downcast_ref::<T>()) {
+            Some(tally) => read(tally),
+            None => read(&T::default()),
+        }
     }
     /// Everything up to this revision was seen.
     pub fn revision(&self) -> Revision {
@@ -144,14 +185,22 @@ impl Transaction<'_> {
 impl Index {
     fn insert(&mut self, obj: &Arc<Obj>) {
         for value in (self.by)(obj) {
-            self.entries.entry(value).or_default().insert(Held(obj.clone()));
+            let entry = self.entries.entry(value).or_insert_with(|| Entry {
+                held: BTreeSet::new(),
+                tallies: self.tallies.iter().map(|empty| (empty.make)()).collect(),
+            });
+            if entry.held.insert(Held(obj.clone())) {
+                entry.tallies.iter_mut().for_each(|tally| tally.add(obj));
+            }
         }
     }
     fn remove(&mut self, obj: &Obj) {
         for value in (self.by)(obj) {
-            if let Some(held) = self.entries.get_mut(&value) {
-                held.remove(obj.path_bytes());
-                if held.is_empty() {
+            if let Some(entry) = self.entries.get_mut(&value) {
+                if entry.held.remove(obj.path_bytes()) {
+                    entry.tallies.iter_mut().for_each(|tally| tally.remove(obj));
+                }
+                if entry.held.is_empty() {
                     self.entries.remove(&value);
                 }
             }

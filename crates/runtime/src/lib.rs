@@ -217,7 +217,7 @@ pub use controller::{Action, Controller, Failure, Reconcile, ReconcileRequest};
 pub use controller_registry::ControllerRegistry;
 pub use election::Elector;
 pub use expectations::Expectations;
-pub use indexer::{IndexBy, Indexer};
+pub use indexer::{IndexBy, Indexer, Tally};
 pub use informer::{Handler, Informer, InformerEvent, Loss, QueueKind, Registration};
 pub use informers::{BY_CONTROLLER, Informers};
 pub use key::Key;

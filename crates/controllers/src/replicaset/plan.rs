@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use object::{Obj, Value};
 
-use super::rank::Pod;
 use super::set::Set;
 use super::status::Counted;
+use super::tally::{Group, PodTally};
 
 /// So many pods at most are made or deleted in one reconcile.
 pub(crate) const BURST: usize = 500;
@@ -38,33 +38,41 @@ pub(crate) fn change(active: usize, wanted: i64) -> Change {
     }
 }
 
-pub(crate) fn count(set: &Set, active: &[Pod], terminating: Option<i64>, now: i64) -> Counted {
-    let how_many = |counts: &dyn Fn(&Pod) -> bool| active.iter().filter(|pod| counts(pod)).count() as i64;
-    Counted {
-        active: active.len() as i64,
-        fully_labeled: how_many(&|pod| set.template_labels.matches(&|name| pod.obj.label(name))),
-        ready: how_many(&|pod| pod.view.ready),
-        available: how_many(&|pod| pod.view.is_available(set.min_ready_seconds, now)),
-        terminating,
+/// Of what is counted in the set's namespace, the selector's.
+pub(crate) fn count(set: &Set, namespace: &str, tally: &PodTally, now: i64) -> Counted {
+    let (mut counted, mut terminating) = (Counted::default(), 0);
+    for group in tally.groups(namespace).filter(|group| selects(set, group)) {
+        counted.active += group.active;
+        counted.fully_labeled += if group.matches(&set.template_labels) { group.active } else { 0 };
+        counted.ready += group.ready;
+        counted.available += group.available(set.min_ready_seconds, now);
+        terminating += group.terminating;
     }
+    Counted { terminating: Some(terminating), ..counted }
+}
+
+fn selects(set: &Set, group: &Group) -> bool {
+    set.selector.as_ref().is_ok_and(|selector| group.matches(selector))
+}
+
+/// Whether there are active pods that the set must let go.
+pub(crate) fn must_release(set: &Set, namespace: &str, tally: &PodTally) -> bool {
+    tally.groups(namespace).any(|group| group.active > 0 && !selects(set, group))
 }
 
 /// When the next ready pod becomes available, if one does.
 pub(crate) fn next_available(
     set: &Set,
-    counted: &Counted,
-    active: &[Pod],
+    namespace: &str,
+    tally: &PodTally,
     now_nanos: i128,
 ) -> Option<Duration> {
+    let counted = count(set, namespace, tally, (now_nanos / 1_000_000_000) as i64);
     if set.min_ready_seconds <= 0 || counted.ready == counted.available {
         return None;
     }
-    let due = |pod: &Pod| {
-        let at = i128::from(pod.view.ready_since + set.min_ready_seconds) * 1_000_000_000;
-        u64::try_from(at - now_nanos).ok().filter(|wait| *wait > 0)
-    };
-    let waiting = active.iter().filter(|pod| pod.view.ready && pod.view.ready_since != 0);
-    let next = waiting.filter_map(due).min().map(Duration::from_nanos);
+    let waiting = tally.groups(namespace).filter(|group| selects(set, group));
+    let next = waiting.filter_map(|group| group.next_available(set.min_ready_seconds, now_nanos)).min();
     // A time that was never told, or has just passed: a whole wait is always enough.
     Some(next.unwrap_or(Duration::from_secs(set.min_ready_seconds.unsigned_abs())))
 }

@@ -6,10 +6,11 @@ use codec::json;
 use kinds::pod::view::{Phase, PodView};
 use object::Value;
 
-use super::plan::{Change, change, count, next_available, pod_from_template};
+use super::plan::{Change, change, count, must_release, next_available, pod_from_template};
 use super::rank::{Pod, compare, to_delete};
 use super::set::{Set, without_hash};
 use super::status::{Counted, REPLICA_FAILURE, SetStatus};
+use super::tally::PodTally;
 use crate::claim::tests::stored;
 
 const NOW: i64 = 1_767_225_600;
@@ -118,34 +119,61 @@ fn set(min_ready: i64) -> Set {
     )))
 }
 
+fn tally(pods: &[Pod]) -> PodTally {
+    let mut tally = PodTally::default();
+    pods.iter().for_each(|pod| tally.count(&pod.obj, &pod.view, 1));
+    tally
+}
+
 #[test]
 fn pods_are_counted_by_labels_readiness_and_time() {
+    let over = PodView { phase: Phase::Failed, ..running("n", 100) };
     let pods = [
         pod("full", r#"{"a":"b","c":"d"}"#, running("n", 100)),
         pod("part", r#"{"a":"b"}"#, running("n", 10)),
         pod("not", r#"{"a":"b"}"#, PodView { ready: false, ..running("n", 100) }),
+        pod("going", r#"{"a":"b"}"#, PodView { deletion: NOW, ..running("n", 100) }),
+        pod("over", r#"{"a":"b"}"#, PodView { deletion: NOW, ..over.clone() }),
+        pod("failed", r#"{"a":"b"}"#, over),
+        pod("other's", r#"{"a":"c"}"#, running("n", 100)),
     ];
-    let counted = count(&set(30), &pods, Some(1), NOW);
+    let mut tally = tally(&pods);
+    let counted = count(&set(30), "d", &tally, NOW);
     let expected = Counted { active: 3, fully_labeled: 1, ready: 2, available: 1, terminating: Some(1) };
     assert_eq!(counted, expected);
-    assert_eq!(count(&set(0), &pods, None, NOW).available, 2);
+    assert_eq!(count(&set(0), "d", &tally, NOW).available, 2);
+    assert!(must_release(&set(0), "d", &tally), "one of them has other labels");
+    assert!(!must_release(&set(0), "elsewhere", &tally));
+    assert_eq!(count(&set(0), "elsewhere", &tally, NOW), count(&set(0), "d", &PodTally::default(), NOW));
+
+    // What is taken out again was never there.
+    for pod in &pods[1..] {
+        tally.count(&pod.obj, &pod.view, -1);
+    }
+    assert!(!must_release(&set(0), "d", &tally));
+    let one = Counted { active: 1, fully_labeled: 1, ready: 1, available: 1, terminating: Some(0) };
+    assert_eq!(count(&set(30), "d", &tally, NOW), one);
+    tally.count(&pods[0].obj, &pods[0].view, -1);
+    assert_eq!(tally.groups("d").count(), 0);
 }
 
 #[test]
 fn the_next_reconcile_is_when_a_pod_becomes_available() {
-    let pods = [
-        pod("a", "{}", running("n", 10)),
-        pod("b", "{}", running("n", 25)),
-        pod("c", "{}", running("n", 100)),
-    ];
-    let look = |set: &Set| next_available(set, &count(set, &pods, None, NOW), &pods, NOW_NANOS);
+    let labels = r#"{"a":"b"}"#;
+    let pods = tally(&[
+        pod("a", labels, running("n", 10)),
+        pod("b", labels, running("n", 25)),
+        pod("c", labels, running("n", 100)),
+    ]);
+    let look = |set: &Set| next_available(set, "d", &pods, NOW_NANOS);
     assert_eq!(look(&set(30)), Some(Duration::from_secs(5)));
     assert_eq!(look(&set(0)), None);
     assert_eq!(look(&set(5)), None, "all are available");
-    let unknown = [pod("a", "{}", PodView { ready_since: 0, ..running("n", 10) })];
-    let counted = count(&set(30), &unknown, None, NOW);
-    let wait = next_available(&set(30), &counted, &unknown, NOW_NANOS);
+    assert_eq!(look(&set(25)), Some(Duration::from_secs(15)), "one has just become so");
+    let unknown = tally(&[pod("a", labels, PodView { ready_since: 0, ..running("n", 10) })]);
+    let wait = next_available(&set(30), "d", &unknown, NOW_NANOS);
     assert_eq!(wait, Some(Duration::from_secs(30)), "a whole wait where the time is not known");
+    assert_eq!(count(&set(30), "d", &unknown, 10).available, 0, "not even when time begins");
 }
 
 #[test]
