@@ -14,6 +14,7 @@ mod pages;
 mod patch;
 mod schedule;
 mod watch;
+mod workloads;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,6 +29,7 @@ use custom::{Custom, Verb};
 use list::List;
 use schedule::Schedule;
 use watch::FanOut;
+use workloads::Workloads;
 
 pub const ALL: &[Row] = &[
     row("create", "1 KB ConfigMaps", &Create { sequential: false, what: create::What::ConfigMaps }),
@@ -98,6 +100,36 @@ pub const ALL: &[Row] = &[
         "deploy",
         "ten Deployments of 500 replicas until every pod is bound; needs controllers, runs only when named",
         &Schedule { what: schedule::What::Deployments },
+    )
+    .only_when_named(),
+    row(
+        "statefulset",
+        "100 StatefulSets of 10 pods, parallel, on 1,000 nodes; needs controllers, runs only when named",
+        &Workloads { what: workloads::What::StatefulSets },
+    )
+    .only_when_named(),
+    row(
+        "daemonset",
+        "one DaemonSet on 1,000 nodes; needs controllers, runs only when named",
+        &Workloads { what: workloads::What::DaemonSet },
+    )
+    .only_when_named(),
+    row(
+        "jobs",
+        "500 Jobs of 10 pods until all are active; needs controllers, runs only when named",
+        &Workloads { what: workloads::What::Jobs },
+    )
+    .only_when_named(),
+    row(
+        "cronjobs",
+        "1,000 CronJobs due in the same minute until every Job is there; needs controllers, runs only when named",
+        &Workloads { what: workloads::What::CronJobs },
+    )
+    .only_when_named(),
+    row(
+        "claims",
+        "2,000 claims until each is bound to a volume that is there; needs controllers, runs only when named",
+        &Workloads { what: workloads::What::Claims },
     )
     .only_when_named(),
     row(

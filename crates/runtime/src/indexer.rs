@@ -113,6 +113,7 @@ impl Indexer {
         if index.tallies.iter().any(|known| known.ty == TypeId::of::<T>()) {
             return;
         }
+        #[expect(clippy::iter_over_hash_type, reason = "each is filled for itself")]
         for entry in index.entries.values_mut() {
             let mut tally = T::default();
             entry.held.iter().for_each(|held| tally.add(&held.0));

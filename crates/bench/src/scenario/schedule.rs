@@ -101,16 +101,14 @@ impl Scenario for Schedule {
             }
         }
         if made_nodes {
-            for number in 0..NODES {
-                site.delete(&format!("/api/v1/nodes/bench-{number:06}"))?;
-            }
+            remove_nodes(site)?;
         }
         Ok(tally)
     }
 }
 
 /// Whether nodes had to be created.
-fn make_nodes(site: &mut Site<'_>) -> Result<bool, BenchError> {
+pub(super) fn make_nodes(site: &mut Site<'_>) -> Result<bool, BenchError> {
     let there = site.get("/api/v1/nodes?limit=1")?;
     if memchr::memmem::find(&there, b"\"uid\"").is_some() {
         return Ok(false);
@@ -122,6 +120,10 @@ fn make_nodes(site: &mut Site<'_>) -> Result<bool, BenchError> {
         site.merge(&format!("/api/v1/nodes/bench-{number:06}"), r#"{"spec":{"taints":null}}"#)?;
     }
     Ok(true)
+}
+
+pub(super) fn remove_nodes(site: &mut Site<'_>) -> Result<(), BenchError> {
+    (0..NODES).try_for_each(|number| site.delete(&format!("/api/v1/nodes/bench-{number:06}")))
 }
 
 pub(super) fn wait(
@@ -164,7 +166,7 @@ fn node(name: &str) -> String {
     )
 }
 
-const TEMPLATE: &str = r#""automountServiceAccountToken":false,"terminationGracePeriodSeconds":0,"containers":[{"name":"web","image":"registry.example/web:1.2.3","resources":{"requests":{"cpu":"100m","memory":"64Mi"}}}]"#;
+pub(super) const TEMPLATE: &str = r#""automountServiceAccountToken":false,"terminationGracePeriodSeconds":0,"containers":[{"name":"web","image":"registry.example/web:1.2.3","resources":{"requests":{"cpu":"100m","memory":"64Mi"}}}]"#;
 
 fn pod(name: &str) -> String {
     format!(

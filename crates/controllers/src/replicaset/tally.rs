@@ -1,6 +1,6 @@
 //! The pods of a set, counted as they change: a set of ten thousand does not look at all of them for each.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kinds::pod::view::PodView;
@@ -16,7 +16,7 @@ use crate::pods::mentions;
 #[derive(Default)]
 pub(crate) struct PodTally {
     /// By namespace and labels as text.
-    groups: HashMap<String, Group>,
+    groups: BTreeMap<String, Group>,
 }
 
 #[derive(Default)]
