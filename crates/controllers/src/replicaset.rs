@@ -31,12 +31,13 @@ use tokio::task::JoinHandle;
 
 use crate::Context;
 use crate::claim::{candidates, index_orphans, matches, wanted_orphans};
+use crate::pods::Pod;
 use owners::Claimant;
 use plan::Change;
-use rank::Pod;
 use status::Counted;
 use tally::PodTally;
 
+pub(crate) use plan::pod_from_template;
 pub(crate) use set::{Set, TEMPLATE_HASH, strings, without_hash};
 pub(crate) use status::REPLICA_FAILURE;
 #[cfg(test)]

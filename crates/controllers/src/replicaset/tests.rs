@@ -7,11 +7,12 @@ use kinds::pod::view::{Phase, PodView};
 use object::Value;
 
 use super::plan::{Change, change, count, must_release, next_available, pod_from_template};
-use super::rank::{Pod, compare, to_delete};
+use super::rank::{compare, to_delete};
 use super::set::{Set, without_hash};
 use super::status::{Counted, REPLICA_FAILURE, SetStatus};
 use super::tally::PodTally;
 use crate::claim::tests::stored;
+use crate::pods::Pod;
 
 const NOW: i64 = 1_767_225_600;
 const NOW_NANOS: i128 = NOW as i128 * 1_000_000_000;
