@@ -16,8 +16,11 @@ use runtime::{BY_CONTROLLER, Informer, owners};
 /// version's may: who cannot tell which children it means must neither take nor let go of any.
 pub(crate) type Selector = Result<LabelSelector, String>;
 
-/// Objects nobody controls, by namespace: few, and the only ones an owner must look through.
+/// Objects nobody controls, by namespace and by each of their labels.
 const ORPHANS: &str = "orphans";
+
+/// Owners, by a label that all they select have.
+const BY_SELECTOR: &str = "selector";
 
 /// `spec.selector` of an owner.
 pub(crate) fn selector(value: Option<&Value>) -> Selector {
@@ -37,16 +40,58 @@ pub(crate) fn matches(selector: &Selector, obj: &Obj) -> bool {
     selector.as_ref().is_ok_and(|selector| selector.matches(&|name| obj.label(name)))
 }
 
+/// Where an index has what a selector means: under a label that is on all of it, if the selector names one.
+fn place(namespace: &str, selector: &LabelSelector) -> String {
+    let mut fixed =
+        selector.requirements().iter().filter_map(|r| Some((r.key.as_str(), selector.exact(&r.key)?)));
+    fixed.next().map_or_else(|| namespace.to_owned(), |(name, value)| under(namespace, name, value))
+}
+
+/// All places an object may be meant from.
+fn places(obj: &Obj) -> Vec<String> {
+    let namespace = obj.namespace();
+    let mut places = vec![namespace.to_owned()];
+    places.extend(obj.labels().map(|(name, value)| under(namespace, name, value)));
+    places
+}
+
+fn under(namespace: &str, name: &str, value: &str) -> String {
+    format!("{namespace}\n{name}={value}")
+}
+
 /// Has to be called before [`candidates`].
 pub(crate) fn index_orphans(children: &Informer) {
-    children.store().add_index(ORPHANS, |obj| {
-        if owners::controller_of(obj).is_none() { vec![obj.namespace().to_owned()] } else { Vec::new() }
+    children.store().add_index(ORPHANS, |obj| match owners::controller_of(obj) {
+        Some(_) => Vec::new(),
+        None => places(obj),
     });
+}
+
+/// Has to be called before [`selecting`].
+pub(crate) fn index_selectors(owners: &Informer, of: impl Fn(&Obj) -> Selector + Send + Sync + 'static) {
+    owners.store().add_index(BY_SELECTOR, move |owner| {
+        of(owner).map_or_else(|_| Vec::new(), |selector| vec![place(owner.namespace(), &selector)])
+    });
+}
+
+/// Owners that may select an object: few more than do, in the order of their names.
+pub(crate) fn selecting(owners: &Informer, obj: &Obj) -> Vec<Arc<Obj>> {
+    let found = places(obj).into_iter().flat_map(|place| owners.store().by_index(BY_SELECTOR, &place));
+    let mut found: Vec<Arc<Obj>> = found.collect();
+    found.sort_by(|a, b| a.path().cmp(b.path()));
+    found
 }
 
 /// What the owner controls, and orphans its selector means, each once.
 pub(crate) fn candidates(children: &Informer, owner: &Obj, selector: &Selector) -> Vec<Arc<Obj>> {
-    candidates_among(children, owner, selector, ORPHANS, owner.namespace())
+    candidates_among(children, owner, selector, ORPHANS, &orphans_place(owner, selector))
+}
+
+fn orphans_place(owner: &Obj, selector: &Selector) -> String {
+    match selector {
+        Ok(selector) => place(owner.namespace(), selector),
+        Err(_) => owner.namespace().to_owned(),
+    }
 }
 
 /// The same for an owner that can name its orphans more closely, by an index of its own.
@@ -70,7 +115,7 @@ pub(crate) fn candidates_among(
 
 /// What nobody controls and the owner's selector means.
 pub(crate) fn wanted_orphans(children: &Informer, owner: &Obj, selector: &Selector) -> Vec<Arc<Obj>> {
-    let mut orphans = children.store().by_index(ORPHANS, owner.namespace());
+    let mut orphans = children.store().by_index(ORPHANS, &orphans_place(owner, selector));
     orphans.retain(|orphan| matches(selector, orphan));
     orphans
 }

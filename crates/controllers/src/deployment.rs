@@ -30,7 +30,7 @@ use runtime::{
 };
 use tokio::task::JoinHandle;
 
-use crate::claim::{candidates, index_orphans, matches};
+use crate::claim::{candidates, index_orphans, index_selectors, matches, selecting};
 use crate::replicaset::Set;
 use crate::{Context, pod_view};
 use owners::Claimant;
@@ -44,6 +44,7 @@ pub(crate) fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let deployments = context.informers.of(&DEPLOYMENTS);
     let (sets, pods) = (context.informers.of(&REPLICA_SETS), context.informers.of(&PODS));
     index_orphans(&sets);
+    index_selectors(&deployments, |deployment| Deployment::of(deployment).selector.clone());
     let sync = Arc::new(Sync {
         env: context.env.clone(),
         client,
@@ -214,7 +215,7 @@ impl Sync {
 
     /// Deployments that would adopt an orphan; with what it was before, only those that would not have done so then.
     fn wanted_by(&self, orphan: &Obj, before: Option<&Arc<Obj>>) -> Vec<Key> {
-        let all = self.deployments.store().list_namespace(orphan.namespace());
+        let all = selecting(&self.deployments, orphan);
         let wants = |obj: &&Arc<Obj>| {
             let deployment = Deployment::of(obj);
             let wants = |set: &Obj| matches(&deployment.selector, set);

@@ -25,7 +25,7 @@ pub use self::plan::{Address, Port, Subset, repack};
 use self::plan::{CONTROLLER, Member, OVER_CAPACITY};
 use crate::endpointslice::set_changed_at;
 use crate::namespace_is_going;
-use crate::services::{ServiceView, TriggerTimes, service_view, services_to_update};
+use crate::services::{ServiceView, TriggerTimes, index_services, service_view, services_to_update};
 use crate::{Context, pod_view};
 
 pub const NAME: &str = "endpoints-controller";
@@ -42,9 +42,10 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let (services, pods, endpoints) =
         (informers.of(&SERVICES), informers.of(&PODS), informers.of(&ENDPOINTS));
     let of_pods = services.clone();
+    index_services(&services);
     let controller = Controller::new(&context.env, NAME)
         .owns_keys_of(&services)
-        .watches(&pods, move |event| services_to_update(of_pods.store(), event))
+        .watches(&pods, move |event| services_to_update(&of_pods, event))
         // What was there at the start may have lost its service while nobody looked.
         .watches(&endpoints, |event| match event {
             InformerEvent::Added { obj, initial: true } if !elected(obj) => vec![Key::of(obj)],

@@ -32,7 +32,9 @@ use self::slice::slice_view;
 pub use self::slice::{Endpoint, Identity, Port, SliceView, port_key};
 use self::topology::News;
 use self::zones::Zones;
-use crate::services::{LAST_CHANGE, ServiceView, Slices, TriggerTimes, service_view, services_to_update};
+use crate::services::{
+    LAST_CHANGE, ServiceView, Slices, TriggerTimes, index_services, service_view, services_to_update,
+};
 use crate::{Context, pod_view};
 
 pub const NAME: &str = "endpointslice-controller";
@@ -56,10 +58,11 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let slices = informers.of(&ENDPOINT_SLICES);
 
     let of_pods = services.clone();
+    index_services(&services);
     let controller = Controller::new(&context.env, NAME)
         .limits(LIMITS)
         .owns_keys_of(&services)
-        .watches(&pods, move |event| services_to_update(of_pods.store(), event))
+        .watches(&pods, move |event| services_to_update(&of_pods, event))
         .reads(&nodes)
         .reads(&slices);
     let slices = Arc::new(Slices::new(&context.env, slices, CONTROLLER));

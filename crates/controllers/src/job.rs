@@ -39,7 +39,7 @@ use runtime::{
 use tokio::task::JoinHandle;
 
 use crate::Context;
-use crate::claim::index_orphans;
+use crate::claim::{index_orphans, index_selectors};
 use backoff::Record;
 use released::Released;
 
@@ -93,6 +93,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let (client, recorder) = context.identity("job-controller", &mut tasks);
     let (jobs, pods) = (context.informers.of(&JOBS), context.informers.of(&PODS));
     index_orphans(&pods);
+    index_selectors(&jobs, |job| job_view(job).spec.selector.clone());
     let state = Arc::new(Jobs {
         env: context.env.clone(),
         client,

@@ -27,6 +27,7 @@ use runtime::{
 };
 use tokio::task::JoinHandle;
 
+use crate::claim::{index_selectors, selecting};
 use crate::{Context, pod_view};
 use plan::{Budget, Requirement};
 
@@ -65,6 +66,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         deployments,
         stateful_sets,
     };
+    index_selectors(&budgets, |budget| Ok(budget_view(budget).selector.clone()));
     let state = Arc::new(Budgets {
         env: context.env.clone(),
         client: client.clone(),
@@ -117,7 +119,7 @@ impl Reconcile for Budgets {
 impl Budgets {
     /// Budgets whose selector fits the pod.
     fn budgets_of(&self, pod: &Obj) -> Vec<Key> {
-        let mut all = self.budgets.store().list_namespace(pod.namespace());
+        let mut all = selecting(&self.budgets, pod);
         all.retain(|budget| budget_view(budget).selects(pod));
         if let [first, _, ..] = &all[..] {
             let (namespace, name) = (pod.namespace(), pod.name());

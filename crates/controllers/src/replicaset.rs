@@ -30,7 +30,7 @@ use runtime::{
 use tokio::task::JoinHandle;
 
 use crate::Context;
-use crate::claim::{candidates, index_orphans, matches, wanted_orphans};
+use crate::claim::{candidates, index_orphans, index_selectors, matches, selecting, wanted_orphans};
 use crate::pods::Pod;
 use owners::Claimant;
 use plan::Change;
@@ -74,6 +74,7 @@ pub(crate) fn start_kind(context: &Context, kind: SetKind) -> Vec<JoinHandle<()>
     let (client, recorder) = context.identity(kind.account, &mut tasks);
     let (sets, pods) = (context.informers.of(kind.resource), context.informers.of(&PODS));
     index_orphans(&pods);
+    index_selectors(&sets, |set| Set::of(set).selector.clone());
     pods.store().add_tally::<PodTally>(BY_CONTROLLER);
     let sync = Arc::new(Sync {
         env: context.env.clone(),
@@ -290,7 +291,7 @@ impl Sync {
 
     /// Sets that would adopt an orphan; with what it was before, only those that would not have done so then.
     fn wanted_by(&self, orphan: &Obj, before: Option<&Obj>) -> Vec<Key> {
-        let sets = self.sets.store().list_namespace(orphan.namespace());
+        let sets = selecting(&self.sets, orphan);
         let wants = |set: &&Arc<Obj>| {
             let set = Set::of(set);
             matches(&set.selector, orphan) && !before.is_some_and(|before| matches(&set.selector, before))

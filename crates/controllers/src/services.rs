@@ -14,12 +14,13 @@ use std::sync::Arc;
 use kinds::pod::view::PodView;
 use object::selector::LabelSelector;
 use object::{Obj, Value, time};
-use runtime::{Indexer, InformerEvent, Key};
+use runtime::{Informer, InformerEvent, Key};
 
 pub use slices::{MANAGED_BY, SERVICE_NAME, Slices};
 pub use target::Target;
 pub use trigger::TriggerTimes;
 
+use crate::claim::{index_selectors, selecting};
 use crate::pod_view;
 
 pub const HEADLESS: &str = "service.kubernetes.io/headless";
@@ -191,7 +192,7 @@ pub fn parse_ip(text: &str) -> Option<IpAddr> {
 }
 
 /// The services whose endpoints a change of a pod may change.
-pub fn services_to_update(services: &Indexer, event: &InformerEvent<'_>) -> Vec<Key> {
+pub fn services_to_update(services: &Informer, event: &InformerEvent<'_>) -> Vec<Key> {
     let (old, new) = match event {
         InformerEvent::Added { obj, .. } | InformerEvent::Deleted { obj, .. } => (*obj, *obj),
         InformerEvent::Updated { sync: true, .. } => return Vec::new(),
@@ -205,8 +206,20 @@ pub fn services_to_update(services: &Indexer, event: &InformerEvent<'_>) -> Vec<
         (false, false) => false,
         _ => true,
     };
-    let all = services.list_namespace(new.namespace());
+    let mut all = selecting(services, new);
+    if !old.labels().eq(new.labels()) {
+        all.extend(selecting(services, old));
+        all.sort_by(|a, b| a.path().cmp(b.path()));
+        all.dedup_by(|a, b| a.path() == b.path());
+    }
     all.iter().filter(|service| concerned(&service_view(service))).map(|service| Key::of(service)).collect()
+}
+
+/// Has to be called before [`services_to_update`].
+pub fn index_services(services: &Informer) {
+    index_selectors(services, |service| {
+        service_view(service).selector.clone().ok_or_else(|| "there is none".to_owned())
+    });
 }
 
 /// Did anything of the pod change that endpoints show?

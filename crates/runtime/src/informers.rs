@@ -91,6 +91,11 @@ impl Informers {
         }
     }
 
+    /// How many objects readers were given so far, of all resources: see [`crate::Indexer::given`].
+    pub fn given(&self) -> u64 {
+        self.started.lock().informers.iter().map(|running| running.informer.store().given()).sum()
+    }
+
     /// Waits until everything asked for so far has its first state.
     pub async fn synced(&self) {
         let informers: Vec<Arc<Informer>> =

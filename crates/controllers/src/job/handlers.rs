@@ -11,7 +11,7 @@ use runtime::{BY_CONTROLLER, Cause, Informer, InformerEvent, Key, WorkQueue};
 use super::pods::is_tracked;
 use super::view::job_view;
 use super::{BATCH, Jobs};
-use crate::claim::matches;
+use crate::claim::{matches, selecting};
 
 type Queue = Arc<WorkQueue<Key>>;
 
@@ -118,7 +118,7 @@ impl Handlers {
         if !adoptable {
             return;
         }
-        for job in self.state.jobs.store().list_namespace(pod.namespace()) {
+        for job in selecting(&self.state.jobs, pod) {
             if matches(&job_view(&job).spec.selector, pod) {
                 self.soon(&job, pod, "free");
             }

@@ -456,14 +456,7 @@ async fn read_for_one_change(others: usize) -> u64 {
     }
     cluster.post(SETS, set(3, json!({"podManagementPolicy": "Parallel"}))).await.ok(201);
     cluster.env().sleep(Duration::from_secs(30)).await;
-    use client::resources::{
-        CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS as PODS_GVR, STATEFUL_SETS,
-    };
-    let informers = &plane.context.informers;
-    let given = || {
-        let all = [&STATEFUL_SETS, &PODS_GVR, &PERSISTENT_VOLUME_CLAIMS, &CONTROLLER_REVISIONS];
-        all.iter().map(|resource| informers.of(resource).store().given()).sum::<u64>()
-    };
+    let given = || plane.context.informers.given();
     let before = given();
     cluster.merge(format!("{PODS}/web-1/status"), json!({"status": {"phase": "Running"}})).await.ok(200);
     cluster.env().sleep(Duration::from_secs(10)).await;

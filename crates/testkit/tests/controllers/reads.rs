@@ -1,0 +1,122 @@
+//! One change must not cost more the more objects there are: what controllers are given by their caches for it is counted.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use testkit::TestCluster;
+use testkit::requests::Requests;
+
+use crate::workloads::PODS;
+
+const SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
+const SERVICES: &str = "/api/v1/namespaces/default/services";
+const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+
+/// Few and many; `SETPOINT_LONG=1`: as many as a large namespace has.
+fn sizes() -> (usize, usize) {
+    if std::env::var_os("SETPOINT_LONG").is_some() { (100, 10_000) } else { (10, 400) }
+}
+
+fn pod_spec() -> Value {
+    json!({"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Always"})
+}
+
+fn workload(name: &str, replicas: usize, app: &str) -> Value {
+    json!({"metadata": {"name": name}, "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": app}},
+        "template": {"metadata": {"labels": {"app": app}}, "spec": pod_spec()}}})
+}
+
+/// What the controllers are given while `change` takes its course.
+async fn given(
+    cluster: &TestCluster,
+    controllers: &[&str],
+    prepare: impl AsyncFnOnce(),
+    change: impl AsyncFnOnce(),
+) -> u64 {
+    let requests = Requests::new(cluster, cluster.local_clients());
+    let plane = cluster.controllers(requests, controllers);
+    prepare().await;
+    cluster.env().sleep(Duration::from_secs(60)).await;
+    let before = plane.context.informers.given();
+    change().await;
+    cluster.env().sleep(Duration::from_secs(30)).await;
+    let given = plane.context.informers.given() - before;
+    plane.stop().await;
+    given
+}
+
+/// One pod of a set becomes ready.
+async fn for_one_pod_of_a_set(pods: usize, more: Value) -> u64 {
+    let cluster = TestCluster::simulated(401).await;
+    let prepare = async || {
+        let mut set = workload("web", pods, "web");
+        for (field, value) in more.as_object().expect("fields of a spec") {
+            set["spec"][field] = value.clone();
+        }
+        cluster.post(SETS, set).await.ok(201);
+    };
+    let change = async || {
+        let all = cluster.get(PODS).await.ok(200);
+        assert_eq!(all["items"].as_array().map(Vec::len), Some(pods));
+        let name = all["items"][0]["metadata"]["name"].as_str().expect("a name").to_owned();
+        let status = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
+        cluster.merge(format!("{PODS}/{name}/status"), json!({"status": status})).await.ok(200);
+    };
+    let given = given(&cluster, &["replicaset-controller"], prepare, change).await;
+    assert_eq!(cluster.get(format!("{SETS}/web")).await.ok(200)["status"]["readyReplicas"], 1);
+    cluster.shutdown().await;
+    given
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_does_not_go_through_its_pods_for_each_of_them() {
+    let (few, many) = sizes();
+    for more in [json!({}), json!({"minReadySeconds": 5})] {
+        let few = for_one_pod_of_a_set(few, more.clone()).await;
+        assert!(few > 0, "the change is looked at");
+        assert_eq!(few, for_one_pod_of_a_set(many, more).await);
+    }
+}
+
+/// A pod that nobody controls gets a label, in a namespace with many that would select others.
+async fn for_one_orphan(others: usize) -> u64 {
+    let cluster = TestCluster::simulated(402).await;
+    let prepare = async || {
+        for at in 0..others {
+            let (name, app) = (format!("o-{at}"), format!("other-{at}"));
+            cluster.post(SETS, workload(&name, 0, &app)).await.ok(201);
+            cluster.post(DEPLOYMENTS, workload(&name, 0, &app)).await.ok(201);
+            let service = json!({"metadata": {"name": name}, "spec": {"selector": {"app": app}, "ports": [{"port": 80}]}});
+            cluster.post(SERVICES, service).await.ok(201);
+            let mut job = json!({"metadata": {"name": name}, "spec": {"parallelism": 0, "template": {"spec": pod_spec()}}});
+            job["spec"]["template"]["spec"]["restartPolicy"] = json!("Never");
+            cluster.post(JOBS, job).await.ok(201);
+            let budget = json!({"metadata": {"name": name}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}}});
+            cluster.post(BUDGETS, budget).await.ok(201);
+        }
+        cluster.post(PODS, json!({"metadata": {"name": "orphan"}, "spec": pod_spec()})).await.ok(201);
+    };
+    let change = async || {
+        let label = json!({"metadata": {"labels": {"app": "none"}}});
+        cluster.merge(format!("{PODS}/orphan"), label).await.ok(200);
+    };
+    let controllers = [
+        "deployment-controller",
+        "disruption-controller",
+        "endpoints-controller",
+        "endpointslice-controller",
+        "job-controller",
+        "replicaset-controller",
+    ];
+    let given = given(&cluster, &controllers, prepare, change).await;
+    cluster.shutdown().await;
+    given
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_would_want_an_orphan_is_found_without_asking_all() {
+    let (few, many) = sizes();
+    assert_eq!(for_one_orphan(few).await, for_one_orphan(many).await);
+}
