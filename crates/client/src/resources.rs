@@ -10,6 +10,7 @@ pub static EVENTS: Gvr = Gvr::new("", "v1", "events");
 pub static EVENTS_V1: Gvr = Gvr::new("events.k8s.io", "v1", "events");
 pub static NAMESPACES: Gvr = Gvr::new("", "v1", "namespaces");
 pub static NODES: Gvr = Gvr::new("", "v1", "nodes");
+pub static PERSISTENT_VOLUME_CLAIMS: Gvr = Gvr::new("", "v1", "persistentvolumeclaims");
 pub static PODS: Gvr = Gvr::new("", "v1", "pods");
 pub static REPLICATION_CONTROLLERS: Gvr = Gvr::new("", "v1", "replicationcontrollers");
 pub static SECRETS: Gvr = Gvr::new("", "v1", "secrets");
@@ -17,6 +18,7 @@ pub static SERVICE_ACCOUNTS: Gvr = Gvr::new("", "v1", "serviceaccounts");
 pub static SERVICES: Gvr = Gvr::new("", "v1", "services");
 pub static CUSTOM_RESOURCE_DEFINITIONS: Gvr =
     Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
+pub static CONTROLLER_REVISIONS: Gvr = Gvr::new("apps", "v1", "controllerrevisions");
 pub static DAEMON_SETS: Gvr = Gvr::new("apps", "v1", "daemonsets");
 pub static DEPLOYMENTS: Gvr = Gvr::new("apps", "v1", "deployments");
 pub static REPLICA_SETS: Gvr = Gvr::new("apps", "v1", "replicasets");

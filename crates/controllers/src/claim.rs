@@ -46,8 +46,19 @@ pub(crate) fn index_orphans(children: &Informer) {
 
 /// What the owner controls, and orphans its selector means, each once.
 pub(crate) fn candidates(children: &Informer, owner: &Obj, selector: &Selector) -> Vec<Arc<Obj>> {
+    candidates_among(children, owner, selector, ORPHANS, owner.namespace())
+}
+
+/// The same for an owner that can name its orphans more closely, by an index of its own.
+pub(crate) fn candidates_among(
+    children: &Informer,
+    owner: &Obj,
+    selector: &Selector,
+    index: &'static str,
+    value: &str,
+) -> Vec<Arc<Obj>> {
     // Orphans first: one that is adopted between the two looks is seen twice, never missed.
-    let mut orphans = children.store().by_index(ORPHANS, owner.namespace());
+    let mut orphans = children.store().by_index(index, value);
     let mut own = children.store().by_index(BY_CONTROLLER, owner.uid());
     // Whoever writes our uid into an object elsewhere does not give it to us.
     own.retain(|obj| obj.namespace() == owner.namespace());

@@ -11,6 +11,7 @@ mod endpoints;
 mod endpointslice;
 mod endpointslicemirroring;
 mod garbagecollector;
+mod history;
 mod job;
 mod namespace;
 mod nodelifecycle;
@@ -23,6 +24,7 @@ mod replicationcontroller;
 mod rootca;
 mod serviceaccount;
 mod services;
+mod statefulset;
 mod tainteviction;
 mod tokens;
 mod ttl;
@@ -94,6 +96,7 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
     ControllerDescriptor { name: "replicationcontroller-controller", start: replicationcontroller::start },
     ControllerDescriptor { name: rootca::NAME, start: rootca::start },
     ControllerDescriptor { name: serviceaccount::NAME, start: serviceaccount::start },
+    ControllerDescriptor { name: "statefulset-controller", start: statefulset::start },
     ControllerDescriptor { name: tokens::NAME, start: tokens::start },
     ControllerDescriptor { name: tainteviction::NAME, start: tainteviction::start },
     ControllerDescriptor { name: ttl::NAME, start: ttl::start },

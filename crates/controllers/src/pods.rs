@@ -1,6 +1,7 @@
 //! Pods as controllers see them: without reading them where that is enough.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use client::resources::PODS;
 use kinds::pod::view::PodView;
@@ -11,6 +12,32 @@ use crate::Context;
 /// The view of a pod's object, made once per revision for all controllers.
 pub fn pod_view(pod: &Obj) -> Arc<PodView> {
     pod.view(|pod| PodView::read(&runtime::tree(pod)))
+}
+
+/// A pod and what is known of it.
+#[derive(Clone)]
+pub(crate) struct Pod {
+    pub obj: Arc<Obj>,
+    pub view: Arc<PodView>,
+}
+
+impl Pod {
+    pub fn new(obj: Arc<Obj>) -> Pod {
+        let view = pod_view(&obj);
+        Pod { obj, view }
+    }
+}
+
+/// When the next of them that is ready will have been so for long enough.
+pub(crate) fn next_available(pods: &[Pod], min_ready_seconds: i64, now_nanos: i128) -> Duration {
+    let due = |pod: &Pod| {
+        let at = i128::from(pod.view.ready_since + min_ready_seconds) * 1_000_000_000;
+        u64::try_from(at - now_nanos).ok().filter(|wait| *wait > 0)
+    };
+    let waiting = pods.iter().filter(|pod| pod.view.ready && pod.view.ready_since != 0);
+    let next = waiting.filter_map(due).min().map(Duration::from_nanos);
+    // A time that was never told, or has just passed: a whole wait is always enough.
+    next.unwrap_or(Duration::from_secs(min_ready_seconds.unsigned_abs()))
 }
 
 /// Does a name stand anywhere in what was encoded? Most pods are told apart from those a rule is about without being

@@ -28,9 +28,10 @@ use tokio::task::JoinHandle;
 
 use crate::Context;
 use crate::claim::{candidates, index_orphans, matches};
+use crate::pods::Pod;
 use owners::Claimant;
-use rank::Pod;
 
+pub(crate) use plan::pod_from_template;
 pub(crate) use set::{Set, TEMPLATE_HASH, strings, without_hash};
 pub(crate) use status::REPLICA_FAILURE;
 #[cfg(test)]

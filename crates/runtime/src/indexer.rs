@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use object::{Obj, Revision};
 use parking_lot::{RwLock, RwLockWriteGuard};
@@ -19,6 +20,7 @@ pub type IndexBy = Box<dyn Fn(&Obj) -> Vec<String> + Send + Sync>;
 pub struct Indexer {
     /// Guards objects and indexes together, so that a reader sees both from one moment.
     inner: RwLock<Inner>,
+    given: AtomicU64,
 }
 
 #[derive(Default)]
@@ -44,6 +46,7 @@ impl Indexer {
         self.get_key(&Key::new(namespace, name))
     }
     pub fn get_key(&self, key: &Key) -> Option<Arc<Obj>> {
+        self.given.fetch_add(1, Relaxed);
         self.inner.read().objects.get(key.as_str().as_bytes()).map(Held::obj)
     }
     pub fn len(&self) -> usize {
@@ -53,7 +56,7 @@ impl Indexer {
         self.len() == 0
     }
     pub fn list(&self) -> Vec<Arc<Obj>> {
-        self.inner.read().objects.iter().map(Held::obj).collect()
+        self.count(self.inner.read().objects.iter().map(Held::obj).collect())
     }
     pub fn keys(&self) -> Vec<Key> {
         self.inner.read().objects.iter().map(|held| Key::of(&held.0)).collect()
@@ -69,13 +72,14 @@ impl Indexer {
         }
         let from = [namespace, "/"].concat();
         let range = inner.objects.range::<[u8], _>((Bound::Included(from.as_bytes()), Bound::Unbounded));
-        range.take_while(|held| held.0.path_bytes().starts_with(from.as_bytes())).map(Held::obj).collect()
+        let within = range.take_while(|held| held.0.path_bytes().starts_with(from.as_bytes()));
+        self.count(within.map(Held::obj).collect())
     }
     /// Objects an index names under `value`, in key order. Empty for an index nobody added.
     pub fn by_index(&self, index: &'static str, value: &str) -> Vec<Arc<Obj>> {
         let inner = self.inner.read();
         let Some(index) = inner.indexes.iter().find(|i| i.name == index) else { return Vec::new() };
-        index.entries.get(value).into_iter().flatten().map(Held::obj).collect()
+        self.count(index.entries.get(value).into_iter().flatten().map(Held::obj).collect())
     }
     /// Adds an index, once; what is there already is found in it at once.
     pub fn add_index(&self, name: &'static str, by: impl Fn(&Obj) -> Vec<String> + Send + Sync + 'static) {
@@ -88,6 +92,14 @@ impl Indexer {
             index.insert(&held.0);
         }
         inner.indexes.push(index);
+    }
+    /// How many objects readers were given so far: what reconciles cost, for tests that hold them to it.
+    pub fn given(&self) -> u64 {
+        self.given.load(Relaxed)
+    }
+    fn count(&self, given: Vec<Arc<Obj>>) -> Vec<Arc<Obj>> {
+        self.given.fetch_add(given.len() as u64, Relaxed);
+        given
     }
     /// Everything up to this revision was seen.
     pub fn revision(&self) -> Revision {

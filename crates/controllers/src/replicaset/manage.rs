@@ -9,7 +9,8 @@ use runtime::{BY_CONTROLLER, Failure, Key, Severity, batch, owners};
 
 use super::Sync;
 use super::plan::{Change, pod_from_template};
-use super::rank::{Pod, to_delete};
+use super::rank::to_delete;
+use crate::pods::Pod;
 
 /// So many deletions are under way at once.
 const DELETIONS_AT_ONCE: usize = 100;

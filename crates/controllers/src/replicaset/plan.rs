@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use object::{Obj, Value};
 
-use super::rank::Pod;
 use super::set::Set;
 use super::status::Counted;
+use crate::pods::{Pod, next_available as next};
 
 /// So many pods at most are made or deleted in one reconcile.
 pub(crate) const BURST: usize = 500;
@@ -59,14 +59,7 @@ pub(crate) fn next_available(
     if set.min_ready_seconds <= 0 || counted.ready == counted.available {
         return None;
     }
-    let due = |pod: &Pod| {
-        let at = i128::from(pod.view.ready_since + set.min_ready_seconds) * 1_000_000_000;
-        u64::try_from(at - now_nanos).ok().filter(|wait| *wait > 0)
-    };
-    let waiting = active.iter().filter(|pod| pod.view.ready && pod.view.ready_since != 0);
-    let next = waiting.filter_map(due).min().map(Duration::from_nanos);
-    // A time that was never told, or has just passed: a whole wait is always enough.
-    Some(next.unwrap_or(Duration::from_secs(set.min_ready_seconds.unsigned_abs())))
+    Some(next(active, set.min_ready_seconds, now_nanos))
 }
 
 /// A pod of the set's template.

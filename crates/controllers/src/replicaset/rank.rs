@@ -2,26 +2,10 @@
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use kinds::pod::view::{Phase, PodView};
-use object::Obj;
 
-use crate::pod_view;
-
-/// A pod and what is known of it.
-#[derive(Clone)]
-pub(crate) struct Pod {
-    pub obj: Arc<Obj>,
-    pub view: Arc<PodView>,
-}
-
-impl Pod {
-    pub fn new(obj: Arc<Obj>) -> Pod {
-        let view = pod_view(&obj);
-        Pod { obj, view }
-    }
-}
+use crate::pods::Pod;
 
 /// The `count` pods to delete. `related` are pods of all sets of the same owner: a node that has many of them can spare one.
 pub(crate) fn to_delete(mut pods: Vec<Pod>, related: &[Pod], count: usize, now_nanos: i128) -> Vec<Pod> {

@@ -7,10 +7,11 @@ use kinds::pod::view::{Phase, PodView};
 use object::Value;
 
 use super::plan::{Change, change, count, next_available, pod_from_template};
-use super::rank::{Pod, compare, to_delete};
+use super::rank::{compare, to_delete};
 use super::set::{Set, without_hash};
 use super::status::{Counted, REPLICA_FAILURE, SetStatus};
 use crate::claim::tests::stored;
+use crate::pods::Pod;
 
 const NOW: i64 = 1_767_225_600;
 const NOW_NANOS: i128 = NOW as i128 * 1_000_000_000;

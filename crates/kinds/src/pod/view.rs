@@ -53,6 +53,8 @@ pub struct PodView {
     pub init_restarts: i64,
     /// Unix seconds since which it is a disruption target, set by others than its node; 0: it is not.
     pub disrupted_since: i64,
+    /// Volumes that are claims: the volume's name and the claim's.
+    pub claims: Box<[(Box<str>, Box<str>)]>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -122,6 +124,13 @@ impl PodView {
                         && c.str_at(&["reason"]) != Some("TerminationByKubelet")
                 })
                 .map_or(0, |c| moment(c.str_at(&["lastTransitionTime"])).max(1)),
+            claims: list(&["spec", "volumes"])
+                .iter()
+                .filter_map(|volume| {
+                    let claim = volume.str_at(&["persistentVolumeClaim", "claimName"])?;
+                    Some((volume.str_at(&["name"])?.into(), claim.into()))
+                })
+                .collect(),
         }
     }
 

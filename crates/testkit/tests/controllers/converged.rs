@@ -10,6 +10,7 @@ pub enum Kind {
     Deployment,
     ReplicaSet,
     ReplicationController,
+    StatefulSet,
     Job,
     Service,
     Budget,
@@ -17,7 +18,7 @@ pub enum Kind {
 
 impl Kind {
     pub fn has_replicas(self) -> bool {
-        matches!(self, Kind::Deployment | Kind::ReplicaSet | Kind::ReplicationController)
+        matches!(self, Kind::Deployment | Kind::ReplicaSet | Kind::ReplicationController | Kind::StatefulSet)
     }
 }
 
@@ -38,6 +39,7 @@ impl Item {
             Kind::Deployment => format!("/apis/apps/v1/namespaces/{namespace}/deployments"),
             Kind::ReplicaSet => format!("/apis/apps/v1/namespaces/{namespace}/replicasets"),
             Kind::ReplicationController => format!("/api/v1/namespaces/{namespace}/replicationcontrollers"),
+            Kind::StatefulSet => format!("/apis/apps/v1/namespaces/{namespace}/statefulsets"),
             Kind::Job => format!("/apis/batch/v1/namespaces/{namespace}/jobs"),
             Kind::Service => format!("/api/v1/namespaces/{namespace}/services"),
             Kind::Budget => format!("/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"),
@@ -57,6 +59,12 @@ impl Item {
         let spec = match self.kind {
             Kind::Deployment | Kind::ReplicaSet => {
                 json!({"replicas": count, "selector": {"matchLabels": labels}, "template": template})
+            }
+            Kind::StatefulSet => {
+                // Both ways of managing pods, by chance.
+                let policy = if count % 2 == 0 { "Parallel" } else { "OrderedReady" };
+                json!({"replicas": count, "podManagementPolicy": policy, "selector": {"matchLabels": labels},
+                    "template": template})
             }
             Kind::ReplicationController => {
                 json!({"replicas": count, "selector": labels, "template": template})
@@ -94,6 +102,7 @@ pub async fn converged(cluster: &TestCluster, declared: &[Item], gone: &[String]
         match item.kind {
             Kind::Deployment => deployment(&all, item, &object, run),
             Kind::ReplicaSet | Kind::ReplicationController => replicas(&all, item, &object, run),
+            Kind::StatefulSet => stateful(&all, item, &object, run),
             Kind::Job => job(&all, item, &object, run),
             Kind::Service => service(&all, &object, run),
             Kind::Budget => budget(&all, item, &object, run),
@@ -221,6 +230,23 @@ fn replicas(all: &Everything, item: &Item, object: &Value, run: &str) {
     let pods = all.owned(object, &all.pods);
     assert_eq!(pods.len() as u64, item.count, "{run}: pods of {object:#}");
     assert!(pods.iter().all(|pod| condition(pod, "Ready") == "True"), "{run}: pods of {object:#}");
+}
+
+fn stateful(all: &Everything, item: &Item, object: &Value, run: &str) {
+    is_observed(object, run);
+    let fields = ["replicas", "readyReplicas", "availableReplicas", "currentReplicas", "updatedReplicas"];
+    counts(object, &fields, item.count, run);
+    let revision = &object["status"]["updateRevision"];
+    assert_eq!(*revision, object["status"]["currentRevision"], "{run}: {object:#}");
+    let pods = all.owned(object, &all.pods);
+    let names: BTreeSet<&str> = pods.iter().filter_map(|pod| pod["metadata"]["name"].as_str()).collect();
+    let wanted: Vec<String> = (0..item.count).map(|ordinal| format!("{}-{ordinal}", item.name)).collect();
+    assert_eq!(names, wanted.iter().map(String::as_str).collect(), "{run}: pods of {object:#}");
+    let image = |spec: &Value| spec["containers"][0]["image"].clone();
+    for pod in pods {
+        assert_eq!(pod["metadata"]["labels"]["controller-revision-hash"], *revision, "{run}: {pod:#}");
+        assert_eq!(image(&pod["spec"]), image(&object["spec"]["template"]["spec"]), "{run}: {pod:#}");
+    }
 }
 
 fn job(all: &Everything, item: &Item, object: &Value, run: &str) {

@@ -49,6 +49,21 @@ pub async fn hour(cluster: &TestCluster) {
     cluster.post(apps("default", "deployments"), deployment("web", 3)).await.ok(201);
     cluster.post(apps("gone", "deployments"), deployment("lost", 1)).await.ok(201);
     cluster.post(core("gone", "configmaps"), json!({"metadata": {"name": "a"}})).await.ok(201);
+    for ordinal in 0..3 {
+        let claim = json!({"namespace": "default", "name": format!("data-ordered-{ordinal}")});
+        let volume = json!({"metadata": {"name": format!("ordered-{ordinal}")}, "spec": {"capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}, "claimRef": claim}});
+        cluster.post("/api/v1/persistentvolumes", volume).await.ok(201);
+    }
+    let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "",
+        "resources": {"requests": {"storage": "1Gi"}}}});
+    let ordered = json!({"metadata": {"name": "ordered"}, "spec": {"replicas": 3, "selector": {"matchLabels": labels("ordered")},
+        "template": template("ordered", "one"), "volumeClaimTemplates": [claim],
+        "persistentVolumeClaimRetentionPolicy": {"whenScaled": "Delete", "whenDeleted": "Delete"}}});
+    cluster.post(apps("default", "statefulsets"), ordered).await.ok(201);
+    let parallel = json!({"metadata": {"name": "lost"}, "spec": {"replicas": 2, "podManagementPolicy": "Parallel",
+        "selector": {"matchLabels": labels("sts")}, "template": template("sts", "one")}});
+    cluster.post(apps("gone", "statefulsets"), parallel).await.ok(201);
     let service =
         json!({"metadata": {"name": "web"}, "spec": {"selector": labels("web"), "ports": [{"port": 80}]}});
     cluster.post(core("default", "services"), service).await.ok(201);
@@ -92,6 +107,8 @@ pub async fn hour(cluster: &TestCluster) {
     cluster.delete(format!("{}/brief-db", core("default", "services"))).await.ok(200);
     let image = json!({"spec": {"template": template("web", "two")}});
     cluster.merge(format!("{}/web", apps("default", "deployments")), image).await.ok(200);
+    let image = json!({"spec": {"template": template("ordered", "two")}});
+    cluster.merge(format!("{}/ordered", apps("default", "statefulsets")), image).await.ok(200);
     cluster
         .merge(format!("{}/old", core("default", "replicationcontrollers")), json!({"spec": {"replicas": 1}}))
         .await
@@ -105,6 +122,8 @@ pub async fn hour(cluster: &TestCluster) {
     cluster.delete("/api/v1/namespaces/default/serviceaccounts/default").await.ok(200);
     let spoiled = json!({"data": {"ca.crt": "x", "more": "y"}});
     cluster.merge("/api/v1/namespaces/default/configmaps/kube-root-ca.crt", spoiled).await.ok(200);
+    let fewer = json!({"spec": {"replicas": 2}});
+    cluster.merge(format!("{}/ordered", apps("default", "statefulsets")), fewer).await.ok(200);
     let orphan = format!("{}/old?propagationPolicy=Orphan", core("default", "replicationcontrollers"));
     cluster.delete(orphan).await.ok(200);
     cluster.delete("/apis/batch/v1/namespaces/default/jobs/once?propagationPolicy=Foreground").await.ok(200);
@@ -183,7 +202,7 @@ fn check(state: &str) {
     // Whoever observes generations has observed the last one, and every pod has a node.
     assert!(!state.contains("\"observedGeneration\":\"old\""), "something is behind:\n{state}");
     let pods: Vec<&str> = state.lines().filter(|line| line.starts_with("pods default/")).collect();
-    assert_eq!(pods.len(), 3, "{pods:#?}");
+    assert_eq!(pods.len(), 5, "{pods:#?}");
     assert!(pods.iter().all(|pod| pod.contains("\"nodeName\":\"*\"")), "{pods:#?}");
 }
 
@@ -377,8 +396,13 @@ pub fn assert_same(expected: &str, state: &str, what: &str) {
 }
 
 /// Half of all writes are theirs: a test of their own, beside the others.
-const WORKLOADS: [&str; 4] =
-    ["deployment-controller", "replicaset-controller", "replicationcontroller-controller", "job-controller"];
+const WORKLOADS: [&str; 5] = [
+    "deployment-controller",
+    "replicaset-controller",
+    "replicationcontroller-controller",
+    "job-controller",
+    "statefulset-controller",
+];
 
 #[tokio::test(start_paused = true)]
 async fn workload_controllers_killed_after_any_write_reach_the_same_state() {

@@ -48,6 +48,8 @@ mod seeds;
 mod selectors;
 mod served;
 mod stale_reads;
+mod stateful_claims;
+mod statefulsets;
 mod status_writes;
 mod triggers;
 mod workloads;

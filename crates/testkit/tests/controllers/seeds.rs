@@ -108,7 +108,7 @@ async fn run(seed: u64) -> String {
 
 impl People<'_> {
     async fn act(&mut self, step: usize) {
-        match self.dice.random_below(16) {
+        match self.dice.random_below(18) {
             0 | 1 => self.create(Kind::Deployment, step).await,
             2 => self.create(Kind::ReplicaSet, step).await,
             3 => self.create(Kind::ReplicationController, step).await,
@@ -131,6 +131,7 @@ impl People<'_> {
                 self.declared.retain(|item| item.namespace != name);
                 self.gone.push(name);
             }
+            15 | 16 => self.create(Kind::StatefulSet, step).await,
             _ => self.delete().await,
         }
     }
@@ -180,7 +181,7 @@ impl People<'_> {
     }
 
     async fn roll(&mut self, step: usize) {
-        let Some(at) = self.pick(|kind| kind == Kind::Deployment) else { return };
+        let Some(at) = self.pick(|kind| matches!(kind, Kind::Deployment | Kind::StatefulSet)) else { return };
         let containers = json!([{"name": "c", "image": format!("v{step}")}]);
         let image = json!({"spec": {"template": {"spec": {"containers": containers}}}});
         self.cluster.merge(self.declared[at].path(), image).await.ok(200);

@@ -1,0 +1,295 @@
+//! The decision of a reconcile: which pods to make, mend and delete, in which order, and what the status says.
+//!
+//! ```text
+//! wanted pods, upwards ── claims of the others ── the others, downwards ── pods of an old revision, downwards
+//! ```
+//! One after the other each phase waits for the first pod that is not there, not ready or going. In parallel nothing waits, except that
+//! one pod at a time is replaced for an update.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kinds::pod::view::Phase as PodPhase;
+use object::Obj;
+
+use super::identity::{REVISION, claim_name, identity_matches, ordinal, pod_name, storage_matches};
+use super::retention::Holders;
+use super::set::{StatefulSet, UpdateStrategy};
+use super::status::{SetStatus, is_running_and_ready};
+use crate::pods::Pod;
+
+/// So many steps at most in one phase; the rest follows at once.
+pub(crate) const BURST: usize = 500;
+
+/// What is known when the decision is made.
+pub(crate) struct Snapshot<'a> {
+    pub obj: &'a Obj,
+    pub set: &'a StatefulSet,
+    /// The set's own.
+    pub pods: &'a [Pod],
+    /// Names of revisions: the one most pods have, and the one all shall have.
+    pub current: &'a str,
+    pub update: &'a str,
+    pub collisions: i64,
+    pub claim: &'a dyn Fn(&str) -> Option<Arc<Obj>>,
+    /// Unix seconds.
+    pub now: i64,
+}
+
+#[derive(Clone)]
+pub(crate) enum Step {
+    /// Made again, if it is wanted, once it is gone.
+    Delete(Pod),
+    /// At the current revision, or at that of the update.
+    Create { ordinal: i64, current: bool },
+    /// Claims a waiting pod lacks.
+    MakeClaims(Pod),
+    /// Its identity, its volumes or the owners of its claims are not what they should be.
+    Update(Pod),
+    /// The owners of the claims of a pod that will go.
+    FixClaims(Pod),
+}
+
+#[derive(Default)]
+pub(crate) struct Plan {
+    /// Each begins when all steps of the one before went well.
+    pub phases: Vec<Vec<Step>>,
+    /// After them all: the next pod to be replaced by one of the update's revision.
+    pub outdated: Option<Pod>,
+    /// Not everything there was to do fits into one reconcile.
+    pub more: bool,
+    /// As it is before `outdated` goes.
+    pub status: SetStatus,
+}
+
+/// What a phase came to; the next one begins only if this one has `passed`.
+#[derive(Default)]
+struct Phase {
+    steps: Vec<Step>,
+    passed: bool,
+    more: bool,
+}
+
+pub(crate) fn plan(seen: &Snapshot<'_>) -> Plan {
+    let set = seen.set;
+    let status = SetStatus {
+        observed_generation: set.generation,
+        current_revision: seen.current.to_owned(),
+        update_revision: seen.update.to_owned(),
+        collisions: Some(seen.collisions),
+        ..SetStatus::default()
+    };
+    let mut plan = Plan { status, ..Plan::default() };
+    if seen.obj.deleting() {
+        plan.status.count(seen.pods.iter(), set.min_ready_seconds, seen.now);
+        return plan;
+    }
+    let (replicas, condemned) = seen.sorted();
+    plan.status.count(
+        replicas.values().copied().chain(condemned.iter().copied()),
+        set.min_ready_seconds,
+        seen.now,
+    );
+    for phase in
+        [seen.replicas_phase(&replicas), seen.claims_phase(&condemned), seen.condemned_phase(&condemned)]
+    {
+        plan.more |= phase.more;
+        plan.phases.push(phase.steps);
+        if !phase.passed {
+            return plan;
+        }
+    }
+    plan.outdated = seen.outdated(&replicas).cloned();
+    plan
+}
+
+impl Snapshot<'_> {
+    /// The pods that are wanted by their place, and the others from the highest ordinal down. A name without an ordinal is neither.
+    fn sorted(&self) -> (BTreeMap<usize, &Pod>, Vec<&Pod>) {
+        let (mut replicas, mut condemned) = (BTreeMap::new(), Vec::new());
+        for pod in self.pods {
+            let Some(ordinal) = ordinal(pod.obj.name()) else { continue };
+            match self.set.index_of(ordinal) {
+                Some(index) => {
+                    replicas.insert(index, pod);
+                }
+                None => condemned.push((ordinal, pod)),
+            }
+        }
+        condemned.sort_by_key(|(ordinal, _)| std::cmp::Reverse(*ordinal));
+        (replicas, condemned.into_iter().map(|(_, pod)| pod).collect())
+    }
+
+    fn replicas_phase(&self, replicas: &BTreeMap<usize, &Pod>) -> Phase {
+        let set = self.set;
+        let ordered = !set.parallel;
+        let mut phase = Phase::default();
+        for index in 0..set.replicas {
+            if phase.steps.len() >= BURST {
+                phase.more = true;
+                return phase;
+            }
+            let Some(pod) = replicas.get(&index).copied() else {
+                let ordinal = set.ordinal_at(index);
+                // One that waits for its claims to go is asked for again when they are gone.
+                if !self.has_stale_claim(ordinal) {
+                    phase.steps.push(Step::Create { ordinal, current: self.begins_as_current(index) });
+                }
+                if ordered {
+                    return phase;
+                }
+                continue;
+            };
+            if pod.view.is_terminal() {
+                if !pod.obj.deleting() {
+                    phase.steps.push(Step::Delete(pod.clone()));
+                }
+                if ordered {
+                    return phase;
+                }
+                continue;
+            }
+            let claims = self.claims_of(pod);
+            let makes_claims = pod.view.phase == PodPhase::Pending && claims != ClaimState::Right;
+            if makes_claims {
+                phase.steps.push(Step::MakeClaims(pod.clone()));
+            }
+            if ordered && (pod.obj.deleting() || !is_running_and_ready(pod) || !self.is_available(pod)) {
+                return phase;
+            }
+            let retention_is_wrong = claims == ClaimState::WrongOwners && !makes_claims;
+            if retention_is_wrong
+                || !identity_matches(self.obj, &pod.obj)
+                || !storage_matches(self.obj, set, pod)
+            {
+                phase.steps.push(Step::Update(pod.clone()));
+            }
+        }
+        phase.passed = true;
+        phase
+    }
+
+    fn claims_phase(&self, condemned: &[&Pod]) -> Phase {
+        let wrong = condemned.iter().filter(|pod| self.claims_of(pod) == ClaimState::WrongOwners);
+        bounded(wrong.map(|pod| Step::FixClaims((*pod).clone())))
+    }
+
+    fn condemned_phase(&self, condemned: &[&Pod]) -> Phase {
+        if self.set.parallel {
+            let there = condemned.iter().filter(|pod| !pod.obj.deleting());
+            return bounded(there.map(|pod| Step::Delete((*pod).clone())));
+        }
+        let Some(highest) = condemned.first() else { return Phase { passed: true, ..Phase::default() } };
+        // All wanted pods are available here, or this phase would not have begun.
+        let is_unavailable = |pod: &&&Pod| pod.obj.deleting() || !self.is_available(pod);
+        let first_unavailable = condemned.iter().rev().find(is_unavailable);
+        let is_first = first_unavailable.is_some_and(|first| first.obj.uid() == highest.obj.uid());
+        let is_well = is_running_and_ready(highest) && self.is_available(highest);
+        let goes = !highest.obj.deleting() && (is_well || is_first);
+        Phase {
+            steps: goes.then(|| Step::Delete((*highest).clone())).into_iter().collect(),
+            ..Phase::default()
+        }
+    }
+
+    /// The highest pod of another revision, if all above it are available.
+    fn outdated<'a>(&self, replicas: &BTreeMap<usize, &'a Pod>) -> Option<&'a Pod> {
+        let UpdateStrategy::RollingUpdate { partition } = self.set.update else { return None };
+        for index in (partition.unwrap_or(0)..self.set.replicas).rev() {
+            let pod = replicas.get(&index).copied()?;
+            if pod.obj.label(REVISION) != Some(self.update) && !pod.obj.deleting() {
+                return Some(pod);
+            }
+            if pod.obj.deleting() || !self.is_available(pod) {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Is a pod of this place made at the current revision, not yet at the update's?
+    fn begins_as_current(&self, index: usize) -> bool {
+        match self.set.update {
+            UpdateStrategy::OnDelete => false,
+            UpdateStrategy::RollingUpdate { partition: Some(partition) } => index < partition,
+            UpdateStrategy::RollingUpdate { partition: None } => (index as i64) < self.set.status.current,
+        }
+    }
+
+    fn is_available(&self, pod: &Pod) -> bool {
+        pod.view.is_available(self.set.min_ready_seconds, self.now)
+    }
+
+    fn has_stale_claim(&self, ordinal: i64) -> bool {
+        if !self.set.retention.deletes_when_scaled {
+            return false;
+        }
+        let pod_name = pod_name(self.obj.name(), ordinal);
+        let holders = self.holders(&pod_name, "", ordinal);
+        let mut claims = self.claims_at(ordinal).into_iter().flatten();
+        claims.any(|claim| holders.pod_is_stale(&claim))
+    }
+
+    fn claims_of(&self, pod: &Pod) -> ClaimState {
+        if self.set.claim_templates.is_empty() {
+            return ClaimState::Right;
+        }
+        let Some(ordinal) = ordinal(pod.obj.name()) else { return ClaimState::Right };
+        let holders = self.holders(pod.obj.name(), pod.obj.uid(), ordinal);
+        let claims = self.claims_at(ordinal);
+        if claims.iter().flatten().any(|claim| !holders.are_up_to_date(claim)) {
+            ClaimState::WrongOwners
+        } else if claims.iter().any(|claim| claim.as_ref().is_none_or(|claim| claim.deleting())) {
+            ClaimState::Missing
+        } else {
+            ClaimState::Right
+        }
+    }
+
+    fn holders<'a>(&'a self, pod_name: &'a str, pod_uid: &'a str, ordinal: i64) -> Holders<'a> {
+        let scaled_down = !self.set.has_ordinal(ordinal);
+        Holders { set: self.obj, pod_name, pod_uid, scaled_down, retention: self.set.retention }
+    }
+
+    fn claims_at(&self, ordinal: i64) -> Vec<Option<Arc<Obj>>> {
+        let claim = |template: &String| (self.claim)(&claim_name(template, self.obj.name(), ordinal));
+        self.set.claim_templates.iter().map(claim).collect()
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ClaimState {
+    Right,
+    WrongOwners,
+    /// Or on its way out.
+    Missing,
+}
+
+/// All of a phase that nothing holds up.
+fn bounded(steps: impl Iterator<Item = Step>) -> Phase {
+    let mut steps: Vec<Step> = steps.take(BURST + 1).collect();
+    let more = steps.len() > BURST;
+    steps.truncate(BURST);
+    Phase { steps, passed: !more, more }
+}
+
+impl Plan {
+    /// For people who ask what a reconcile did.
+    pub fn describe(&self, set: &str) -> String {
+        let of = |step: &Step| match step {
+            Step::Delete(pod) => format!("delete {}", pod.obj.name()),
+            Step::Create { ordinal, .. } => format!("create {}", pod_name(set, *ordinal)),
+            Step::MakeClaims(pod) => format!("make claims of {}", pod.obj.name()),
+            Step::Update(pod) => format!("update {}", pod.obj.name()),
+            Step::FixClaims(pod) => format!("fix claims of {}", pod.obj.name()),
+        };
+        const SHOWN: usize = 10;
+        let all = || self.phases.iter().flatten();
+        let mut said: Vec<String> = all().take(SHOWN).map(of).collect();
+        if all().count() > SHOWN {
+            said.push(format!("{} more", all().count() - SHOWN));
+        }
+        said.extend(self.outdated.iter().map(|pod| format!("replace {}", pod.obj.name())));
+        if said.is_empty() { "nothing but the status".to_owned() } else { said.join(", ") }
+    }
+}
