@@ -26,7 +26,6 @@ mod program;
 mod schema;
 mod types;
 pub mod value;
-mod zone;
 
 pub use check::Checked;
 pub use environment::{Environment, EnvironmentSet, Feature, TypeProvider, Version};

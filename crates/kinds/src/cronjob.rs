@@ -2,11 +2,14 @@
 
 mod columns;
 mod defaults;
+mod next;
 mod schedule;
+#[cfg(test)]
+mod tests;
 mod validation;
 mod warnings;
 
-pub use schedule::Schedule;
+pub use schedule::{Schedule, When};
 
 use crate::generic::GenericKind;
 use crate::rules::{Generation, Rules, StatusMeta};

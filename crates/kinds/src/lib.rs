@@ -97,7 +97,7 @@ mod samples;
 mod tests;
 
 pub use check::ca_bundle_problem;
-pub use cronjob::Schedule;
+pub use cronjob::{Schedule, When};
 pub use customresourcedefinition::{CUSTOM_RESOURCE_CLEANUP, approval as api_approval};
 pub use deletion::{Decision, check_preconditions, decide, should_remove_after_update};
 pub use equal::same;

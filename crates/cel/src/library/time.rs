@@ -1,10 +1,11 @@
 //! Parts of timestamps and durations.
 
+use timezone::Zone;
+
 use crate::error::Error;
 use crate::function::{Function, Overload};
 use crate::types::Type::{self, Int, String};
 use crate::value::{Timestamp, Val};
-use crate::zone;
 
 /// What a clock and a calendar show somewhere.
 struct Civil {
@@ -38,9 +39,9 @@ impl Civil {
 /// Seconds east of UTC of a zone or an offset (`-02:30`) at that time.
 fn offset(time: Timestamp, zone: &str) -> Result<i64, Error> {
     let Some((hours, minutes)) = zone.split_once(':') else {
-        return zone::offset(zone, time.seconds).map_err(Error::new);
+        return Zone::load(zone).map(|zone| zone.offset(time.seconds)).map_err(Error::new);
     };
-    let number = |text: &str| zone::go_atoi(text).map_err(Error::new);
+    let number = |text: &str| go_atoi(text).map_err(Error::new);
     let (hours, minutes) = (number(hours)?, number(minutes)?);
     let total = if zone.starts_with('-') {
         hours.wrapping_mul(60).wrapping_sub(minutes)
@@ -48,6 +49,16 @@ fn offset(time: Timestamp, zone: &str) -> Result<i64, Error> {
         hours.wrapping_mul(60).wrapping_add(minutes)
     };
     Ok(total.wrapping_mul(60).clamp(-1 << 40, 1 << 40))
+}
+
+/// Go's `strconv.Atoi`, with its error.
+fn go_atoi(text: &str) -> Result<i64, std::string::String> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let failed = |why: &str| Err(format!("strconv.Atoi: parsing {text:?}: {why}"));
+    if digits.is_empty() || !digits.bytes().all(|c| c.is_ascii_digit()) {
+        return failed("invalid syntax");
+    }
+    text.parse().or_else(|_| failed("value out of range"))
 }
 
 macro_rules! part {

@@ -1,10 +1,17 @@
 //! Cron schedules: five fields of numbers, ranges, steps and names, or `@daily` and its like.
 
 use object::time;
+use timezone::Zone;
 
-/// When something happens, as a set of bits for each field. Read with [`Schedule::parse`].
+/// When something happens, by the clocks of a zone. Read with [`Schedule::parse`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Schedule {
+pub struct Schedule {
+    pub when: When,
+    pub zone: Zone,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
     /// Bit `n` of a field: it happens at that minute, hour, day of the month (1-31), month (1-12), day of the week (0 is Sunday).
     Fields {
         minutes: u64,
@@ -46,9 +53,9 @@ impl Schedule {
         if text.is_empty() {
             return Err("empty spec string".to_owned());
         }
-        let text = without_zone(text)?;
+        let (zone, text) = split_zone(text)?;
         if text.starts_with('@') {
-            return descriptor(text);
+            return Ok(Schedule { when: descriptor(text)?, zone });
         }
         let fields: Vec<&str> = text.split_whitespace().collect();
         let [minute, hour, day, month, weekday] = fields.as_slice() else {
@@ -61,29 +68,28 @@ impl Schedule {
         let (months, _) = field(month, &MONTHS)?;
         let (weekdays, any_weekday) = field(weekday, &WEEKDAYS)?;
         let both_days = any_day || any_weekday;
-        Ok(Schedule::Fields { minutes, hours, days, months, weekdays, both_days })
+        let when = When::Fields { minutes, hours, days, months, weekdays, both_days };
+        Ok(Schedule { when, zone })
     }
 }
 
 /// `TZ=Europe/Vienna 0 5 * * *` names its zone first.
-fn without_zone(text: &str) -> Result<&str, String> {
+fn split_zone(text: &str) -> Result<(Zone, &str), String> {
     if !text.starts_with("TZ=") && !text.starts_with("CRON_TZ=") {
-        return Ok(text);
+        return Ok((Zone::UTC, text));
     }
     // The library cuts the zone out before looking whether anything follows it.
     let Some((zone, rest)) = text.split_once(' ') else {
         return Err("invalid schedule format: runtime error: slice bounds out of range [:-1]".to_owned());
     };
-    let zone = zone.split_once('=').map_or("", |(_, zone)| zone);
-    if !zone.is_empty() && zone != "Local" && !super::validation::is_zone(zone) {
-        return Err(format!("provided bad location {zone}: unknown time zone {zone}"));
-    }
-    Ok(rest.trim())
+    let name = zone.split_once('=').map_or("", |(_, zone)| zone);
+    let zone = Zone::load(name).map_err(|error| format!("provided bad location {name}: {error}"))?;
+    Ok((zone, rest.trim()))
 }
 
-fn descriptor(text: &str) -> Result<Schedule, String> {
+fn descriptor(text: &str) -> Result<When, String> {
     let all = |bounds: &Bounds| bits(bounds.low, bounds.high, 1);
-    let fields = |hours, days, months, weekdays| Schedule::Fields {
+    let fields = |hours, days, months, weekdays| When::Fields {
         minutes: 1,
         hours,
         days,
@@ -106,7 +112,7 @@ fn descriptor(text: &str) -> Result<Schedule, String> {
                 .map_err(|error| format!("failed to parse duration {text}: {error}"))?;
             // Less than a second is a second, and parts of one are dropped.
             let seconds = u64::try_from(nanos / 1_000_000_000).unwrap_or(0);
-            Schedule::EverySeconds(seconds.max(1))
+            When::EverySeconds(seconds.max(1))
         }
     })
 }

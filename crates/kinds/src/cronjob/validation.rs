@@ -1,6 +1,7 @@
 //! The rules of cron jobs: a schedule, a time zone, and the jobs they make.
 
 use object::Value;
+use timezone::Zone;
 
 use super::Schedule;
 use crate::check::{Errors, Path, flag, member, text};
@@ -12,8 +13,6 @@ use crate::write::Write;
 
 /// A job's name is the cron job's and eleven characters more.
 const NAME_MAX_BYTES: usize = 52;
-/// Names of the IANA database, sorted, one a line.
-const ZONES: &str = include_str!("zones.txt");
 
 pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
     if write.is_status() {
@@ -78,13 +77,9 @@ fn check_zone(spec: &Value, errors: &mut Errors) {
         let detail = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
         errors.invalid(&at, zone, detail);
     }
-    if zone != "Local" && !is_zone(zone) {
+    if Zone::load(zone).is_err() {
         errors.invalid(&at, zone, unknown);
     }
-}
-
-pub(super) fn is_zone(name: &str) -> bool {
-    ZONES.lines().any(|zone| zone == name)
 }
 
 fn check_template(spec: &Value, old: Option<&Value>, errors: &mut Errors) {

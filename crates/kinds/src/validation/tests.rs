@@ -5,7 +5,7 @@ use object::{Map, Value};
 
 use crate::samples::{changed, content, created, minimal, object, ready, updated};
 use crate::tests::{NOW, json, storage};
-use crate::{Context, Schedule, invalid, kind_of, validate_create, validate_update};
+use crate::{Context, Schedule, When, invalid, kind_of, validate_create, validate_update};
 
 const TEMPLATE: &str =
     r#"{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"c","image":"i"}]}}"#;
@@ -338,8 +338,8 @@ fn jobs_end_and_cron_jobs_have_a_schedule() {
 
 #[test]
 fn schedules_are_read_as_cron_reads_them() {
-    let fields = |text: &str| match Schedule::parse(text) {
-        Ok(Schedule::Fields { minutes, hours, days, months, weekdays, both_days }) => {
+    let fields = |text: &str| match Schedule::parse(text).map(|schedule| schedule.when) {
+        Ok(When::Fields { minutes, hours, days, months, weekdays, both_days }) => {
             (minutes, hours, days, months, weekdays, both_days)
         }
         other => panic!("{text}: {other:?}"),
@@ -347,7 +347,7 @@ fn schedules_are_read_as_cron_reads_them() {
     assert_eq!(fields("0-4/2,30 1 1 jan SUN"), (0b10101 | 1 << 30, 2, 2, 2, 1, false));
     assert_eq!(fields("5/20 0 * * 1-5").0, 1 << 5 | 1 << 25 | 1 << 45);
     assert!(fields("0 0 * * 1").5);
-    assert_eq!(Schedule::parse("@every 90s"), Ok(Schedule::EverySeconds(90)));
+    assert_eq!(Schedule::parse("@every 90s").map(|schedule| schedule.when), Ok(When::EverySeconds(90)));
     for (text, error) in [
         ("", "empty spec string"),
         ("* * * *", "expected exactly 5 fields, found 4: [* * * *]"),

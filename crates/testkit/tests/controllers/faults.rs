@@ -78,9 +78,12 @@ pub async fn hour(cluster: &TestCluster) {
     let job_pod = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "one", "command": ["sh", "-c", "exit 0"]}]}});
     let job = json!({"metadata": {"name": "once"}, "spec": {"completions": 2, "parallelism": 1, "template": job_pod.clone()}});
     cluster.post("/apis/batch/v1/namespaces/default/jobs", job).await.ok(201);
-    let brief =
-        json!({"metadata": {"name": "brief"}, "spec": {"ttlSecondsAfterFinished": 30, "template": job_pod}});
+    let brief = json!({"metadata": {"name": "brief"}, "spec": {"ttlSecondsAfterFinished": 30, "template": job_pod.clone()}});
     cluster.post("/apis/batch/v1/namespaces/default/jobs", brief).await.ok(201);
+    // One that comes round a few times, and leaves nothing.
+    let tick = json!({"metadata": {"name": "tick"}, "spec": {"schedule": "* * * * *", "successfulJobsHistoryLimit": 0,
+        "jobTemplate": {"spec": {"template": job_pod.clone()}}}});
+    cluster.post("/apis/batch/v1/namespaces/default/cronjobs", tick).await.ok(201);
     // Endpoints written by hand, of services that select nobody; and a pod on a node that never was.
     let by_hand = |ips: &[&str], port: u32| {
         let addresses: Vec<_> = ips.iter().map(|ip| json!({"ip": ip})).collect();
@@ -126,6 +129,9 @@ pub async fn hour(cluster: &TestCluster) {
     cluster.delete("/apis/batch/v1/namespaces/default/jobs/once?propagationPolicy=Foreground").await.ok(200);
     pause(90).await;
 
+    // Half a minute after its last Job.
+    let tick = "/apis/batch/v1/namespaces/default/cronjobs/tick";
+    cluster.merge(tick, json!({"spec": {"suspend": true}})).await.ok(200);
     cluster.merge(&db, mirrored(json!(null))).await.ok(200);
     let pods = cluster.get(format!("{}?labelSelector=app%3Dweb", core("default", "pods"))).await.json();
     // Where a controller is kept from making any there are none.
@@ -185,6 +191,12 @@ fn check(state: &str) {
         assert!(state.contains(there), "{there} is not there:\n{state}");
     }
     assert!(!state.contains("default/leaves"), "a token went with its account:\n{state}");
+    let tick = state.lines().find(|line| line.starts_with("cronjobs default/tick"));
+    assert!(
+        tick.is_some_and(|tick| tick.contains("\"lastSuccessfulTime\"") && !tick.contains("\"active\"")),
+        "{tick:?}"
+    );
+    assert!(!state.contains("jobs default/tick-"), "and its Jobs are gone:\n{state}");
     let hints = state.lines().find(|line| line.starts_with("endpointslices default/near-"));
     assert_eq!(hints.map(|line| line.matches("\"forZones\"").count()), Some(3), "hints:\n{state}");
     // Whoever observes generations has observed the last one, and every pod has a node.

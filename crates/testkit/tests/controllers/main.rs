@@ -7,6 +7,7 @@ mod budgets;
 mod clock_jumps;
 mod component_statuses;
 mod converged;
+mod cronjobs;
 mod custom_resources;
 mod debug_controllers;
 mod definitions;

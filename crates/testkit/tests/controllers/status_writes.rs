@@ -28,6 +28,7 @@ async fn a_status_is_written_only_through_its_subresource_and_only_when_it_chang
         ("replicaset-controller", "replicasets/status"),
         ("replication-controller", "replicationcontrollers/status"),
         ("job-controller", "jobs/status"),
+        ("cronjob-controller", "cronjobs/status"),
         ("statefulset-controller", "statefulsets/status"),
         ("disruption-controller", "poddisruptionbudgets/status"),
         ("namespace-controller", "namespaces/status"),

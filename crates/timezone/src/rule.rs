@@ -3,11 +3,13 @@
 use object::time::{civil_from_days, days_from_civil};
 
 /// Standard time, and summer time between two days of every year.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rule {
     standard: i64,
     summer: Option<Summer>,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Summer {
     offset: i64,
     start: Change,
@@ -15,11 +17,13 @@ struct Summer {
 }
 
 /// A day of the year and the local second of the change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Change {
     day: Day,
     second: i64,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Day {
     /// From 1, never counting 29 February.
     WithoutLeap(i64),

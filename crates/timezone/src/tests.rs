@@ -1,4 +1,10 @@
+//! Zones by name, and the times of their clocks.
+
 use super::*;
+
+fn offset(zone: &str, unix: i64) -> Result<i64, String> {
+    Zone::load(zone).map(|zone| zone.offset(unix))
+}
 
 /// 2024-07-01T00:00:00Z and 2024-01-01T00:00:00Z.
 const SUMMER: i64 = 1_719_792_000;
@@ -34,5 +40,14 @@ fn history_and_future_are_known() {
 fn names_are_go_names() {
     assert_eq!(offset("europe/berlin", 0), Err(String::from("unknown time zone europe/berlin")));
     assert_eq!(offset("../etc", 0), Err(String::from("time: invalid location name")));
-    assert_eq!(go_atoi("x"), Err(String::from("strconv.Atoi: parsing \"x\": invalid syntax")));
+}
+
+#[test]
+fn a_local_time_that_comes_twice_or_never_is_the_one_go_chooses() {
+    let berlin = Zone::load("Europe/Berlin").unwrap();
+    // 2024-03-31: half past two never comes, Go says half past three.
+    assert_eq!(berlin.unix(1_711_852_200), 1_711_848_600);
+    // 2024-10-27: half past two comes twice, Go says the second.
+    assert_eq!(berlin.unix(1_729_996_200), 1_729_992_600);
+    assert_eq!(Zone::UTC.unix(1_729_996_200), 1_729_996_200);
 }
