@@ -92,6 +92,7 @@ impl Machine {
         endpoints.set("kubeletEndpoint", port);
         map.set("daemonEndpoints", endpoints);
         map.set("nodeInfo", self.node_info(identity));
+        map.set("declaredFeatures", Value::List(DECLARED_FEATURES.map(Value::from).to_vec()));
         status
     }
 
@@ -126,6 +127,14 @@ impl Machine {
         info
     }
 }
+
+/// What a kubelet of this version declares; sorted.
+const DECLARED_FEATURES: [&str; 4] = [
+    "ExtendWebSocketsToKubelet",
+    "InPlacePodLevelResourcesVerticalScaling",
+    "InPlacePodVerticalScalingInitContainers",
+    "RestartAllContainersOnContainerExits",
+];
 
 /// Differs from what is there in more than the time of the last sign of life?
 pub fn status_differs(old: Option<&Value>, new: &Value) -> bool {

@@ -1,4 +1,6 @@
-//! What the scheduler does to the world: binds pods, says why others wait, deletes victims.
+//! What the scheduler does to the world: binds pods and volumes, says why others wait, deletes victims.
+
+mod volumes;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -22,8 +22,9 @@ pub use columns::{CPU, Columns, EPHEMERAL_STORAGE, MEMORY};
 pub use images::{ImageIx, Images};
 
 use crate::node::Node;
-use crate::pod::{Class, HostPort, Pod};
+use crate::pod::{Class, HostPort, Pod, PodVolume};
 use crate::read::Labels;
+use crate::storage::Storage;
 use counters::Counters;
 use words::Words;
 
@@ -56,6 +57,9 @@ pub struct Cluster {
     /// Which live nodes have an image.
     images: Images,
     images_epoch: u64,
+    storage: Storage,
+    /// How many placed pods use a claim by its name, by namespace and claim.
+    claim_users: HashMap<(Arc<str>, Arc<str>), u32>,
 }
 
 #[derive(Default)]
@@ -66,6 +70,8 @@ struct Slot {
     arrived: u64,
     pods: Vec<PodIx>,
     ports: u32,
+    /// Pods with volumes that matter where they are.
+    volumes: u32,
 }
 
 /// A pod on a node.
@@ -224,6 +230,22 @@ impl Cluster {
         let pods = if slot.ports == 0 { &[][..] } else { &slot.pods };
         pods.iter().flat_map(|ix| &self.placed(*ix).class.spec.ports)
     }
+    /// The pods on a node that have volumes; most nodes have none.
+    pub fn volume_pods_on(&self, node: NodeIx) -> impl Iterator<Item = PodIx> {
+        let slot = &self.slots[node as usize];
+        let pods = if slot.volumes == 0 { &[][..] } else { &slot.pods };
+        pods.iter().copied().filter(|ix| !self.placed(*ix).class.volumes.is_empty())
+    }
+    /// Whether a placed pod uses a claim by its name.
+    pub fn is_claim_used(&self, namespace: &Arc<str>, claim: &Arc<str>) -> bool {
+        self.claim_users.contains_key(&(namespace.clone(), claim.clone()))
+    }
+    pub fn storage(&self) -> &Storage {
+        &self.storage
+    }
+    pub fn storage_mut(&mut self) -> &mut Storage {
+        &mut self.storage
+    }
     pub fn node(&self, ix: NodeIx) -> &Arc<Node> {
         self.slots[ix as usize].node.as_ref().expect("only live nodes are in the order")
     }
@@ -348,7 +370,24 @@ impl Cluster {
         let ports = &mut self.slots[node as usize].ports;
         *ports = ports.wrapping_add_signed(sign as i32 * placed.class.spec.ports.len() as i32);
         self.counters.add_pod(node, &placed.class, placed.deleting, sign);
+        if !placed.class.volumes.is_empty() {
+            self.account_volumes(placed, sign as i32);
+        }
         self.touch(node);
+    }
+
+    fn account_volumes(&mut self, placed: &Placed, sign: i32) {
+        let volumes = &mut self.slots[placed.node as usize].volumes;
+        *volumes = volumes.wrapping_add_signed(sign);
+        for volume in &placed.class.volumes {
+            let PodVolume::Claim(claim) = volume else { continue };
+            let key = (placed.class.namespace.clone(), claim.clone());
+            let users = self.claim_users.entry(key.clone()).or_default();
+            *users = users.wrapping_add_signed(sign);
+            if *users == 0 {
+                self.claim_users.remove(&key);
+            }
+        }
     }
 
     fn touch(&mut self, ix: NodeIx) {

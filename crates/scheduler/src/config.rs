@@ -39,6 +39,8 @@ pub struct Profile {
     pub inter_pod: InterPodArgs,
     pub added_affinity: AddedAffinity,
     pub preemption: PreemptionArgs,
+    /// How long a pod waits for its volumes to be bound.
+    pub bind_timeout: Duration,
 }
 
 #[derive(Clone, Debug)]
@@ -142,6 +144,7 @@ impl Default for Profile {
                 min_candidate_nodes_percentage: 10,
                 min_candidate_nodes_absolute: 100,
             },
+            bind_timeout: Duration::from_secs(600),
         }
     }
 }

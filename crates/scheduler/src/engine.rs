@@ -7,6 +7,8 @@
 //! ```
 //! Nothing here waits, and time and chance are handed in: the same calls give the same steps.
 
+mod volumes;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,15 +19,18 @@ use object::selector::LabelSelector;
 use crate::cluster::{Cluster, Placed};
 use crate::config::Config;
 use crate::evaluate::preempt::{Budget, Preemption};
+use crate::evaluate::volumes::Volumes;
 use crate::evaluate::{Evaluator, Outcome, Rng};
 use crate::node::Node;
 use crate::nominated::Nominated;
 use crate::plugin::{Plugin, Plugins};
-use crate::pod::{OwnerKind, Pod, Templates};
+use crate::pod::{OwnerKind, Pod, PodVolume, Templates};
 use crate::queue::hints::Event;
 use crate::queue::{Lengths, Queue, Queued};
 use crate::read::{int, labels, pairs};
 use crate::selectors::Selectors;
+use crate::storage::VolumeBindings;
+use volumes::Bindings;
 
 pub struct Engine {
     config: Arc<Config>,
@@ -40,13 +45,14 @@ pub struct Engine {
     unfit: Unfit,
     /// Victims of pods that made room and wait for it, by the waiting pod's uid: nobody makes room twice.
     preempting: HashMap<Arc<str>, Vec<Arc<str>>>,
+    bindings: Bindings,
 }
 
 /// What was found about pods that fit nowhere, while nothing has changed: pods like them fit nowhere either.
 #[derive(Default)]
 struct Unfit {
     /// The versions of all that is looked at.
-    at: [u64; 5],
+    at: [u64; 6],
     found: HashMap<Kin, Found>,
 }
 
@@ -66,6 +72,10 @@ struct Found {
 pub enum ScheduleResult {
     /// It goes to this node, where it is counted already.
     Bind { queued: Queued, node: Arc<str> },
+    /// It goes to this node, once its volumes are bound.
+    BindVolumes { queued: Queued, node: Arc<str>, volumes: Arc<VolumeBindings> },
+    /// Its volumes were not bound: it is to be taken off its node.
+    VolumesFailed { queued: Queued, node: Arc<str>, message: String },
     /// It has no node for now, and waits for something to change.
     Failed(Failure),
 }
@@ -119,6 +129,7 @@ impl Engine {
             budgets_version: 0,
             unfit: Unfit::default(),
             preempting: HashMap::new(),
+            bindings: Bindings::default(),
             evaluator: Evaluator::new(config.clone()),
             queue: Queue::new(config.clone()),
             config,
@@ -146,7 +157,7 @@ impl Engine {
     }
     /// When time alone will next give something to do.
     pub fn next_wake(&self) -> Option<Duration> {
-        self.queue.next_wake()
+        self.queue.next_wake().into_iter().chain(self.bindings.next_deadline()).min()
     }
 
     /// Is this one of the names pods ask for to be scheduled here?
@@ -168,6 +179,7 @@ impl Engine {
     }
 
     fn set_assigned(&mut self, pod: &Arc<Pod>, now: Duration) {
+        self.forget_volumes(&pod.uid, now);
         self.queue.remove(&pod.uid);
         self.nominated.remove(&pod.uid);
         let old = self.cluster.pod(&pod.uid);
@@ -222,6 +234,7 @@ impl Engine {
 
     pub fn remove_pod(&mut self, uid: &str, now: Duration) {
         self.preempting.remove(uid);
+        self.forget_volumes(uid, now);
         let promised = self.nominated.node_of(uid).is_some();
         self.nominated.remove(uid);
         if let Some(pod) = self.queue.remove(uid)
@@ -247,6 +260,9 @@ impl Engine {
             None => Event::NodeAdded(&node),
         };
         self.queue.moved(&event, &self.cluster, now);
+        if old.is_some_and(|old| old.labels != node.labels) {
+            self.settle_node(&node.name);
+        }
     }
 
     pub fn remove_node(&mut self, name: &str, now: Duration) {
@@ -254,6 +270,7 @@ impl Engine {
         let node = self.cluster.node(ix).clone();
         self.cluster.remove_node(name);
         self.queue.moved(&Event::NodeRemoved(&node), &self.cluster, now);
+        self.settle_node(name);
     }
 
     pub fn set_namespace(&mut self, name: &str, tree: Option<&Value>, now: Duration) {
@@ -295,6 +312,10 @@ impl Engine {
 
     /// Decides about the next pod that waits, if one may be tried now.
     pub fn next(&mut self, now: Duration, rng: Rng) -> Option<ScheduleResult> {
+        self.expire_bindings(now);
+        if let Some(ended) = self.bindings.ended.pop_front() {
+            return Some(ended);
+        }
         let queued = self.queue.pop(now)?;
         let pod = queued.pod.clone();
         let profile = self.config.profile(&pod.scheduler_name).expect("others' pods are never queued");
@@ -309,10 +330,20 @@ impl Engine {
         Some(match evaluator.decide(cluster, selectors, nominated, profile, &pod, rng) {
             Outcome::Place(ix) => {
                 let node = self.cluster.node_name(ix).clone();
+                let volumes = Volumes::new(&self.cluster, &self.config.profiles[profile], &pod);
+                let volumes = volumes.ok().flatten().map(|volumes| volumes.bindings(&self.cluster, ix));
                 self.cluster.assume(&pod, ix);
                 self.nominated.remove(&pod.uid);
                 self.preempting.remove(&pod.uid);
-                ScheduleResult::Bind { queued, node }
+                match volumes.filter(|volumes| !volumes.is_empty()) {
+                    None => ScheduleResult::Bind { queued, node },
+                    Some(volumes) => {
+                        self.cluster.storage_mut().assume(&pod.uid, &node, &volumes);
+                        let volumes = Arc::new(volumes);
+                        self.bindings.insert(queued.clone(), node.clone(), volumes.clone());
+                        ScheduleResult::BindVolumes { queued, node, volumes }
+                    }
+                }
             }
             Outcome::NoNodes => {
                 let message = "no nodes available to schedule pods".to_owned();
@@ -412,9 +443,14 @@ impl Engine {
             self.selectors.version(),
             self.nominated.version(),
             self.budgets_version,
+            self.cluster.storage().version(),
         ];
         if self.unfit.at != at {
             self.unfit = Unfit { at, found: HashMap::new() };
+            return None;
+        }
+        // Each has a claim of its own.
+        if pod.class.volumes.iter().any(|volume| matches!(volume, PodVolume::Ephemeral(_))) {
             return None;
         }
         let key = (profile, pod.class.id, pod.priority, pod.preempts);
@@ -434,6 +470,7 @@ impl Engine {
     /// A pod could not be bound: it is taken off its node and tried again after a while.
     pub fn bind_failed(&mut self, queued: Queued, now: Duration) {
         let uid = queued.pod.uid.clone();
+        self.forget_volumes(&uid, now);
         let assumed = self.cluster.pod(&uid).is_some_and(|placed| placed.assumed);
         // The server has said otherwise meanwhile: it is bound, by us or by another scheduler.
         if !assumed {
@@ -443,6 +480,11 @@ impl Engine {
             self.queue.moved(&Event::gone(&placed), &self.cluster, now);
         }
         self.queue.put_back(queued, Plugins::EMPTY, now);
+    }
+
+    /// The node a pod was about to go to is promised to it no more.
+    pub fn unpromise(&mut self, uid: &str) {
+        self.nominated.remove(uid);
     }
 
     /// Tries a waiting pod at once; for one whose preemption failed.

@@ -12,6 +12,7 @@ pub(crate) mod local;
 mod plan;
 pub mod preempt;
 mod score;
+pub(crate) mod volumes;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use filter::Ready;
 use local::{Change, Local, Scores, Sight};
 use plan::Plan;
 use score::ControllerRegistry;
+use volumes::{Rejection, Volumes};
 
 /// Below this many nodes all are looked at, and at least so many are found.
 const MIN_FEASIBLE: i64 = 100;
@@ -71,6 +73,11 @@ struct Work {
     open: Bits,
     /// The pod names the nodes it may go to.
     named: bool,
+    /// `None` for a pod whose volumes can be anywhere, as most have.
+    volumes: Option<Volumes>,
+    rejection: Option<Rejection>,
+    /// It needs features that not every node has.
+    needs_features: bool,
 }
 
 impl Evaluator {
@@ -130,6 +137,11 @@ impl Evaluator {
             }
             let words = format!("node(s) didn't satisfy plugin(s) [{}]", Plugin::NodeAffinity.name());
             diagnosis.others = Some(words);
+        }
+        if let Some(Rejection { plugin, message }) = work.rejection.take() {
+            diagnosis.plugins = [plugin].into_iter().collect();
+            diagnosis.pre_filter = Some(message);
+            return Outcome::Unfit(diagnosis);
         }
         let sight = work.local.sight(cluster, profile);
         if let Some(ix) = cluster.node_ix(&pod.nominated_node)
@@ -221,7 +233,14 @@ impl Evaluator {
         let mut open = local.open().clone();
         open.subtract(&ready.anti);
         open.subtract(&ready.existing_anti);
-        Work { key: (profile, class.spec.id, class.id), local, plan, ready, open, named }
+        let (volumes, rejection) = match Volumes::new(cluster, settings, pod) {
+            Ok(volumes) => (volumes, None),
+            Err(rejection) => (None, Some(rejection)),
+        };
+        let declared = settings.filter.has(Plugin::NodeDeclaredFeatures);
+        let needs_features = declared && !class.spec.features.is_empty();
+        let key = (profile, class.spec.id, class.id);
+        Work { key, local, plan, ready, open, named, volumes, rejection, needs_features }
     }
 
     fn end(&mut self, work: Work) {
@@ -261,7 +280,8 @@ impl Evaluator {
         verdict
     }
 
-    /// What is found about every node, and its total where it fits: for comparing with a naive evaluator.
+    /// What is found about every node, and its total where it fits: for comparing with a naive evaluator. Nothing of
+    /// any for a pod that is turned away before.
     pub fn inspect(
         &mut self,
         cluster: &mut Cluster,
@@ -270,6 +290,10 @@ impl Evaluator {
     ) -> Vec<(Arc<str>, Verdict, Option<i64>)> {
         cluster.refresh_order();
         let mut work = self.begin(cluster, selectors, 0, pod);
+        if work.rejection.is_some() {
+            self.end(work);
+            return Vec::new();
+        }
         let (config, nominated) = (self.config.clone(), Nominated::default());
         let profile = &config.profiles[0];
         let nodes = cluster.order().to_vec();
@@ -304,6 +328,8 @@ impl Work {
         self.open.has(ix)
             && self.local.fits(sight, ix)
             && filter::fits(&self.plan, &self.ready, sight.cluster, ix)
+            && self.volumes_verdict(sight.cluster, pod, ix, None) == Verdict::Fits
+            && self.features_verdict(sight.cluster, pod, ix) == Verdict::Fits
             && (nominated.is_empty()
                 || self.verdict_when_they_came(sight.cluster, nominated, profile, pod, ix) == Verdict::Fits)
     }
@@ -322,11 +348,24 @@ impl Work {
         if verdict != Verdict::Fits {
             return verdict;
         }
-        if self.local.open().has(ix) && self.local.fits(sight, ix) {
-            filter::verdict(&self.plan, &self.ready, cluster, ix)
-        } else {
-            self.local.verdict(cluster, profile, ix, None)
+        if !(self.local.open().has(ix) && self.local.fits(sight, ix)) {
+            return self.local.verdict(cluster, profile, ix, None);
         }
+        self.volumes_verdict(cluster, pod, ix, None)
+            .and_then(|| filter::verdict(&self.plan, &self.ready, cluster, ix))
+            .and_then(|| self.features_verdict(cluster, pod, ix))
+    }
+
+    #[inline]
+    fn volumes_verdict(&self, cluster: &Cluster, pod: &Pod, ix: NodeIx, change: Option<&Change>) -> Verdict {
+        let volumes = self.volumes.as_ref();
+        volumes.map_or(Verdict::Fits, |volumes| volumes.verdict(cluster, pod, ix, change))
+    }
+
+    #[inline]
+    fn features_verdict(&self, cluster: &Cluster, pod: &Pod, ix: NodeIx) -> Verdict {
+        let lacking = self.needs_features && !pod.class.spec.features.within(cluster.node(ix).features);
+        if lacking { Verdict::LacksFeatures } else { Verdict::Fits }
     }
 
     #[inline]
@@ -353,10 +392,12 @@ impl Work {
     }
 
     fn after(&self, cluster: &Cluster, profile: &Profile, pod: &Pod, ix: NodeIx, change: &Change) -> Verdict {
-        match self.local.verdict(cluster, profile, ix, Some(change)) {
-            Verdict::Fits => filter::verdict_after(&self.plan, &self.ready, cluster, &pod.class, ix, change),
-            verdict => verdict,
-        }
+        let filtered = || filter::verdict_after(&self.plan, &self.ready, cluster, &pod.class, ix, change);
+        self.local
+            .verdict(cluster, profile, ix, Some(change))
+            .and_then(|| self.volumes_verdict(cluster, pod, ix, Some(change)))
+            .and_then(filtered)
+            .and_then(|| self.features_verdict(cluster, pod, ix))
     }
 }
 

@@ -33,8 +33,32 @@ pub enum Watched {
     ReplicaSets,
     StatefulSets,
     PodDisruptionBudgets,
+    StorageClasses,
+    CsiDrivers,
+    CsiStorageCapacities,
+    PersistentVolumes,
+    PersistentVolumeClaims,
+    CsiNodes,
+    VolumeAttachments,
     Nodes,
     Pods,
+}
+
+impl Watched {
+    /// What pods with volumes are about.
+    pub fn is_storage(self) -> bool {
+        use Watched::*;
+        matches!(
+            self,
+            StorageClasses
+                | CsiDrivers
+                | CsiStorageCapacities
+                | PersistentVolumes
+                | PersistentVolumeClaims
+                | CsiNodes
+                | VolumeAttachments
+        )
+    }
 }
 
 /// An object that came, changed or went.

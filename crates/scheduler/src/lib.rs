@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`cluster`] | the nodes in columns, and counters of pods by selector and topology, kept up to date |
 //! | [`evaluate`] | filters, scores, the choice; preemption in `evaluate::preempt` |
+//! | [`storage`] | claims, volumes and classes, as they are and as they are assumed to become |
 //! | [`queue`] | who waits, who is next, which events wake whom |
 //! | [`Engine`] | all of that together, pure: objects in, [`ScheduleResult`]s out, time and chance handed in |
 //! | [`start`] | the task around it: informers in, API calls out |
@@ -20,6 +21,7 @@ mod config;
 mod debugger;
 mod engine;
 pub mod evaluate;
+mod features;
 mod inbox;
 mod metrics;
 mod node;
@@ -31,6 +33,7 @@ pub mod queue;
 mod read;
 mod run;
 mod selectors;
+pub mod storage;
 mod taint;
 mod verdict;
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use object::Value;
 
+use crate::features::Features;
 use crate::read::{Labels, amounts, int, labels, list, text};
 use crate::taint::Taint;
 
@@ -21,6 +22,8 @@ pub struct Node {
     pub allocatable: Vec<(Arc<str>, i64)>,
     /// Every name of an image, and its size.
     pub images: Vec<(Arc<str>, i64)>,
+    /// Those of the declared features that pods can need.
+    pub features: Features,
 }
 
 impl Node {
@@ -32,6 +35,7 @@ impl Node {
             let names = list(Some(image), "names").iter().filter_map(Value::as_str);
             images.extend(names.map(|name| (Arc::from(name), size)));
         }
+        let declared = list(status, "declaredFeatures").iter().filter_map(Value::as_str);
         let allocatable = amounts(status.and_then(|s| s.get("allocatable")));
         Node {
             name: tree.str_at(&["metadata", "name"]).unwrap_or("").into(),
@@ -43,6 +47,7 @@ impl Node {
                 .unwrap_or(false),
             allocatable: allocatable.into_iter().map(|(name, amount)| (name.into(), amount)).collect(),
             images,
+            features: Features::declared(declared),
         }
     }
 

@@ -8,7 +8,7 @@ use object::selector::{LabelOperator, LabelRequirement};
 pub use coded::{Chosen, Weighed};
 
 use crate::node::Node;
-use crate::read::{int, label, list, pairs, strings, text};
+use crate::read::{Labels, int, label, list, pairs, strings, text};
 
 /// What a pod requires of a node: its `nodeSelector` and its required node affinity.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -90,6 +90,10 @@ impl Terms {
     pub fn matches(&self, node: &Node) -> bool {
         self.0.iter().any(|term| term.matches(node))
     }
+    /// As [`Terms::matches`], by what a volume sees of a node: its labels, and no name.
+    pub fn matches_labels(&self, labels: &Labels) -> bool {
+        self.0.iter().any(|term| term.matches_parts("", labels))
+    }
 }
 
 impl Preferred {
@@ -130,9 +134,13 @@ impl Term {
     }
 
     fn matches(&self, node: &Node) -> bool {
+        self.matches_parts(&node.name, &node.labels)
+    }
+
+    fn matches_parts(&self, name: &str, labels: &Labels) -> bool {
         !self.broken
-            && self.labels.iter().all(|r| r.matches(label(&node.labels, &r.key)))
-            && self.fields.iter().all(|f| (node.name.as_ref() == f.name) == f.equal)
+            && self.labels.iter().all(|r| r.matches(label(labels, &r.key)))
+            && self.fields.iter().all(|f| (name == f.name) == f.equal)
     }
 }
 

@@ -12,23 +12,24 @@ pub enum Plugin {
     NodeAffinity,
     NodePorts,
     NodeResourcesFit,
-    PodTopologySpread,
-    InterPodAffinity,
-    DefaultPreemption,
-    NodeResourcesBalancedAllocation,
-    ImageLocality,
-    DefaultBinder,
-    /// Named in configurations, without effect here: volumes and devices are not looked at.
     VolumeRestrictions,
     NodeVolumeLimits,
     VolumeBinding,
     VolumeZone,
+    PodTopologySpread,
+    InterPodAffinity,
+    /// Named in configurations, without effect here: devices are not looked at.
     DynamicResources,
+    DefaultPreemption,
+    NodeResourcesBalancedAllocation,
+    ImageLocality,
+    DefaultBinder,
+    NodeDeclaredFeatures,
 }
 
 use Plugin::*;
 
-pub const ALL: [Plugin; 19] = [
+pub const ALL: [Plugin; 20] = [
     SchedulingGates,
     PrioritySort,
     NodeUnschedulable,
@@ -37,17 +38,18 @@ pub const ALL: [Plugin; 19] = [
     NodeAffinity,
     NodePorts,
     NodeResourcesFit,
-    PodTopologySpread,
-    InterPodAffinity,
-    DefaultPreemption,
-    NodeResourcesBalancedAllocation,
-    ImageLocality,
-    DefaultBinder,
     VolumeRestrictions,
     NodeVolumeLimits,
     VolumeBinding,
     VolumeZone,
+    PodTopologySpread,
+    InterPodAffinity,
     DynamicResources,
+    DefaultPreemption,
+    NodeResourcesBalancedAllocation,
+    ImageLocality,
+    DefaultBinder,
+    NodeDeclaredFeatures,
 ];
 
 impl Plugin {
@@ -61,17 +63,18 @@ impl Plugin {
             NodeAffinity => "NodeAffinity",
             NodePorts => "NodePorts",
             NodeResourcesFit => "NodeResourcesFit",
-            PodTopologySpread => "PodTopologySpread",
-            InterPodAffinity => "InterPodAffinity",
-            DefaultPreemption => "DefaultPreemption",
-            NodeResourcesBalancedAllocation => "NodeResourcesBalancedAllocation",
-            ImageLocality => "ImageLocality",
-            DefaultBinder => "DefaultBinder",
             VolumeRestrictions => "VolumeRestrictions",
             NodeVolumeLimits => "NodeVolumeLimits",
             VolumeBinding => "VolumeBinding",
             VolumeZone => "VolumeZone",
+            PodTopologySpread => "PodTopologySpread",
+            InterPodAffinity => "InterPodAffinity",
             DynamicResources => "DynamicResources",
+            DefaultPreemption => "DefaultPreemption",
+            NodeResourcesBalancedAllocation => "NodeResourcesBalancedAllocation",
+            ImageLocality => "ImageLocality",
+            DefaultBinder => "DefaultBinder",
+            NodeDeclaredFeatures => "NodeDeclaredFeatures",
         }
     }
 

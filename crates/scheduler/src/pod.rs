@@ -11,6 +11,7 @@
 mod ports;
 mod requests;
 mod terms;
+mod volumes;
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -20,7 +21,9 @@ use object::Value;
 
 pub use ports::{HostPort, conflict};
 pub use terms::{Constraint, Inclusion, PodTerm, Unsatisfiable, parse_constraint};
+pub use volumes::{PodVolume, disks_conflict};
 
+use crate::features::Features;
 use crate::node::{image_name, text_of};
 use crate::node_selector::{Preferred, Required};
 use crate::read::{Labels, label, labels, list, text};
@@ -75,6 +78,7 @@ pub struct Class {
     pub held: Vec<Arc<Held>>,
     /// Kind and name of the controller, where it is one with a selector of pods.
     pub owner: Option<(OwnerKind, Arc<str>)>,
+    pub volumes: Vec<PodVolume>,
     pub spec: Arc<Spec>,
 }
 
@@ -112,6 +116,8 @@ pub struct Spec {
     pub ports: Vec<HostPort>,
     pub images: Vec<String>,
     pub containers: usize,
+    /// What it needs of a node beyond what all can do.
+    pub features: Features,
 }
 
 impl Class {
@@ -218,6 +224,8 @@ impl Templates {
         for volume in list(spec, "volumes") {
             sign.tree(volume.get("image"));
         }
+        let features = Features::needed(spec);
+        sign.add(&features);
         let spec_key = sign.key();
 
         let pairs = labels(metadata.and_then(|m| m.get("labels")));
@@ -227,6 +235,8 @@ impl Templates {
         sign.add(namespace);
         sign.add(&pairs);
         sign.add(&owner);
+        let volumes = PodVolume::parse_all(spec);
+        sign.add(&volumes);
         sign.tree(spec.and_then(|s| s.get("topologySpreadConstraints")));
         for member in ["podAffinity", "podAntiAffinity"] {
             sign.tree(spec.and_then(|s| s.at(&["affinity", member])));
@@ -240,7 +250,7 @@ impl Templates {
             Some(spec) => spec.clone(),
             None => {
                 self.next_id += 1;
-                let made = Arc::new(make_spec(self.next_id, spec, &requests, at_least));
+                let made = Arc::new(make_spec(self.next_id, spec, &requests, at_least, features));
                 self.specs.insert(spec_key, made.clone());
                 made
             }
@@ -263,6 +273,7 @@ impl Templates {
             held,
             labels: pairs,
             owner,
+            volumes,
             spec: shared_spec,
         });
         self.classes.insert(class_key, class.clone());
@@ -293,10 +304,16 @@ fn held(
     affinity.chain(anti_affinity).chain(preferred).collect()
 }
 
-fn make_spec(id: u64, spec: Option<&Value>, requests: &[(String, i64)], at_least: [i64; 2]) -> Spec {
+fn make_spec(
+    id: u64,
+    spec: Option<&Value>,
+    requests: &[(String, i64)],
+    at_least: [i64; 2],
+    features: Features,
+) -> Spec {
     let containers = list(spec, "initContainers").iter().chain(list(spec, "containers"));
-    let volumes = list(spec, "volumes").iter().filter_map(|v| v.str_at(&["image", "reference"]));
-    let images = containers.clone().map(|c| text(c, "image")).chain(volumes).map(image_name).collect();
+    let mounted = list(spec, "volumes").iter().filter_map(|v| v.str_at(&["image", "reference"]));
+    let images = containers.clone().map(|c| text(c, "image")).chain(mounted).map(image_name).collect();
     Spec {
         id,
         required: Required::parse(spec),
@@ -307,6 +324,7 @@ fn make_spec(id: u64, spec: Option<&Value>, requests: &[(String, i64)], at_least
         ports: ports::host_ports(spec),
         images,
         containers: containers.count(),
+        features,
     }
 }
 

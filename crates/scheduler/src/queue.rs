@@ -14,14 +14,14 @@ mod backoff;
 pub mod hints;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cluster::Cluster;
 use crate::config::Config;
 use crate::plugin::{ALL, Plugin, Plugins};
-use crate::pod::Pod;
+use crate::pod::{Pod, PodVolume};
 use backoff::Backoff;
 use hints::Event;
 
@@ -37,6 +37,8 @@ pub struct Queue {
     waiting: BTreeMap<(Duration, ActiveKey), Arc<str>>,
     /// By the number of their coming, so that they are looked at in one order.
     unschedulable: BTreeMap<u64, Arc<str>>,
+    /// Those of them that use a claim, by namespace and claim.
+    by_claim: HashMap<(Arc<str>, Arc<str>), BTreeSet<u64>>,
     /// How many of those each plugin rejected; the last is of those nobody in particular did.
     rejections: [usize; ALL.len() + 1],
     /// When the unschedulable are next looked through for those that wait too long.
@@ -130,6 +132,7 @@ impl Queue {
             active: BTreeMap::new(),
             waiting: BTreeMap::new(),
             unschedulable: BTreeMap::new(),
+            by_claim: HashMap::new(),
             rejections: [0; ALL.len() + 1],
             next_flush: FLUSH_EVERY,
             gated: 0,
@@ -281,7 +284,14 @@ impl Queue {
         if self.rejections[ALL.len()] == 0 && !event.concerns().iter().any(concerned) {
             return;
         }
-        let waiting: Vec<Arc<str>> = self.unschedulable.values().cloned().collect();
+        let waiting: Vec<Arc<str>> = match event {
+            // Many wait for a claim of their own each.
+            Event::Claim { new, .. } if self.rejections[ALL.len()] == 0 => {
+                let users = self.by_claim.get(&(new.namespace.clone(), new.name.clone()));
+                users.into_iter().flatten().map(|number| self.unschedulable[number].clone()).collect()
+            }
+            _ => self.unschedulable.values().cloned().collect(),
+        };
         for uid in waiting {
             if self.worth_it(&uid, event, cluster) {
                 self.requeue(&uid, event.label(), now);
@@ -386,6 +396,9 @@ impl Queue {
         let number = queued.number;
         self.count_rejections(queued.rejected_by, 1);
         self.unschedulable.insert(number, queued.pod.uid.clone());
+        for key in claims(&queued.pod) {
+            self.by_claim.entry(key).or_default().insert(number);
+        }
         self.insert(queued, QueuePosition::Unschedulable(number));
     }
 
@@ -415,12 +428,24 @@ impl Queue {
             QueuePosition::Waiting(key) => drop(self.waiting.remove(&key)),
             QueuePosition::Unschedulable(number) => {
                 self.unschedulable.remove(&number);
+                for key in claims(&entry.queued.pod) {
+                    let users = self.by_claim.get_mut(&key);
+                    if users.is_some_and(|users| users.remove(&number) && users.is_empty()) {
+                        self.by_claim.remove(&key);
+                    }
+                }
                 self.count_rejections(entry.queued.rejected_by, -1);
             }
             QueuePosition::Gated => self.gated -= 1,
         }
         Some(entry.queued)
     }
+}
+
+/// The claims a pod uses.
+fn claims(pod: &Pod) -> impl Iterator<Item = (Arc<str>, Arc<str>)> {
+    let name = |volume: &PodVolume| volume.claim_name(&pod.name);
+    pod.class.volumes.iter().filter_map(name).map(|claim| (pod.namespace().clone(), claim))
 }
 
 impl Queued {

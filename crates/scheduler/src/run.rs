@@ -16,14 +16,15 @@ use std::time::Duration;
 
 use catalog::Catalog;
 use client::resources::{
-    NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS, REPLICATION_CONTROLLERS, SERVICES,
-    STATEFUL_SETS,
+    CSI_DRIVERS, CSI_NODES, CSI_STORAGE_CAPACITIES, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS, REPLICATION_CONTROLLERS, SERVICES,
+    STATEFUL_SETS, STORAGE_CLASSES, VOLUME_ATTACHMENTS,
 };
 use client::{Client, Gvr};
 use env::Env;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
-use object::{Obj, Status};
+use object::{Obj, Status, Value};
 use parking_lot::Mutex;
 use runtime::{Informer, Informers, SeriesRecorder, Stop, tree};
 use tokio::task::{JoinError, JoinHandle};
@@ -57,13 +58,20 @@ pub struct Scheduler {
 }
 
 /// In the order in which their first states are applied: pods last, they refer to the others.
-static WATCHED: [(Watched, &Gvr); 8] = [
+static WATCHED: [(Watched, &Gvr); 15] = [
     (Watched::Namespaces, &NAMESPACES),
     (Watched::Services, &SERVICES),
     (Watched::ReplicationControllers, &REPLICATION_CONTROLLERS),
     (Watched::ReplicaSets, &REPLICA_SETS),
     (Watched::StatefulSets, &STATEFUL_SETS),
     (Watched::PodDisruptionBudgets, &POD_DISRUPTION_BUDGETS),
+    (Watched::StorageClasses, &STORAGE_CLASSES),
+    (Watched::CsiDrivers, &CSI_DRIVERS),
+    (Watched::CsiStorageCapacities, &CSI_STORAGE_CAPACITIES),
+    (Watched::PersistentVolumes, &PERSISTENT_VOLUMES),
+    (Watched::PersistentVolumeClaims, &PERSISTENT_VOLUME_CLAIMS),
+    (Watched::CsiNodes, &CSI_NODES),
+    (Watched::VolumeAttachments, &VOLUME_ATTACHMENTS),
     (Watched::Nodes, &NODES),
     (Watched::Pods, &PODS),
 ];
@@ -128,9 +136,26 @@ struct Task {
 
 /// A call that ended.
 enum Done {
-    Bound { queued: Queued, begun: Instant, result: Result<(), Status> },
-    Explained { pod: Arc<Pod>, result: Result<(), Status> },
-    Preempted { uid: Arc<str>, result: Result<(), Status> },
+    Bound {
+        queued: Queued,
+        begun: Instant,
+        result: Result<(), Status>,
+    },
+    /// The revisions of what was written, and the refusal that ended it.
+    VolumesWritten {
+        queued: Queued,
+        node: Arc<str>,
+        written: Vec<u64>,
+        refused: Option<Status>,
+    },
+    Explained {
+        pod: Arc<Pod>,
+        result: Result<(), Status>,
+    },
+    Preempted {
+        uid: Arc<str>,
+        result: Result<(), Status>,
+    },
 }
 
 impl Task {
@@ -220,8 +245,53 @@ impl Task {
                     Done::Bound { queued, begun, result }
                 }));
             }
+            ScheduleResult::BindVolumes { queued, node, volumes } => {
+                let Some(api_calls) = self.api_calls.get(&*queued.pod.scheduler_name).cloned() else {
+                    return;
+                };
+                self.debugger.decided(&queued.pod, queued.attempts, queued.cause, format!("bind to {node}"));
+                self.in_flight.push(self.env.spawn("bind volumes", async move {
+                    let mut written = Vec::new();
+                    let writing = api_calls.bind_volumes(&queued.pod, &node, &volumes, &mut written);
+                    let refused = caught(writing).await.err();
+                    Done::VolumesWritten { queued, node, written, refused }
+                }));
+            }
+            ScheduleResult::VolumesFailed { queued, node, message } => {
+                self.volumes_failed(queued, &node, message, begun);
+            }
             ScheduleResult::Failed(failure) => self.failed(failure, begun),
         }
+    }
+
+    /// The pod goes back to those that wait, and says why.
+    fn volumes_failed(&mut self, queued: Queued, node: &Arc<str>, message: String, begun: Instant) {
+        self.metrics.bind_failed();
+        self.metrics.attempt("error", &queued.pod.scheduler_name, self.since(begun));
+        self.debugger.ended(&queued.pod.uid, || message.clone());
+        if let Some(pod) = self.taken_off(queued.clone())
+            && !pod.assigned()
+        {
+            let mut failure = Failure::new(&queued, "SchedulerError", message);
+            // Whatever is known of it, it was promised the node before its volumes were written.
+            self.engine.lock().unpromise(&pod.uid);
+            failure.nominated_node = Some("".into());
+            failure.pod = Arc::new(Pod { nominated_node: node.clone(), ..(*pod).clone() });
+            self.explain(Arc::new(failure));
+        }
+    }
+
+    /// A pod that could not be bound, as it is known now: what changed while it was assumed was not looked at.
+    fn taken_off(&mut self, queued: Queued) -> Option<Arc<Pod>> {
+        let (pod, now) = (queued.pod.clone(), self.now());
+        let mut engine = self.engine.lock();
+        engine.bind_failed(queued, now);
+        let known = self.pods.store().get(pod.namespace(), &pod.name);
+        let Some(obj) = known.filter(|obj| obj.uid() == &*pod.uid) else {
+            engine.remove_pod(&pod.uid, now);
+            return None;
+        };
+        Some(engine.set_pod(&tree(&obj), now))
     }
 
     fn failed(&mut self, failure: Failure, begun: Instant) {
@@ -288,23 +358,25 @@ impl Task {
                 let pod = queued.pod.clone();
                 self.metrics.attempt("error", &pod.scheduler_name, self.since(begun));
                 self.debugger.ended(&pod.uid, || format!("refused: {}", status.message));
-                let told = queued.clone();
                 tracing::debug!(pod = pod.key(), error = status.message, "binding rejected");
-                self.engine.lock().bind_failed(queued, now);
-                // What changed while it was assumed was not looked at.
-                let known = self.pods.store().get(pod.namespace(), &pod.name);
-                let Some(obj) = known.filter(|obj| obj.uid() == &*pod.uid) else {
-                    self.engine.lock().remove_pod(&pod.uid, now);
-                    return;
-                };
-                let pod = self.engine.lock().set_pod(&tree(&obj), now);
+                let Some(pod) = self.taken_off(queued.clone()) else { return };
                 // Another writer was first, the pod is gone, or it may be bound for all we know: the informer will tell.
                 if !pod.assigned() && !matches!(status.code, 404 | 409 | 504) {
                     let message = format!("running Bind plugin \"DefaultBinder\": {}", status.message);
-                    let mut failure = Failure::new(&told, "SchedulerError", message);
+                    let mut failure = Failure::new(&queued, "SchedulerError", message);
                     failure.pod = pod;
                     self.explain(Arc::new(failure));
                 }
+            }
+            Done::VolumesWritten { queued, node, written, refused: None } => {
+                self.debugger.ended(&queued.pod.uid, || format!("waits for its volumes on {node}"));
+                self.engine.lock().volumes_written(&queued.pod.uid, written, now);
+            }
+            Done::VolumesWritten { queued, node, written, refused: Some(status) } => {
+                tracing::debug!(pod = queued.pod.key(), error = status.message, "volumes not bound");
+                self.engine.lock().volumes_refused(&queued.pod.uid, written.len(), now);
+                let message = format!("running PreBind plugin \"VolumeBinding\": {}", status.message);
+                self.volumes_failed(queued, &node, message, self.env.monotonic());
             }
             Done::Explained { pod, result } => {
                 // Of a binding that was refused, that is what is shown.
@@ -380,6 +452,10 @@ fn apply(engine: &mut Engine, change: &Change, places: PodPlaces, now: Duration)
     let of_others = |obj: &&Arc<Obj>| change.resource == Watched::Pods && places.is_of_others(engine, obj);
     let new = change.new.as_ref().filter(|obj| !of_others(obj)).map(|obj| tree(obj));
     let new = new.as_ref();
+    if !change.gone.is_empty() && new.is_some() && change.resource.is_storage() {
+        // Another one of the same name: what was known of the first does not hold.
+        apply_storage(engine, change.resource, namespace, name, None, now);
+    }
     match change.resource {
         Watched::Pods => {
             change.gone.iter().for_each(|pod| engine.remove_pod(pod.uid(), now));
@@ -399,5 +475,26 @@ fn apply(engine: &mut Engine, change: &Change, places: PodPlaces, now: Duration)
         Watched::ReplicationControllers => {
             engine.set_owner(OwnerKind::ReplicationController, namespace, name, new)
         }
+        resource => apply_storage(engine, resource, namespace, name, new, now),
+    }
+}
+
+fn apply_storage(
+    engine: &mut Engine,
+    resource: Watched,
+    namespace: &str,
+    name: &str,
+    new: Option<&Value>,
+    now: Duration,
+) {
+    match resource {
+        Watched::PersistentVolumeClaims => engine.set_claim(namespace, name, new, now),
+        Watched::PersistentVolumes => engine.set_volume(name, new, now),
+        Watched::StorageClasses => engine.set_storage_class(name, new, now),
+        Watched::CsiDrivers => engine.set_csi_driver(name, new, now),
+        Watched::CsiNodes => engine.set_csi_node(name, new, now),
+        Watched::CsiStorageCapacities => engine.set_storage_capacity(namespace, name, new, now),
+        Watched::VolumeAttachments => engine.set_attachment(name, new, now),
+        _ => {}
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::cluster::NodeIx;
 use crate::plugin::{Plugin, Plugins};
 use crate::pod::Spec;
+use crate::storage::Conflicts;
 
 /// The first filter's answer that was no, or that all said yes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,11 +21,17 @@ pub enum Verdict {
         bits: u32,
         unresolvable: bool,
     },
+    DiskInUse,
+    ClaimInUse,
+    TooManyVolumes,
+    NoVolumes(Conflicts),
+    OtherZone,
     NoTopologyLabel,
     Skewed,
     NoAffinity,
     AntiAffinity,
     ExistingAntiAffinity,
+    LacksFeatures,
     /// Preemption only: nobody there is less important.
     NoVictims,
 }
@@ -33,6 +40,12 @@ pub enum Verdict {
 const BITS: usize = 31;
 
 impl Verdict {
+    /// The next filter's answer where this one said yes.
+    #[inline]
+    pub fn and_then(self, next: impl FnOnce() -> Verdict) -> Verdict {
+        if self == Verdict::Fits { next() } else { self }
+    }
+
     pub fn plugin(self) -> Option<Plugin> {
         Some(match self {
             Verdict::Fits | Verdict::NoVictims => return None,
@@ -41,10 +54,15 @@ impl Verdict {
             Verdict::NotSelected | Verdict::NotEnforced => Plugin::NodeAffinity,
             Verdict::PortTaken => Plugin::NodePorts,
             Verdict::Short { .. } => Plugin::NodeResourcesFit,
+            Verdict::DiskInUse | Verdict::ClaimInUse => Plugin::VolumeRestrictions,
+            Verdict::TooManyVolumes => Plugin::NodeVolumeLimits,
+            Verdict::NoVolumes(_) => Plugin::VolumeBinding,
+            Verdict::OtherZone => Plugin::VolumeZone,
             Verdict::NoTopologyLabel | Verdict::Skewed => Plugin::PodTopologySpread,
             Verdict::NoAffinity | Verdict::AntiAffinity | Verdict::ExistingAntiAffinity => {
                 Plugin::InterPodAffinity
             }
+            Verdict::LacksFeatures => Plugin::NodeDeclaredFeatures,
         })
     }
 
@@ -56,11 +74,17 @@ impl Verdict {
             | Verdict::Tainted
             | Verdict::NotSelected
             | Verdict::NotEnforced
+            | Verdict::NoVolumes(_)
+            | Verdict::OtherZone
             | Verdict::NoTopologyLabel
             | Verdict::NoAffinity
+            | Verdict::LacksFeatures
             | Verdict::NoVictims => true,
             Verdict::Fits
             | Verdict::PortTaken
+            | Verdict::DiskInUse
+            | Verdict::ClaimInUse
+            | Verdict::TooManyVolumes
             | Verdict::Skewed
             | Verdict::AntiAffinity
             | Verdict::ExistingAntiAffinity => false,
@@ -71,6 +95,7 @@ impl Verdict {
         1 << (resource + 1).min(BITS)
     }
 
+    /// The first reason, if there are several.
     pub(crate) fn reason(self) -> &'static str {
         match self {
             Verdict::Fits => "",
@@ -80,6 +105,14 @@ impl Verdict {
             Verdict::NotEnforced => "node(s) didn't match scheduler-enforced node affinity",
             Verdict::PortTaken => "node(s) didn't have free ports for the requested pod ports",
             Verdict::Short { .. } => "Too many pods",
+            Verdict::DiskInUse => "node(s) had no available disk",
+            Verdict::ClaimInUse => {
+                "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use \
+                 by another pod"
+            }
+            Verdict::TooManyVolumes => "node(s) exceed max volume count",
+            Verdict::NoVolumes(conflicts) => conflicts.reasons().next().unwrap_or_default(),
+            Verdict::OtherZone => "node(s) had no available volume zone",
             Verdict::NoTopologyLabel => {
                 "node(s) didn't match pod topology spread constraints (missing required label)"
             }
@@ -87,6 +120,7 @@ impl Verdict {
             Verdict::NoAffinity => "node(s) didn't match pod affinity rules",
             Verdict::AntiAffinity => "node(s) didn't match pod anti-affinity rules",
             Verdict::ExistingAntiAffinity => "node(s) didn't satisfy existing pods anti-affinity rules",
+            Verdict::LacksFeatures => "node(s) didn't match Pod's required features",
             Verdict::NoVictims => "No preemption victims found for incoming pod",
         }
     }
@@ -164,6 +198,10 @@ impl Diagnosis {
     fn reasons(&self, spec: &Spec) -> BTreeMap<String, usize> {
         let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
         for (verdict, count) in self.counts.each.iter().copied() {
+            if let Verdict::NoVolumes(conflicts) = verdict {
+                conflicts.reasons().for_each(|why| *reasons.entry(why.to_owned()).or_default() += count);
+                continue;
+            }
             let Verdict::Short { bits, .. } = verdict else {
                 *reasons.entry(verdict.reason().to_owned()).or_default() += count;
                 continue;

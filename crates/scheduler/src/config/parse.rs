@@ -204,6 +204,20 @@ fn arguments(path: &str, plugin: Plugin, args: &Value, profile: &mut Profile) ->
                 preemption.min_candidate_nodes_absolute = least;
             }
         }
+        Plugin::VolumeBinding => {
+            if let Some(seconds) = int(args, "bindTimeoutSeconds") {
+                let seconds = u64::try_from(seconds).map_err(|_| {
+                    let problem = "invalid BindTimeoutSeconds, should not be a negative value";
+                    invalid(&format!("{path}.bindTimeoutSeconds"), problem)
+                })?;
+                profile.bind_timeout = Duration::from_secs(seconds);
+            }
+            if args.get("shape").is_some_and(|v| !v.is_null()) {
+                let problem =
+                    "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring";
+                return Err(invalid(&format!("{path}.shape"), problem));
+            }
+        }
         _ => {}
     }
     Ok(())

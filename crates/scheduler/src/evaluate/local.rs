@@ -11,7 +11,7 @@ use crate::cluster::{Cluster, ImageIx, NodeIx};
 use crate::config::Profile;
 use crate::node_selector::{Chosen, Weighed};
 use crate::plugin::Plugin;
-use crate::pod::{Spec, conflict};
+use crate::pod::{Class, Spec, conflict};
 use crate::taint::{self, Tolerance};
 use crate::verdict::Verdict;
 
@@ -331,6 +331,17 @@ impl Change {
     fn specs<'a>(&'a self, cluster: &'a Cluster, ix: NodeIx) -> impl Iterator<Item = &'a Arc<Spec>> + Clone {
         let stay = cluster.pods_on(ix).iter().filter(|pod| !self.removed.contains(pod));
         stay.map(|pod| &cluster.placed(*pod).class.spec).chain(self.added.iter().map(|pod| &pod.class.spec))
+    }
+
+    /// Name, uid and class of the pods with volumes that would be there.
+    pub fn volume_pods<'a>(
+        &'a self,
+        cluster: &'a Cluster,
+        ix: NodeIx,
+    ) -> impl Iterator<Item = (&'a str, &'a str, &'a Class)> {
+        let stay = cluster.volume_pods_on(ix).filter(|pod| !self.removed.contains(pod));
+        let stay = stay.map(|pod| cluster.placed(pod)).map(|pod| (&*pod.name, &*pod.uid, &*pod.class));
+        stay.chain(self.added.iter().map(|pod| (&*pod.name, &*pod.uid, &*pod.class)))
     }
 
     fn requested(&self, cluster: &Cluster, resource: &str) -> i64 {

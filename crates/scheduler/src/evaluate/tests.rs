@@ -6,4 +6,5 @@ mod preemption;
 mod scores;
 mod shared;
 mod speed;
+mod volumes;
 mod wakes;

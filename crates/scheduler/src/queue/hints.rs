@@ -1,5 +1,7 @@
 //! Which events may help a pod that was rejected: each plugin is asked about the pods it rejected.
 
+mod volumes;
+
 use std::sync::Arc;
 
 use crate::cluster::{Cluster, Placed};
@@ -8,6 +10,7 @@ use crate::node::Node;
 use crate::plugin::{Plugin, Plugins};
 use crate::pod::{Class, Constraint, Held, HeldKind, Inclusion, Pod, PodTerm, Unsatisfiable, conflict};
 use crate::read::Labels;
+use crate::storage::{Claim, CsiNode, StorageClass, Volume};
 use crate::taint::{all_tolerated, tolerates_unschedulable};
 
 /// What changed.
@@ -38,6 +41,30 @@ pub enum Event<'a> {
         old: &'a Labels,
         new: &'a Labels,
     },
+    /// A claim came or changed.
+    Claim {
+        old: Option<&'a Claim>,
+        new: &'a Claim,
+    },
+    Volume {
+        old: Option<&'a Volume>,
+        new: &'a Volume,
+    },
+    StorageClass {
+        old: Option<&'a StorageClass>,
+        new: &'a StorageClass,
+    },
+    CsiNode {
+        old: Option<&'a CsiNode>,
+        new: &'a CsiNode,
+    },
+    /// A driver has more room, or says so for the first time.
+    CapacityAdded,
+    CapacityGrown,
+    /// A driver does not say any more how much room it has.
+    CapacityIgnored,
+    /// A volume is no longer attached to a node.
+    Detached,
     /// The pod that waits changed itself.
     Itself {
         old: &'a Pod,
@@ -62,6 +89,9 @@ impl<'a> Event<'a> {
             }
             Event::NodeUpdated { old, new } if old.labels != new.labels => "NodeUpdateNodeLabel",
             Event::NodeUpdated { old, new } if old.taints != new.taints => "NodeUpdateNodeTaint",
+            Event::NodeUpdated { old, new } if old.features != new.features => {
+                "NodeUpdateNodeDeclaredFeature"
+            }
             Event::NodeUpdated { .. } => "NodeUpdate",
             Event::NodeRemoved(_) => "NodeDelete",
             Event::Placed(_) => "AssignedPodAdd",
@@ -69,6 +99,18 @@ impl<'a> Event<'a> {
             Event::Gone { promised_to: None, .. } => "AssignedPodDelete",
             Event::Gone { promised_to: Some(_), .. } => "UnschedulablePodDelete",
             Event::Namespace { .. } => "NamespaceUpdate",
+            Event::Claim { old: None, .. } => "PersistentVolumeClaimAdd",
+            Event::Claim { .. } => "PersistentVolumeClaimUpdate",
+            Event::Volume { old: None, .. } => "PersistentVolumeAdd",
+            Event::Volume { .. } => "PersistentVolumeUpdate",
+            Event::StorageClass { old: None, .. } => "storage.k8s.io/StorageClassAdd",
+            Event::StorageClass { .. } => "storage.k8s.io/StorageClassUpdate",
+            Event::CsiNode { old: None, .. } => "storage.k8s.io/CSINodeAdd",
+            Event::CsiNode { .. } => "storage.k8s.io/CSINodeUpdate",
+            Event::CapacityAdded => "storage.k8s.io/CSIStorageCapacityAdd",
+            Event::CapacityGrown => "storage.k8s.io/CSIStorageCapacityUpdate",
+            Event::CapacityIgnored => "storage.k8s.io/CSIDriverUpdate",
+            Event::Detached => "storage.k8s.io/VolumeAttachmentDelete",
             Event::Itself { .. } => "UnschedulablePodUpdate",
         }
     }
@@ -79,7 +121,18 @@ impl<'a> Event<'a> {
         let plugins: &[Plugin] = match self {
             Event::Placed(_) => &[PodTopologySpread, InterPodAffinity],
             Event::Changed { .. } => &[NodeResourcesFit, PodTopologySpread, InterPodAffinity],
-            Event::Gone { .. } => &[NodePorts, NodeResourcesFit, PodTopologySpread, InterPodAffinity],
+            Event::Gone { .. } => &[
+                NodePorts,
+                NodeResourcesFit,
+                VolumeRestrictions,
+                NodeVolumeLimits,
+                PodTopologySpread,
+                InterPodAffinity,
+            ],
+            Event::Claim { .. } => &[VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone],
+            Event::Volume { .. } | Event::StorageClass { .. } => &[VolumeBinding, VolumeZone],
+            Event::CsiNode { .. } | Event::Detached => &[NodeVolumeLimits],
+            Event::CapacityAdded | Event::CapacityGrown | Event::CapacityIgnored => &[VolumeBinding],
             Event::Leaving(_) => &[PodTopologySpread],
             Event::NodeRemoved(_) => &[PodTopologySpread, InterPodAffinity],
             Event::Namespace { .. } => &[InterPodAffinity],
@@ -141,6 +194,18 @@ pub fn may_help(
         Plugin::NodeResourcesFit => resources(pod, event, profile),
         Plugin::PodTopologySpread => spread(pod, event, profile),
         Plugin::InterPodAffinity => inter_pod(pod, event, cluster),
+        Plugin::VolumeRestrictions => volumes::restrictions(pod, event),
+        Plugin::NodeVolumeLimits => volumes::limits(pod, event),
+        Plugin::VolumeBinding => volumes::binding(pod, event, cluster.storage()),
+        Plugin::VolumeZone => volumes::zone(pod, event),
+        Plugin::NodeDeclaredFeatures => match event {
+            Event::NodeAdded(node) => pod.class.spec.features.within(node.features),
+            Event::NodeUpdated { old, new } => {
+                old.features != new.features && pod.class.spec.features.within(new.features)
+            }
+            Event::Itself { old, new } => old.class.spec.features != new.class.spec.features,
+            _ => false,
+        },
         _ => false,
     })
 }
@@ -208,7 +273,7 @@ fn spread(pod: &Pod, event: &Event, profile: &Profile) -> bool {
             place(old) != place(new)
                 || place(new) && (hard().any(|c| moved(c) || chosen(c)) || old.taints != new.taints)
         }
-        Event::Namespace { .. } => false,
+        _ => false,
     }
 }
 
@@ -252,6 +317,6 @@ fn inter_pod(pod: &Pod, event: &Event, cluster: &Cluster) -> bool {
             let other = |term: &Arc<PodTerm>| term.in_namespace(name, old) != term.in_namespace(name, new);
             **name == *class.namespace || own().any(other)
         }
-        Event::Leaving(_) => false,
+        _ => false,
     }
 }

@@ -45,6 +45,7 @@ mod scheduler_faults;
 mod scheduler_reads;
 mod schedulers;
 mod scheduling;
+mod scheduling_volumes;
 mod seeds;
 mod selectors;
 mod served;

@@ -12,7 +12,10 @@ use testkit::faults::Plan;
 use testkit::journal::Journal;
 
 use crate::faults::{assert_same, chosen, misfortunes, outlive};
+use crate::scheduling::add_node;
 
+const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
+const VOLUMES: &str = "/api/v1/persistentvolumes";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const NODES: usize = 3;
 /// Of half a cpu each, on a node of two.
@@ -168,6 +171,117 @@ async fn a_scheduler_killed_or_misled_after_any_write_reaches_the_same_state() {
         assert_same(&reference, &state, &format!("the scheduler died after write {n}"));
         if !died {
             assert!(writes < n && n > NODES * SLOTS, "{writes} writes");
+            break;
+        }
+    }
+}
+
+/// A pod each for three claims that get a volume that is there, and for three that get one made; two that share a claim.
+async fn pods_with_volumes_come(cluster: &TestCluster) {
+    for (name, provisioner) in [("local", "kubernetes.io/no-provisioner"), ("made", "example.com/disk")] {
+        let class = json!({"metadata": {"name": name}, "provisioner": provisioner,
+            "volumeBindingMode": "WaitForFirstConsumer"});
+        cluster.post("/apis/storage.k8s.io/v1/storageclasses", class).await.ok(201);
+    }
+    for n in 0..NODES {
+        add_node(cluster, &format!("n{n}"), json!({})).await;
+        add_volume(cluster, &format!("local-{n}"), "local", &format!("n{n}"), Value::Null).await;
+    }
+    for n in 0..6 {
+        let class = if n < 3 { "local" } else { "made" };
+        let claim = json!({"metadata": {"name": format!("c{n}")}, "spec": {"storageClassName": class,
+            "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+        cluster.post(CLAIMS, claim).await.ok(201);
+    }
+    for (pod, claim) in [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 5)] {
+        let volume = json!({"name": "v", "persistentVolumeClaim": {"claimName": format!("c{claim}")}});
+        let pod = json!({"metadata": {"name": format!("p{pod}")},
+            "spec": {"containers": [container("100m")], "volumes": [volume]}});
+        cluster.post(PODS, pod).await.ok(201);
+        bind_and_provision(cluster).await;
+    }
+    for _ in 0..400 {
+        bind_and_provision(cluster).await;
+        let pods = cluster.get(PODS).await.json();
+        if pods["items"].as_array().is_some_and(|all| all.iter().all(|p| p["spec"].get("nodeName").is_some()))
+        {
+            break;
+        }
+        cluster.env().sleep(Duration::from_secs(1)).await;
+    }
+    cluster.env().sleep(Duration::from_secs(30)).await;
+}
+
+async fn add_volume(cluster: &TestCluster, name: &str, class: &str, node: &str, claim: Value) {
+    let term =
+        json!({"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]});
+    let phase = if claim.is_null() { "Available" } else { "Bound" };
+    let volume = json!({"metadata": {"name": name}, "spec": {"storageClassName": class,
+        "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "local": {"path": "/mnt"},
+        "claimRef": claim, "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}}});
+    cluster.post(VOLUMES, volume).await.ok(201);
+    cluster.merge(format!("{VOLUMES}/{name}/status"), json!({"status": {"phase": phase}})).await.ok(200);
+}
+
+/// What volume controller and provisioner do: volumes that name a claim become its, and claims with a node get a volume there.
+async fn bind_and_provision(cluster: &TestCluster) {
+    let items =
+        async |path: &str| cluster.get(path).await.json()["items"].as_array().cloned().unwrap_or_default();
+    let volumes = items(VOLUMES).await;
+    for claim in items(CLAIMS).await {
+        let name = claim["metadata"]["name"].as_str().expect("a name");
+        let node = claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"].as_str();
+        let own = volumes.iter().find(|v| v["spec"]["claimRef"]["uid"] == claim["metadata"]["uid"]);
+        if claim["spec"].get("volumeName").is_some() {
+            continue;
+        }
+        let Some(volume) = own else {
+            if let Some(node) = node {
+                let reference = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+                    "namespace": "default", "name": name, "uid": claim["metadata"]["uid"]});
+                add_volume(cluster, &format!("made-{name}"), "made", node, reference).await;
+            }
+            continue;
+        };
+        let volume = &volume["metadata"]["name"];
+        let patch = json!({"metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+            "spec": {"volumeName": volume}});
+        cluster.merge(format!("{CLAIMS}/{name}"), patch).await.ok(200);
+    }
+}
+
+async fn run_with_volumes(faults: Plan) -> (bool, usize) {
+    let cluster = TestCluster::with(Env::simulated(10), |_| {}).await;
+    let alone = Settings { choice: chosen(&["scheduler"]), ..Settings::default() };
+    let outlived = outlive(&cluster, &alone, faults.clone(), pods_with_volumes_come(&cluster)).await;
+    let by_name = async |path: &str| -> BTreeMap<String, Value> {
+        let items = cluster.get(path).await.json()["items"].as_array().cloned().unwrap_or_default();
+        items.into_iter().map(|o| (o["metadata"]["name"].as_str().expect("a name").to_owned(), o)).collect()
+    };
+    let (pods, claims, volumes) = (by_name(PODS).await, by_name(CLAIMS).await, by_name(VOLUMES).await);
+    assert_eq!((pods.len(), claims.len(), volumes.len()), (7, 6, 6), "{faults:?}");
+    for (name, pod) in &pods {
+        let claim =
+            pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"].as_str().expect("a claim");
+        let volume = &volumes[claims[claim]["spec"]["volumeName"].as_str().expect("bound")];
+        let term = &volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"][0];
+        let there = &term["matchExpressions"][0]["values"][0];
+        assert_eq!(&pod["spec"]["nodeName"], there, "{faults:?}: {name} is where its volume is; {pod:#}");
+    }
+    outlived.victim.stop().await;
+    cluster.shutdown().await;
+    (outlived.died, outlived.clients.writes())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scheduler_killed_or_misled_after_any_write_binds_each_claim_once_and_its_pods_beside_it() {
+    for (_, plan) in misfortunes() {
+        run_with_volumes(plan).await;
+    }
+    for n in 1.. {
+        let (died, writes) = run_with_volumes(Plan { die_after: Some(n), ..Plan::default() }).await;
+        if !died {
+            assert!(writes < n && n > 14, "{writes} writes");
             break;
         }
     }

@@ -90,6 +90,7 @@ impl Both {
                     self.place(pod);
                     self.nobody_is_forgotten(&format!("{at}, then {} was placed", queued.pod.uid));
                 }
+                other => panic!("{at}: {other:?}"),
             }
         }
     }
