@@ -49,4 +49,7 @@ mod served;
 mod stale_reads;
 mod status_writes;
 mod triggers;
+mod volume_protection;
+mod volume_steps;
+mod volumes;
 mod workloads;
