@@ -35,3 +35,4 @@ pub static CSI_NODES: Gvr = Gvr::new("storage.k8s.io", "v1", "csinodes");
 pub static CSI_STORAGE_CAPACITIES: Gvr = Gvr::new("storage.k8s.io", "v1", "csistoragecapacities");
 pub static STORAGE_CLASSES: Gvr = Gvr::new("storage.k8s.io", "v1", "storageclasses");
 pub static VOLUME_ATTACHMENTS: Gvr = Gvr::new("storage.k8s.io", "v1", "volumeattachments");
+pub static VOLUME_ATTRIBUTES_CLASSES: Gvr = Gvr::new("storage.k8s.io", "v1", "volumeattributesclasses");

@@ -15,10 +15,13 @@ mod history;
 mod job;
 mod namespace;
 mod nodelifecycle;
+mod persistentvolume;
 mod poddisruptionbudget;
 mod podgc;
 mod pods;
 mod port_order;
+mod pvcprotection;
+mod pvprotection;
 mod replicaset;
 mod replicationcontroller;
 mod rootca;
@@ -29,6 +32,7 @@ mod tainteviction;
 mod tokens;
 mod ttl;
 mod ttlafterfinished;
+mod volumes;
 
 use std::sync::Arc;
 
@@ -91,6 +95,9 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
     ControllerDescriptor { name: "namespace-controller", start: namespace::start },
     ControllerDescriptor { name: nodelifecycle::NAME, start: nodelifecycle::start },
     ControllerDescriptor { name: "disruption-controller", start: poddisruptionbudget::start },
+    ControllerDescriptor { name: persistentvolume::NAME, start: persistentvolume::start },
+    ControllerDescriptor { name: pvcprotection::NAME, start: pvcprotection::start },
+    ControllerDescriptor { name: pvprotection::NAME, start: pvprotection::start },
     ControllerDescriptor { name: podgc::NAME, start: podgc::start },
     ControllerDescriptor { name: "replicaset-controller", start: replicaset::start },
     ControllerDescriptor { name: "replicationcontroller-controller", start: replicationcontroller::start },

@@ -3,6 +3,7 @@
 mod columns;
 mod defaults;
 mod validation;
+pub mod view;
 mod warnings;
 
 pub(crate) use validation::check_spec as check_volume_spec;

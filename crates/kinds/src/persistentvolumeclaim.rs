@@ -4,6 +4,7 @@ mod columns;
 mod data_source;
 pub(crate) mod defaults;
 mod validation;
+pub mod view;
 pub(crate) mod warnings;
 
 use object::Value;

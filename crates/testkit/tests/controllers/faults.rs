@@ -26,6 +26,8 @@ use serde_json::json;
 use testkit::faults::{Faults, Plan};
 use testkit::{ControlPlane, TestCluster};
 
+use crate::volume_steps;
+
 const SEED: u64 = 5;
 
 /// What people do to a cluster in an hour; the controllers have their time in between.
@@ -100,6 +102,7 @@ pub async fn hour(cluster: &TestCluster) {
     lost["metadata"]["name"] = json!("lost-with-its-node");
     lost["spec"]["nodeName"] = json!("nowhere");
     cluster.post(core("default", "pods"), lost).await.ok(201);
+    volume_steps::begin(cluster).await;
     pause(90).await;
 
     let db = format!("{}/db", core("default", "endpoints"));
@@ -117,6 +120,7 @@ pub async fn hour(cluster: &TestCluster) {
 
     let mirrored = |no: serde_json::Value| json!({"metadata": {"labels": {"endpointslice.kubernetes.io/skip-mirror": no}}});
     cluster.merge(&db, mirrored(json!("true"))).await.ok(200);
+    volume_steps::end(cluster).await;
     cluster.delete("/api/v1/namespaces/gone").await.ok(200);
     cluster.delete("/api/v1/namespaces/default/serviceaccounts/leaves").await.ok(200);
     cluster.delete("/api/v1/namespaces/default/serviceaccounts/default").await.ok(200);
@@ -202,6 +206,7 @@ fn check(state: &str) {
     // Whoever observes generations has observed the last one, and every pod has a node.
     assert!(!state.contains("\"observedGeneration\":\"old\""), "something is behind:\n{state}");
     let pods: Vec<&str> = state.lines().filter(|line| line.starts_with("pods default/")).collect();
+    volume_steps::check(state);
     assert_eq!(pods.len(), 5, "{pods:#?}");
     assert!(pods.iter().all(|pod| pod.contains("\"nodeName\":\"*\"")), "{pods:#?}");
 }

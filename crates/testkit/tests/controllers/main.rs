@@ -54,4 +54,7 @@ mod stateful_claims;
 mod statefulsets;
 mod status_writes;
 mod triggers;
+mod volume_protection;
+mod volume_steps;
+mod volumes;
 mod workloads;

@@ -34,6 +34,8 @@ async fn a_status_is_written_only_through_its_subresource_and_only_when_it_chang
         ("namespace-controller", "namespaces/status"),
         ("node-controller", "nodes/status"),
         ("node-controller", "pods/status"),
+        ("persistent-volume-binder", "persistentvolumeclaims/status"),
+        ("persistent-volume-binder", "persistentvolumes/status"),
         ("pod-garbage-collector", "pods/status"),
         ("system:node:sim-0", "pods/status"),
     ] {
