@@ -124,6 +124,11 @@ impl Reconcile for Orphaner {
 impl Collector {
     fn changed(&self, kind: KindId, resource: &Gvr, event: &InformerEvent<'_>) {
         let mut wanted = WorkItems::default();
+        if let InformerEvent::Updated { new, sync: true, .. } = event
+            && self.misses_an_owner(new)
+        {
+            wanted.delete.push(Uid::read(new.uid()));
+        }
         let (what, priority) = {
             let mut graph = self.graph.lock();
             match event {

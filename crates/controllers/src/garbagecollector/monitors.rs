@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use object::Obj;
 use parking_lot::Mutex;
+use runtime::owners::owners_of;
 use runtime::{Informer, Informers, Registration, Stop};
 use tokio::time::Instant;
 
@@ -73,6 +75,22 @@ impl Collector {
             self.monitors.running.lock().push(Monitor { id, kind, informer, registration, deadline });
             self.monitors.added.fetch_add(1, Ordering::Release);
         }
+    }
+
+    /// Whether an owner is not in the cache of its kind, though the graph may not have heard that it went.
+    pub(super) fn misses_an_owner(&self, obj: &Obj) -> bool {
+        let owners = owners_of(obj);
+        let running = self.monitors.running.lock();
+        owners.iter().any(|owner| {
+            let is_of = |monitor: &&Monitor| {
+                *monitor.kind.kind == *owner.kind && *monitor.kind.resource.group == *owner.group()
+            };
+            let is_there = |monitor: &Monitor| {
+                let held = |namespace| monitor.informer.store().get(namespace, &owner.name);
+                [obj.namespace(), ""].into_iter().filter_map(held).any(|held| held.uid() == owner.uid)
+            };
+            running.iter().filter(is_of).any(|monitor| monitor.informer.has_synced() && !is_there(monitor))
+        })
     }
 
     /// Keeps the monitors in step with what is served.

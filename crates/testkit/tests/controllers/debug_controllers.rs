@@ -179,6 +179,7 @@ impl Clients for Noting {
 type Known = (&'static str, &'static str, &'static [&'static str]);
 
 const KNOWN: &[Known] = &[
+    ("cronjob-controller", "cronjob-controller", &["cronjob"]),
     ("deployment-controller", "deployment-controller", &["deployment-controller"]),
     ("endpoints-controller", "endpoint-controller", &["endpoints-controller"]),
     ("endpointslice-controller", "endpointslice-controller", &["endpointslice-controller"]),
@@ -200,11 +201,27 @@ const KNOWN: &[Known] = &[
         &["node-lifecycle-controller", "node-lifecycle-controller-health", "node-lifecycle-controller-pods"],
     ),
     ("disruption-controller", "disruption-controller", &["disruption", "disruption-stale-pods"]),
+    (
+        "persistentvolume-binder-controller",
+        "persistent-volume-binder",
+        &["persistentvolume-binder-controller", "persistentvolume-binder-volumes"],
+    ),
+    (
+        "persistentvolumeclaim-protection-controller",
+        "pvc-protection-controller",
+        &["persistentvolumeclaim-protection-controller"],
+    ),
+    (
+        "persistentvolume-protection-controller",
+        "pv-protection-controller",
+        &["persistentvolume-protection-controller"],
+    ),
     ("pod-garbage-collector-controller", "pod-garbage-collector", &["pod-garbage-collector-controller"]),
     ("replicaset-controller", "replicaset-controller", &["replicaset-controller"]),
     ("replicationcontroller-controller", "replication-controller", &["replicationcontroller-controller"]),
     ("root-ca-certificate-publisher-controller", "root-ca-cert-publisher", &["root-ca-cert-publisher"]),
     ("serviceaccount-controller", "service-account-controller", &["serviceaccount"]),
+    ("statefulset-controller", "statefulset-controller", &["statefulset-controller"]),
     ("serviceaccount-token-controller", "", &["serviceaccount-token"]),
     ("taint-eviction-controller", "node-controller", &["taint-eviction-controller"]),
     ("ttl-controller", "ttl-controller", &["ttl-controller"]),

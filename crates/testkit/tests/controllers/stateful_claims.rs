@@ -11,16 +11,13 @@ use crate::workloads::{PODS, list, messages, name, until};
 
 const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 
-/// Volumes of the claims' names wait for them, and nobody binds: pods run all the same on these nodes.
+/// With volumes for all claims, and for those that come after them: a volume that was used is not used again.
 async fn start(seed: u64) -> (TestCluster, Plane) {
     let (cluster, plane) = crate::statefulsets::start(seed).await;
-    for template in ["data", "log"] {
-        for ordinal in 0..4 {
-            let claim = json!({"namespace": "default", "name": format!("{template}-web-{ordinal}")});
-            let volume = json!({"metadata": {"name": format!("{template}-{ordinal}")}, "spec": {"capacity": {"storage": "1Gi"},
-                "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}, "claimRef": claim}});
-            cluster.post("/api/v1/persistentvolumes", volume).await.ok(201);
-        }
+    for at in 0..8 {
+        let volume = json!({"metadata": {"name": format!("volume-{at}")}, "spec": {"capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}}});
+        cluster.post("/api/v1/persistentvolumes", volume).await.ok(201);
     }
     (cluster, plane)
 }
