@@ -19,6 +19,8 @@ pub trait Runtime: Send {
     fn look(&mut self, pod: &Pod<'_>, now: Millis) -> Option<Sandbox>;
     /// Sets up what the containers share: the address above all.
     fn create(&mut self, pod: &Pod<'_>, now: Millis);
+    /// Whether the image of a container is there, or could be brought; else why not, in the runtime's words.
+    fn pull(&mut self, pod: &Pod<'_>, container: usize) -> Result<(), String>;
     /// Starts a container, by its place in [`Pod::containers`]; `attempt` counts restarts. One that
     /// still runs is ended first.
     fn start(&mut self, pod: &Pod<'_>, container: usize, attempt: u32, now: Millis);

@@ -16,13 +16,15 @@ mod status;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use object::Value;
 use runtime::Severity;
 
 use crate::admit::Rejection;
 use crate::container_runtime::{Container, Millis, Runtime, Sandbox};
 use crate::pod::{Pod, Requests, Role, short_uid};
-use backoff::BackOff;
+use backoff::{BackOff, PullBackOff};
 pub use status::Host;
 
 /// What an agent remembers of a pod: everything else is in the API or in the runtime.
@@ -37,6 +39,8 @@ pub struct PodWorker {
     stage: Stage,
     /// In the order of the pod's containers; empty until one was restarted.
     backoffs: Vec<BackOff>,
+    /// Of containers whose image could not be pulled, by their place.
+    pulls: BTreeMap<usize, PullBackOff>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -112,6 +116,7 @@ impl PodWorker {
             requests: Requests::of(pod),
             stage: Stage::New,
             backoffs: Vec::new(),
+            pulls: BTreeMap::new(),
         }
     }
 
@@ -282,7 +287,8 @@ impl PodWorker {
         // something, and a container at most twice: so many rounds are enough.
         for _ in 0..=2 * pod.containers.len() {
             let sandbox = runtime.look(pod, now).unwrap_or_default();
-            let starts = self.starts(pod, &sandbox, now, step);
+            let mut starts = self.starts(pod, &sandbox, now, step);
+            starts.retain(|(index, _)| self.pull(pod, *index, runtime, now, step));
             if starts.is_empty() {
                 return sandbox;
             }
@@ -299,6 +305,49 @@ impl PodWorker {
             }
         }
         runtime.look(pod, now).unwrap_or_default()
+    }
+
+    /// Whether the image of a container is there.
+    fn pull(
+        &mut self,
+        pod: &Pod<'_>,
+        index: usize,
+        runtime: &mut dyn Runtime,
+        now: Millis,
+        step: &mut SyncResult,
+    ) -> bool {
+        let image = pod.containers[index].image;
+        let quoted = object::quote(image);
+        let mut told = Vec::new();
+        let mut tell = |severity, reason, message| told.push((severity, reason, message));
+        let waiting = self.pulls.get_mut(&index).filter(|pull| pull.image == image && now < pull.until());
+        let next = match waiting {
+            Some(pull) => {
+                if !pull.is_fresh(now) && !std::mem::replace(&mut pull.told, true) {
+                    tell(Severity::Normal, "BackOff", format!("Back-off pulling image {quoted}"));
+                    tell(Severity::Warning, "Failed", "Error: ImagePullBackOff".to_owned());
+                }
+                pull.next(now)
+            }
+            None => {
+                let Err(why) = runtime.pull(pod, index) else {
+                    self.pulls.remove(&index);
+                    return true;
+                };
+                tell(Severity::Normal, "Pulling", format!("Pulling image {quoted}"));
+                tell(Severity::Warning, "Failed", format!("Failed to pull image {quoted}: {why}"));
+                tell(Severity::Warning, "Failed", "Error: ErrImagePull".to_owned());
+                let pull = PullBackOff::after(self.pulls.get(&index), image, why, now);
+                let next = pull.next(now);
+                self.pulls.insert(index, pull);
+                next
+            }
+        };
+        for (severity, reason, message) in told {
+            step.tell(Some(index), severity, reason, message);
+        }
+        step.wake = earlier(step.wake, Some(next));
+        false
     }
 
     /// Which containers to start now, each with the number of its restarts.
@@ -407,7 +456,15 @@ impl PodWorker {
         terminal: bool,
         now: Millis,
     ) -> Option<Value> {
-        status::changed(&status::View { pod, host, sandbox, backoffs: &self.backoffs, terminal, now })
+        status::changed(&status::View {
+            pod,
+            host,
+            sandbox,
+            backoffs: &self.backoffs,
+            pulls: &self.pulls,
+            terminal,
+            now,
+        })
     }
 }
 

@@ -7,6 +7,9 @@
 //! | `sim.setpoint.dev/stop-seconds` | pod, node | how long it takes to stop when asked; longer than the grace: killed, 137 |
 //! | `sim.setpoint.dev/run-seconds` | pod | its containers end after this, whatever their command |
 //! | `sim.setpoint.dev/exit-code` | pod | with this code (0) |
+//! | both with `.CONTAINER` | pod | the same for one container |
+//! | `sim.setpoint.dev/complete-seconds` | pod, node | how long a container with an unknown command runs in a pod that is to end (1) |
+//! | `sim.setpoint.dev/pull-error` | pod | `true`, or names of containers: their images cannot be pulled |
 //! | `sim.setpoint.dev/failure-probability` | node | of each start: 0 to 1 that the container ends at once with code 1 |
 //! | `sim.setpoint.dev/silent` | node | `true`: no lease, no status, nothing about pods |
 //! | `sim.setpoint.dev/not-ready` | node | `true`, or a reason for people: the node says it is not ready |
@@ -26,7 +29,11 @@ pub struct Behaviour {
     pub start_millis: Option<i64>,
     pub ready_millis: Option<i64>,
     pub stop_millis: Option<i64>,
-    pub end: Option<End>,
+    pub complete_millis: Option<i64>,
+    end: Option<End>,
+    /// By container.
+    ends: Vec<(String, End)>,
+    pull_error: Option<String>,
     pub failure_probability: f64,
     silent: bool,
     not_ready: Option<String>,
@@ -40,19 +47,39 @@ impl Behaviour {
             found.and_then(|(_, value)| value.as_str())
         };
         let time = |name: &str| text(name).and_then(|number| millis(number, 1.0));
-        let (run, code) = (time("run-seconds"), text("exit-code").and_then(|code| code.parse().ok()));
-        let end = (run.is_some() || code.is_some())
-            .then(|| End { after_millis: run.unwrap_or(0), code: code.unwrap_or(0) });
+        let end = |of: &str| {
+            let run = time(&format!("run-seconds{of}"));
+            let code = text(&format!("exit-code{of}")).and_then(|code| code.parse().ok());
+            (run.is_some() || code.is_some())
+                .then(|| End { after_millis: run.unwrap_or(0), code: code.unwrap_or(0) })
+        };
+        let names = annotations.iter().filter_map(|(key, _)| key.strip_prefix(PREFIX)?.split_once('.'));
+        let ends = names.filter_map(|(_, name)| Some((name.to_owned(), end(&format!(".{name}"))?))).collect();
         let probability = text("failure-probability").and_then(|p| p.parse::<f64>().ok());
         Behaviour {
             start_millis: time("start-seconds"),
             ready_millis: time("ready-seconds"),
             stop_millis: time("stop-seconds"),
-            end,
+            complete_millis: time("complete-seconds"),
+            end: end(""),
+            ends,
+            pull_error: text("pull-error").map(str::to_owned),
             failure_probability: probability.filter(|p| p.is_finite()).unwrap_or(0.0).clamp(0.0, 1.0),
             silent: text("silent") == Some("true"),
             not_ready: text("not-ready").filter(|why| !matches!(*why, "" | "false")).map(str::to_owned),
         }
+    }
+
+    /// How a container ends, whatever its command.
+    pub fn end_of(&self, container: &str) -> Option<End> {
+        self.ends.iter().find(|(name, _)| name == container).map(|(_, end)| *end).or(self.end)
+    }
+
+    /// Whether the image of a container cannot be pulled.
+    pub fn fails_to_pull(&self, container: &str) -> bool {
+        let listed =
+            |names: &String| names == "true" || names.split(',').any(|name| name.trim() == container);
+        self.pull_error.as_ref().is_some_and(listed)
     }
 
     pub fn health(&self) -> Health {

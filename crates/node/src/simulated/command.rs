@@ -1,7 +1,8 @@
 //! What a container's command would do, as far as a simulation cares: how long it runs and how it ends.
 //!
 //! Known are `true`, `false`, `exit N`, `sleep N`, commands that end at once (`echo`), and scripts of these for a shell, joined by
-//! `;`, `&&`, `||` or new lines. Everything else is taken for a server and runs for ever.
+//! `;`, `&&`, `||` or new lines. Everything else is taken for a server and runs for ever, unless its pod is one that is to end:
+//! then only what is known to be a server is one ([`serves`]).
 
 #[cfg(test)]
 mod tests;
@@ -17,13 +18,49 @@ pub struct End {
 
 /// `None`: it does not end. A container without a command does whatever its image does: it serves.
 pub fn end_of(container: &Value) -> Option<End> {
+    run(&words_of(container))
+}
+
+fn words_of(container: &Value) -> Vec<String> {
     let words = |name: &str| {
         let list = container.get(name).and_then(Value::as_list).unwrap_or_default();
         list.iter().filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()
     };
     let mut all = words("command");
     all.extend(words("args"));
-    run(&all)
+    all
+}
+
+/// Programs that go on until they are stopped, with those of Kubernetes' test image.
+const SERVERS: [&str; 14] = [
+    "agnhost",
+    "cat",
+    "httpd",
+    "netexec",
+    "nettest",
+    "nginx",
+    "pause",
+    "porter",
+    "serve-hostname",
+    "sleep",
+    "tail",
+    "test-webserver",
+    "top",
+    "watch",
+];
+
+/// Whether a container that [does not end](end_of) is known to be one that does not, by its command or its image.
+pub fn serves(container: &Value) -> bool {
+    let words = words_of(container);
+    let image = container.get("image").and_then(Value::as_str).unwrap_or_default();
+    let mut programs = words.iter().map(|word| word.rsplit('/').next().unwrap_or_default());
+    let named = programs.find(|program| *program != "agnhost");
+    // A script that does not end loops, or ends in a server.
+    named.is_some_and(is_shell)
+        || SERVERS.contains(&named.unwrap_or_else(|| {
+            let image = image.rsplit('/').next().unwrap_or_default();
+            image.split([':', '@']).next().unwrap_or_default()
+        }))
 }
 
 /// One command with its arguments.

@@ -13,7 +13,10 @@ use super::addresses::Addresses;
 use super::behaviour::Behaviour;
 use super::command::{self, End};
 use crate::container_runtime::{Container, Exit, Health, Millis, Running, Runtime, Sandbox};
-use crate::pod::{self, Pod, Role, short_uid};
+use crate::pod::{self, Pod, Restart, Role, short_uid};
+
+/// How long a command that nobody knows runs in a pod that is to end.
+const COMPLETE_MILLIS: Millis = 1000;
 
 /// Later than anything.
 const NEVER: Millis = Millis::MAX;
@@ -61,7 +64,13 @@ impl Containers {
             // An image nobody knows is no reason to hold up a pod for ever.
             Role::Init => Some(by_command().unwrap_or(End { after_millis: 0, code: 0 })),
             Role::Sidecar | Role::Ephemeral => by_command(),
-            Role::Main => own.end.or_else(by_command),
+            Role::Main => own.end_of(container.name).or_else(by_command).or_else(|| {
+                // A pod that is to end does so.
+                let ends = pod.restart != Restart::Always && !command::serves(container.spec);
+                let after_millis =
+                    own.complete_millis.or(self.node.complete_millis).unwrap_or(COMPLETE_MILLIS);
+                ends.then_some(End { after_millis, code: 0 })
+            }),
         };
         let probability = self.node.failure_probability;
         if probability > 0.0 && (self.env.random_below(1 << 32) as f64) < probability * (1u64 << 32) as f64 {
@@ -123,6 +132,21 @@ impl Runtime for Containers {
         let address = if pod.host_network { None } else { self.addresses.take() };
         let containers = pod.containers.iter().map(|_| None).collect();
         self.pods.insert(short_uid(pod.uid), Simulated { address, containers });
+    }
+
+    /// Images that tests name for not being there, and those of an annotation.
+    fn pull(&mut self, pod: &Pod<'_>, container: usize) -> Result<(), String> {
+        let pod::Container { name, image, .. } = pod.containers[container];
+        let (repository, tag) = image.rsplit_once(':').unwrap_or((image, ""));
+        let is_missing = matches!(tag, "404" | "non-existent" | "nonexistent")
+            || repository.split('/').any(|part| part == "invalid" || part.starts_with("invalid."));
+        if !is_missing && !Behaviour::read(pod.annotations()).fails_to_pull(name) {
+            return Ok(());
+        }
+        Err(format!(
+            "failed to pull and unpack image {image}: failed to resolve reference {image}: {image}: not found",
+            image = object::quote(image)
+        ))
     }
 
     fn start(&mut self, pod: &Pod<'_>, container: usize, attempt: u32, now: Millis) {

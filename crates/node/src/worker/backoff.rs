@@ -53,6 +53,43 @@ impl BackOff {
     }
 }
 
+/// An image that could not be pulled: tried again after 10 s, then after twice as long each time, up to 5 min.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PullBackOff {
+    pub image: String,
+    pub message: String,
+    failed: Millis,
+    seconds: u32,
+    /// People know of this wait.
+    pub told: bool,
+}
+
+/// The failure itself is shown for so long, then that it is waited for.
+const SHOWN_MILLIS: Millis = 1000;
+
+impl PullBackOff {
+    pub fn after(before: Option<&PullBackOff>, image: &str, message: String, now: Millis) -> PullBackOff {
+        let before = before.filter(|before| before.image == image);
+        let seconds = before.map_or(FIRST_SECONDS, |before| (before.seconds * 2).min(MOST_SECONDS));
+        PullBackOff { image: image.to_owned(), message, failed: now, seconds, told: false }
+    }
+
+    /// When the pull is tried again.
+    pub fn until(&self) -> Millis {
+        self.failed + Millis::from(self.seconds) * 1000
+    }
+
+    /// Whether it has just failed.
+    pub fn is_fresh(&self, now: Millis) -> bool {
+        now < self.failed + SHOWN_MILLIS
+    }
+
+    /// When something else is to be done or said.
+    pub fn next(&self, now: Millis) -> Millis {
+        if self.is_fresh(now) { self.failed + SHOWN_MILLIS } else { self.until() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

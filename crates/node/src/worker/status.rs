@@ -1,11 +1,13 @@
 //! A pod's status as kubelet writes it, from what runs; `None` when the API has it already.
 
+use std::collections::BTreeMap;
+
 use object::{Map, Value, time};
 
 use crate::admit::Rejection;
 use crate::container_runtime::{Container as State, Exit, Millis, Sandbox};
 use crate::pod::{Container, Pod, Role};
-use crate::worker::backoff::BackOff;
+use crate::worker::backoff::{BackOff, PullBackOff};
 use crate::worker::conditions;
 
 pub const DEADLINE_REASON: &str = "DeadlineExceeded";
@@ -22,6 +24,7 @@ pub struct View<'a> {
     pub host: &'a Host<'a>,
     pub sandbox: &'a Sandbox,
     pub backoffs: &'a [BackOff],
+    pub pulls: &'a BTreeMap<usize, PullBackOff>,
     /// Nothing will be started again.
     pub terminal: bool,
     pub now: Millis,
@@ -149,6 +152,7 @@ fn show(view: &View<'_>, index: usize) -> ContainerStatus {
     let creating = || match (view.terminal, container.role) {
         // One that was never to start, because an init container failed, still waits.
         (true, Role::Main) if was_initialized(view) => ContainerState::Lost,
+        _ if let Some(pull) = view.pulls.get(&index) => pulling(pull, view.now),
         _ => ContainerState::Waiting { reason: waiting, message: String::new() },
     };
     let Some(there) = view.sandbox.container(index) else {
@@ -181,6 +185,16 @@ fn show(view: &View<'_>, index: usize) -> ContainerStatus {
     };
     let (id, image_id) = (there.id.clone(), there.image_id.clone());
     ContainerStatus { state, last, ready, restarts: there.attempt, id, image_id }
+}
+
+/// Its image is not there.
+fn pulling(pull: &PullBackOff, now: Millis) -> ContainerState {
+    if pull.is_fresh(now) {
+        return ContainerState::Waiting { reason: "ErrImagePull", message: pull.message.clone() };
+    }
+    let message =
+        format!("Back-off pulling image {}: ErrImagePull: {}", object::quote(&pull.image), pull.message);
+    ContainerState::Waiting { reason: "ImagePullBackOff", message }
 }
 
 /// Did it ever come to the containers proper?

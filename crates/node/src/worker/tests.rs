@@ -15,6 +15,8 @@ struct ByHand {
     created: bool,
     log: Vec<String>,
     containers: usize,
+    /// The missing image has come.
+    found: bool,
 }
 
 impl ByHand {
@@ -46,6 +48,12 @@ impl Runtime for ByHand {
     fn create(&mut self, _: &Pod<'_>, _: Millis) {
         self.created = true;
         self.log.push("create".to_owned());
+    }
+    fn pull(&mut self, pod: &Pod<'_>, container: usize) -> Result<(), String> {
+        match pod.containers[container].image {
+            "missing" if !self.found => Err("not found".to_owned()),
+            _ => Ok(()),
+        }
     }
     fn start(&mut self, _: &Pod<'_>, container: usize, attempt: u32, now: Millis) {
         self.log.push(format!("start-{container}-{attempt}"));
@@ -354,4 +362,42 @@ fn an_ephemeral_container_is_started_once_and_blocks_nothing() {
     let conditions = life.tree.at(&["status", "conditions"]).and_then(Value::as_list).unwrap();
     let ready = conditions.iter().find(|c| c.str_at(&["type"]) == Some("Ready")).unwrap();
     assert_eq!(ready.str_at(&["status"]), Some("True"));
+}
+
+#[test]
+fn an_image_that_is_missing_is_asked_for_again_and_again() {
+    let mut life = Life::new(
+        r#"{"restartPolicy":"Always","containers":[{"name":"a","image":"missing"},{"name":"b","image":"there"}]}"#,
+    );
+    let reason = |life: &Life| {
+        let statuses = life.tree.at(&["status", "containerStatuses"]).and_then(Value::as_list).unwrap();
+        statuses[0].str_at(&["state", "waiting", "reason"]).unwrap_or("").to_owned()
+    };
+    let events = |step: &SyncResult| {
+        let about = step.events.iter().filter(|event| event.container == Some(0));
+        about.map(|event| event.message.clone()).collect::<Vec<_>>()
+    };
+    let step = life.step();
+    assert_eq!((reason(&life).as_str(), life.phase()), ("ErrImagePull", "Pending"));
+    assert_eq!(life.runtime.log(), "create start-1-0", "the other one does not wait");
+    let failed =
+        ["Pulling image \"missing\"", "Failed to pull image \"missing\": not found", "Error: ErrImagePull"];
+    assert_eq!(events(&step), failed);
+    assert_eq!(step.wake, Some(life.now + 1000));
+    life.now += 1000;
+    let step = life.step();
+    assert_eq!(reason(&life), "ImagePullBackOff");
+    assert_eq!(events(&step), ["Back-off pulling image \"missing\"", "Error: ImagePullBackOff"]);
+    assert_eq!(step.wake, Some(life.now + 9000));
+    assert_eq!(events(&life.step()), Vec::<String>::new(), "said once");
+    life.now += 9000;
+    assert_eq!(events(&life.step()), failed);
+    life.now += 19_999;
+    life.runtime.found = true;
+    life.step();
+    assert_eq!(reason(&life), "ImagePullBackOff", "twice as long");
+    life.now += 1;
+    life.step();
+    assert_eq!(life.runtime.log(), "start-0-0");
+    assert_eq!(life.phase(), "Running");
 }

@@ -57,3 +57,22 @@ fn command_and_arguments_are_one() {
         codec::json::parse(br#"{"command":["sh","-c"],"args":["sleep 2; false"]}"#, None).unwrap();
     assert_eq!(end_of(&container), Some(End { after_millis: 2000, code: 1 }));
 }
+
+#[test]
+fn servers_are_known_by_their_command_or_their_image() {
+    for (container, serves_on) in [
+        (r#"{"image":"registry.k8s.io/pause:3.10"}"#, true),
+        (r#"{"image":"registry.k8s.io/e2e-test-images/agnhost:2.53","args":["netexec"]}"#, true),
+        (r#"{"image":"agnhost","command":["/agnhost","serve-hostname"]}"#, true),
+        (r#"{"image":"agnhost"}"#, true),
+        (r#"{"image":"x","command":["sleep","infinity"]}"#, true),
+        (r#"{"image":"x","command":["sh","-c","while true; do date; done"]}"#, true),
+        (r#"{"image":"agnhost","args":["pi-digits"]}"#, false),
+        (r#"{"image":"perl","command":["perl","-Mbignum=bpi","-wle","print bpi(2000)"]}"#, false),
+        (r#"{"image":"library/hello-world"}"#, false),
+        ("{}", false),
+    ] {
+        let tree = codec::json::parse(container.as_bytes(), None).expect("JSON");
+        assert_eq!(serves(&tree), serves_on, "{container}");
+    }
+}
