@@ -179,6 +179,8 @@ impl Clients for Noting {
 type Known = (&'static str, &'static str, &'static [&'static str]);
 
 const KNOWN: &[Known] = &[
+    ("cronjob-controller", "cronjob-controller", &["cronjob"]),
+    ("daemonset-controller", "daemon-set-controller", &["daemonset"]),
     ("deployment-controller", "deployment-controller", &["deployment-controller"]),
     ("endpoints-controller", "endpoint-controller", &["endpoints-controller"]),
     ("endpointslice-controller", "endpointslice-controller", &["endpointslice-controller"]),
@@ -205,6 +207,7 @@ const KNOWN: &[Known] = &[
     ("replicationcontroller-controller", "replication-controller", &["replicationcontroller-controller"]),
     ("root-ca-certificate-publisher-controller", "root-ca-cert-publisher", &["root-ca-cert-publisher"]),
     ("serviceaccount-controller", "service-account-controller", &["serviceaccount"]),
+    ("statefulset-controller", "statefulset-controller", &["statefulset-controller"]),
     ("serviceaccount-token-controller", "", &["serviceaccount-token"]),
     ("taint-eviction-controller", "node-controller", &["taint-eviction-controller"]),
     ("ttl-controller", "ttl-controller", &["ttl-controller"]),
