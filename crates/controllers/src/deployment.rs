@@ -36,6 +36,8 @@ use crate::{Context, pod_view};
 use owners::Claimant;
 use spec::Deployment;
 
+pub(crate) use create::template_hash;
+
 const NAME: &str = "deployment-controller";
 
 pub(crate) fn start(context: &Context) -> Vec<JoinHandle<()>> {

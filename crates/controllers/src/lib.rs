@@ -6,6 +6,7 @@
 mod claim;
 mod condition;
 mod cronjob;
+mod daemonset;
 mod deployment;
 mod endpoints;
 mod endpointslice;
@@ -86,6 +87,7 @@ pub struct ControllerDescriptor {
 /// All controllers. A new one is a folder and a row.
 pub const CONTROLLERS: &[ControllerDescriptor] = &[
     ControllerDescriptor { name: cronjob::NAME, start: cronjob::start },
+    ControllerDescriptor { name: daemonset::NAME, start: daemonset::start },
     ControllerDescriptor { name: "deployment-controller", start: deployment::start },
     ControllerDescriptor { name: endpoints::NAME, start: endpoints::start },
     ControllerDescriptor { name: endpointslice::NAME, start: endpointslice::start },

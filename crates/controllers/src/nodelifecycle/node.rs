@@ -129,7 +129,7 @@ impl Taint {
         self.is(&other.key, &other.effect)
     }
 
-    fn read(taint: &Value) -> Taint {
+    pub fn read(taint: &Value) -> Taint {
         let text = |name: &str| taint.str_at(&[name]).unwrap_or("").to_owned();
         Taint {
             key: text("key"),

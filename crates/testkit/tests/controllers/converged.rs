@@ -11,7 +11,10 @@ pub enum Kind {
     ReplicaSet,
     ReplicationController,
     StatefulSet,
+    DaemonSet,
     Job,
+    /// Suspended in the end.
+    CronJob,
     Service,
     Budget,
 }
@@ -40,6 +43,8 @@ impl Item {
             Kind::ReplicaSet => format!("/apis/apps/v1/namespaces/{namespace}/replicasets"),
             Kind::ReplicationController => format!("/api/v1/namespaces/{namespace}/replicationcontrollers"),
             Kind::StatefulSet => format!("/apis/apps/v1/namespaces/{namespace}/statefulsets"),
+            Kind::DaemonSet => format!("/apis/apps/v1/namespaces/{namespace}/daemonsets"),
+            Kind::CronJob => format!("/apis/batch/v1/namespaces/{namespace}/cronjobs"),
             Kind::Job => format!("/apis/batch/v1/namespaces/{namespace}/jobs"),
             Kind::Service => format!("/api/v1/namespaces/{namespace}/services"),
             Kind::Budget => format!("/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"),
@@ -65,6 +70,14 @@ impl Item {
                 let policy = if count % 2 == 0 { "Parallel" } else { "OrderedReady" };
                 json!({"replicas": count, "podManagementPolicy": policy, "selector": {"matchLabels": labels},
                     "template": template})
+            }
+            Kind::DaemonSet => json!({"selector": {"matchLabels": labels}, "template": template}),
+            Kind::CronJob => {
+                let work = json!({"name": "c", "image": "v", "command": ["sleep", "5"]});
+                let spec = json!({"restartPolicy": "Never", "containers": [work]});
+                let policy = ["Allow", "Forbid", "Replace"][count as usize % 3];
+                json!({"schedule": "* * * * *", "concurrencyPolicy": policy,
+                    "jobTemplate": {"spec": {"backoffLimit": 100, "template": {"spec": spec}}}})
             }
             Kind::ReplicationController => {
                 json!({"replicas": count, "selector": labels, "template": template})
@@ -103,6 +116,8 @@ pub async fn converged(cluster: &TestCluster, declared: &[Item], gone: &[String]
             Kind::Deployment => deployment(&all, item, &object, run),
             Kind::ReplicaSet | Kind::ReplicationController => replicas(&all, item, &object, run),
             Kind::StatefulSet => stateful(&all, item, &object, run),
+            Kind::DaemonSet => daemons(&all, &object, run),
+            Kind::CronJob => cron_job(&all, &object, run),
             Kind::Job => job(&all, item, &object, run),
             Kind::Service => service(&all, &object, run),
             Kind::Budget => budget(&all, item, &object, run),
@@ -113,6 +128,7 @@ pub async fn converged(cluster: &TestCluster, declared: &[Item], gone: &[String]
     let owned = |set: &&Value| set["metadata"]["ownerReferences"].is_null();
     assert_eq!(all.sets.iter().filter(owned).count(), of(Kind::ReplicaSet), "{run}: replica sets");
     let replicas: u64 = declared.iter().filter(|item| item.kind.has_replicas()).map(|item| item.count).sum();
+    let replicas = replicas + (of(Kind::DaemonSet) * all.nodes.len()) as u64;
     let standing = all.pods.iter().filter(|pod| !is_of_job(pod)).count() as u64;
     assert_eq!(standing, replicas, "{run}: pods");
     for namespace in gone {
@@ -128,6 +144,7 @@ struct Everything {
     nodes: Vec<Value>,
     pods: Vec<Value>,
     sets: Vec<Value>,
+    jobs: Vec<Value>,
     slices: Vec<Value>,
     endpoints: Vec<Value>,
     /// Of all objects, as stored.
@@ -150,6 +167,7 @@ impl Everything {
             nodes: list("/api/v1/nodes").await,
             pods: list("/api/v1/pods").await,
             sets: list("/apis/apps/v1/replicasets").await,
+            jobs: list("/apis/batch/v1/jobs").await,
             slices: list("/apis/discovery.k8s.io/v1/endpointslices").await,
             endpoints: list("/api/v1/endpoints").await,
             keys,
@@ -246,6 +264,34 @@ fn stateful(all: &Everything, item: &Item, object: &Value, run: &str) {
     for pod in pods {
         assert_eq!(pod["metadata"]["labels"]["controller-revision-hash"], *revision, "{run}: {pod:#}");
         assert_eq!(image(&pod["spec"]), image(&object["spec"]["template"]["spec"]), "{run}: {pod:#}");
+    }
+}
+
+/// One of the present template on every node.
+fn daemons(all: &Everything, object: &Value, run: &str) {
+    is_observed(object, run);
+    let nodes = all.nodes.len() as u64;
+    for field in ["desired", "current", "updated"] {
+        counts(object, &[&format!("{field}NumberScheduled")], nodes, run);
+    }
+    counts(object, &["numberReady", "numberAvailable"], nodes, run);
+    counts(object, &["numberUnavailable", "numberMisscheduled"], 0, run);
+    let pods = all.owned(object, &all.pods);
+    let places: BTreeSet<&str> = pods.iter().filter_map(|pod| pod["spec"]["nodeName"].as_str()).collect();
+    assert_eq!((pods.len() as u64, places.len() as u64), (nodes, nodes), "{run}: pods of {object:#}");
+    let image = |spec: &Value| spec["containers"][0]["image"].clone();
+    let wanted = image(&object["spec"]["template"]["spec"]);
+    assert!(pods.iter().all(|pod| image(&pod["spec"]) == wanted), "{run}: pods of {object:#}");
+}
+
+/// Nothing runs, and no more Jobs are left than the history keeps.
+fn cron_job(all: &Everything, object: &Value, run: &str) {
+    assert!(object["status"]["active"].is_null(), "{run}: {object:#}");
+    let jobs = all.owned(object, &all.jobs);
+    assert!(jobs.len() <= 4, "{run}: {} Jobs of {object:#}", jobs.len());
+    for job in jobs {
+        let ended = ["Complete", "Failed"].iter().any(|end| condition(job, end) == "True");
+        assert!(ended, "{run}: {job:#}");
     }
 }
 

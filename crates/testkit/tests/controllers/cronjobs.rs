@@ -302,3 +302,34 @@ async fn cron_jobs_due_together_do_not_starve_a_deployment() {
     plane.stop().await;
     cluster.shutdown().await;
 }
+
+/// How many objects informers hand out when a Job of one CronJob ends, beside so many others.
+async fn read_for_one_change(others: usize) -> u64 {
+    let cluster = TestCluster::simulated(1811).await;
+    let plane = plane(&cluster, CONTROLLERS);
+    for n in 0..others {
+        cluster.post(CRON_JOBS, cron(&format!("other{n}"), "* * * * *", json!({}))).await.ok(201);
+    }
+    cluster.post(CRON_JOBS, cron("tick", "* * * * *", json!({}))).await.ok(201);
+    pass(&cluster, 70).await;
+    assert_eq!(items(&cluster, JOBS).await.len(), others + 1);
+    let informers = &plane.context.informers;
+    let given = || {
+        let all = [&client::resources::CRON_JOBS, &client::resources::JOBS];
+        all.iter().map(|resource| informers.of(resource).store().given()).sum::<u64>()
+    };
+    let before = given();
+    end(&cluster, &format!("tick-{}", FIRST + 1), "Complete").await;
+    pass(&cluster, 2).await;
+    let read = given() - before;
+    plane.stop().await;
+    cluster.shutdown().await;
+    read
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_one_change_costs_does_not_grow_with_other_cron_jobs() {
+    let (few, many) = (read_for_one_change(5).await, read_for_one_change(200).await);
+    assert!(few > 0, "the change is looked at");
+    assert_eq!(few, many);
+}

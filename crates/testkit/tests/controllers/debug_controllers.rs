@@ -180,6 +180,7 @@ type Known = (&'static str, &'static str, &'static [&'static str]);
 
 const KNOWN: &[Known] = &[
     ("cronjob-controller", "cronjob-controller", &["cronjob"]),
+    ("daemonset-controller", "daemon-set-controller", &["daemonset"]),
     ("deployment-controller", "deployment-controller", &["deployment-controller"]),
     ("endpoints-controller", "endpoint-controller", &["endpoints-controller"]),
     ("endpointslice-controller", "endpointslice-controller", &["endpointslice-controller"]),

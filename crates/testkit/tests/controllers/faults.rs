@@ -66,6 +66,16 @@ pub async fn hour(cluster: &TestCluster) {
     let parallel = json!({"metadata": {"name": "lost"}, "spec": {"replicas": 2, "podManagementPolicy": "Parallel",
         "selector": {"matchLabels": labels("sts")}, "template": template("sts", "one")}});
     cluster.post(apps("gone", "statefulsets"), parallel).await.ok(201);
+    // On two of three nodes, then on all; the silent one keeps its pod.
+    let not_on = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": [
+        {"key": "metadata.name", "operator": "NotIn", "values": ["sim-1"]}]}]}}});
+    let agent = |image: &str, affinity: serde_json::Value| {
+        let mut template = template("agent", image);
+        template["spec"]["affinity"] = affinity;
+        json!({"metadata": {"name": "agent"}, "spec": {"selector": {"matchLabels": labels("agent")}, "template": template,
+            "revisionHistoryLimit": 0}})
+    };
+    cluster.post(apps("default", "daemonsets"), agent("one", not_on)).await.ok(201);
     let service =
         json!({"metadata": {"name": "web"}, "spec": {"selector": labels("web"), "ports": [{"port": 80}]}});
     cluster.post(core("default", "services"), service).await.ok(201);
@@ -83,8 +93,8 @@ pub async fn hour(cluster: &TestCluster) {
     let brief = json!({"metadata": {"name": "brief"}, "spec": {"ttlSecondsAfterFinished": 30, "template": job_pod.clone()}});
     cluster.post("/apis/batch/v1/namespaces/default/jobs", brief).await.ok(201);
     // One that comes round a few times, and leaves nothing.
-    let tick = json!({"metadata": {"name": "tick"}, "spec": {"schedule": "* * * * *", "successfulJobsHistoryLimit": 0,
-        "jobTemplate": {"spec": {"template": job_pod.clone()}}}});
+    let tick = json!({"metadata": {"name": "tick"}, "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {
+        "ttlSecondsAfterFinished": 100, "template": job_pod.clone()}}}});
     cluster.post("/apis/batch/v1/namespaces/default/cronjobs", tick).await.ok(201);
     // Endpoints written by hand, of services that select nobody; and a pod on a node that never was.
     let by_hand = |ips: &[&str], port: u32| {
@@ -110,6 +120,8 @@ pub async fn hour(cluster: &TestCluster) {
     cluster.delete(format!("{}/brief-db", core("default", "services"))).await.ok(200);
     let image = json!({"spec": {"template": template("web", "two")}});
     cluster.merge(format!("{}/web", apps("default", "deployments")), image).await.ok(200);
+    let everywhere = agent("two", json!(null));
+    cluster.merge(format!("{}/agent", apps("default", "daemonsets")), everywhere).await.ok(200);
     let image = json!({"spec": {"template": template("ordered", "two")}});
     cluster.merge(format!("{}/ordered", apps("default", "statefulsets")), image).await.ok(200);
     cluster
@@ -207,7 +219,7 @@ fn check(state: &str) {
     assert!(!state.contains("\"observedGeneration\":\"old\""), "something is behind:\n{state}");
     let pods: Vec<&str> = state.lines().filter(|line| line.starts_with("pods default/")).collect();
     volume_steps::check(state);
-    assert_eq!(pods.len(), 5, "{pods:#?}");
+    assert_eq!(pods.len(), 8, "{pods:#?}");
     assert!(pods.iter().all(|pod| pod.contains("\"nodeName\":\"*\"")), "{pods:#?}");
 }
 
@@ -401,7 +413,9 @@ pub fn assert_same(expected: &str, state: &str, what: &str) {
 }
 
 /// Half of all writes are theirs: a test of their own, beside the others.
-const WORKLOADS: [&str; 5] = [
+const WORKLOADS: [&str; 7] = [
+    "cronjob-controller",
+    "daemonset-controller",
     "deployment-controller",
     "replicaset-controller",
     "replicationcontroller-controller",

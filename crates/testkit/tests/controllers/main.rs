@@ -9,6 +9,7 @@ mod component_statuses;
 mod converged;
 mod cronjobs;
 mod custom_resources;
+mod daemonsets;
 mod debug_controllers;
 mod definitions;
 mod deployments;

@@ -98,6 +98,9 @@ async fn run(seed: u64) -> String {
         let awake = json!({"metadata": {"annotations": {"sim.setpoint.dev/silent": null}}});
         cluster.merge(format!("/api/v1/nodes/sim-{node}"), awake).await.ok(200);
     }
+    for item in people.declared.iter().filter(|item| item.kind == Kind::CronJob) {
+        cluster.merge(item.path(), json!({"spec": {"suspend": true}})).await.ok(200);
+    }
     cluster.quiet(Duration::from_secs(700)).await;
     converged(&cluster, &people.declared, &people.gone, &format!("seed {seed}")).await;
     plane.stop().await;
@@ -108,7 +111,7 @@ async fn run(seed: u64) -> String {
 
 impl People<'_> {
     async fn act(&mut self, step: usize) {
-        match self.dice.random_below(18) {
+        match self.dice.random_below(21) {
             0 | 1 => self.create(Kind::Deployment, step).await,
             2 => self.create(Kind::ReplicaSet, step).await,
             3 => self.create(Kind::ReplicationController, step).await,
@@ -132,6 +135,8 @@ impl People<'_> {
                 self.gone.push(name);
             }
             15 | 16 => self.create(Kind::StatefulSet, step).await,
+            17 => self.create(Kind::DaemonSet, step).await,
+            18 => self.create(Kind::CronJob, step).await,
             _ => self.delete().await,
         }
     }
@@ -181,7 +186,11 @@ impl People<'_> {
     }
 
     async fn roll(&mut self, step: usize) {
-        let Some(at) = self.pick(|kind| matches!(kind, Kind::Deployment | Kind::StatefulSet)) else { return };
+        let Some(at) =
+            self.pick(|kind| matches!(kind, Kind::Deployment | Kind::StatefulSet | Kind::DaemonSet))
+        else {
+            return;
+        };
         let containers = json!([{"name": "c", "image": format!("v{step}")}]);
         let image = json!({"spec": {"template": {"spec": {"containers": containers}}}});
         self.cluster.merge(self.declared[at].path(), image).await.ok(200);

@@ -29,6 +29,7 @@ async fn a_status_is_written_only_through_its_subresource_and_only_when_it_chang
         ("replication-controller", "replicationcontrollers/status"),
         ("job-controller", "jobs/status"),
         ("cronjob-controller", "cronjobs/status"),
+        ("daemon-set-controller", "daemonsets/status"),
         ("statefulset-controller", "statefulsets/status"),
         ("disruption-controller", "poddisruptionbudgets/status"),
         ("namespace-controller", "namespaces/status"),
