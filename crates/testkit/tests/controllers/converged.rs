@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use testkit::TestCluster;
 
+use crate::volume_steps;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Deployment,
@@ -13,6 +15,7 @@ pub enum Kind {
     Job,
     Service,
     Budget,
+    Claim,
 }
 
 impl Kind {
@@ -41,6 +44,7 @@ impl Item {
             Kind::Job => format!("/apis/batch/v1/namespaces/{namespace}/jobs"),
             Kind::Service => format!("/api/v1/namespaces/{namespace}/services"),
             Kind::Budget => format!("/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"),
+            Kind::Claim => volume_steps::claims(namespace),
         }
     }
 
@@ -69,6 +73,7 @@ impl Item {
             }
             Kind::Service => json!({"ports": [{"port": 80}]}),
             Kind::Budget => json!({"minAvailable": count}),
+            Kind::Claim => return volume_steps::claim(name, name),
         };
         json!({"metadata": {"name": name}, "spec": spec})
     }
@@ -97,12 +102,23 @@ pub async fn converged(cluster: &TestCluster, declared: &[Item], gone: &[String]
             Kind::Job => job(&all, item, &object, run),
             Kind::Service => service(&all, &object, run),
             Kind::Budget => budget(&all, item, &object, run),
+            Kind::Claim => {
+                assert_eq!(object["status"]["phase"], "Bound", "{run}: {object:#}");
+                assert_eq!(object["spec"]["volumeName"], *item.name, "{run}: {object:#}");
+            }
         }
+    }
+    // One whose claim was deleted before it was bound is still free.
+    let (bound, free): (Vec<&Value>, Vec<&Value>) =
+        all.volumes.iter().partition(|volume| volume["status"]["phase"] == "Bound");
+    for volume in free {
+        assert_eq!(volume["status"]["phase"], "Available", "{run}: {volume:#}");
     }
     // Nothing but what was declared, and what that needs.
     let of = |kind: Kind| declared.iter().filter(|item| item.kind == kind).count();
     let owned = |set: &&Value| set["metadata"]["ownerReferences"].is_null();
     assert_eq!(all.sets.iter().filter(owned).count(), of(Kind::ReplicaSet), "{run}: replica sets");
+    assert_eq!(bound.len(), of(Kind::Claim), "{run}: volumes");
     let replicas: u64 = declared.iter().filter(|item| item.kind.has_replicas()).map(|item| item.count).sum();
     let standing = all.pods.iter().filter(|pod| !is_of_job(pod)).count() as u64;
     assert_eq!(standing, replicas, "{run}: pods");
@@ -121,6 +137,7 @@ struct Everything {
     sets: Vec<Value>,
     slices: Vec<Value>,
     endpoints: Vec<Value>,
+    volumes: Vec<Value>,
     /// Of all objects, as stored.
     keys: Vec<String>,
 }
@@ -143,6 +160,7 @@ impl Everything {
             sets: list("/apis/apps/v1/replicasets").await,
             slices: list("/apis/discovery.k8s.io/v1/endpointslices").await,
             endpoints: list("/api/v1/endpoints").await,
+            volumes: list(volume_steps::VOLUMES).await,
             keys,
         }
     }

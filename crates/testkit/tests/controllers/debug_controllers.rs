@@ -187,12 +187,18 @@ const KNOWN: &[Known] = &[
         "endpointslicemirroring-controller",
         &["endpointslice-mirroring-controller"],
     ),
+    ("ephemeral-volume-controller", "ephemeral-volume-controller", &["ephemeral-volume-controller"]),
     (
         "garbage-collector-controller",
         "generic-garbage-collector",
         &["garbage_collector_attempt_to_delete", "garbage_collector_attempt_to_orphan"],
     ),
     ("job-controller", "job-controller", &["job", "job-orphan-pods"]),
+    (
+        "local-volume-provisioner-controller",
+        "persistent-volume-binder",
+        &["local-volume-provisioner-controller"],
+    ),
     ("namespace-controller", "namespace-controller", &["namespace"]),
     (
         "node-lifecycle-controller",
@@ -200,6 +206,22 @@ const KNOWN: &[Known] = &[
         &["node-lifecycle-controller", "node-lifecycle-controller-health", "node-lifecycle-controller-pods"],
     ),
     ("disruption-controller", "disruption-controller", &["disruption", "disruption-stale-pods"]),
+    (
+        "persistentvolume-binder-controller",
+        "persistent-volume-binder",
+        &["persistentvolume-binder-controller", "persistentvolume-binder-volumes"],
+    ),
+    ("persistentvolume-expander-controller", "expand-controller", &["persistentvolume-expander-controller"]),
+    (
+        "persistentvolumeclaim-protection-controller",
+        "pvc-protection-controller",
+        &["persistentvolumeclaim-protection-controller"],
+    ),
+    (
+        "persistentvolume-protection-controller",
+        "pv-protection-controller",
+        &["persistentvolume-protection-controller"],
+    ),
     ("pod-garbage-collector-controller", "pod-garbage-collector", &["pod-garbage-collector-controller"]),
     ("replicaset-controller", "replicaset-controller", &["replicaset-controller"]),
     ("replicationcontroller-controller", "replication-controller", &["replicationcontroller-controller"]),
@@ -209,6 +231,11 @@ const KNOWN: &[Known] = &[
     ("taint-eviction-controller", "node-controller", &["taint-eviction-controller"]),
     ("ttl-controller", "ttl-controller", &["ttl-controller"]),
     ("ttl-after-finished-controller", "ttl-after-finished-controller", &["ttl-after-finished"]),
+    (
+        "volumeattributesclass-protection-controller",
+        "volumeattributesclass-protection-controller",
+        &["volumeattributesclass-protection-controller"],
+    ),
 ];
 
 /// Under which names controllers are shown, sorted.
