@@ -28,6 +28,7 @@ impl Api {
         // Before anybody asks for a custom resource.
         self.custom_resources.define_all(&client)?;
         ensure_all(&client, objects(|_| true)?).await?;
+        ensure_all(&client, self.cluster().initial_objects.clone()).await?;
         if let Err(status) = flow_schemas::sync(&client, &mut Default::default()).await {
             // The controller retries it.
             tracing::warn!(error = status.message, "could not write the status of the first FlowSchemas");
@@ -118,6 +119,7 @@ fn resource_of_kind(kind: &str) -> Option<GroupResource> {
     const FLOW: &str = "flowcontrol.apiserver.k8s.io";
     Some(match kind {
         "Namespace" => ("", "namespaces"),
+        "StorageClass" => ("storage.k8s.io", "storageclasses"),
         "PriorityClass" => ("scheduling.k8s.io", "priorityclasses"),
         "PriorityLevelConfiguration" => (FLOW, "prioritylevelconfigurations"),
         "FlowSchema" => (FLOW, "flowschemas"),

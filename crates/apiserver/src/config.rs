@@ -43,4 +43,6 @@ pub struct ClusterSettings {
     pub without: Vec<&'static str>,
     /// Limits of requests in flight.
     pub limits: Limits,
+    /// Objects of this cluster that are created at a start if they are missing, beyond those of every cluster.
+    pub initial_objects: Vec<object::Value>,
 }

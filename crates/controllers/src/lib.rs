@@ -11,9 +11,11 @@ mod deployment;
 mod endpoints;
 mod endpointslice;
 mod endpointslicemirroring;
+mod ephemeralvolume;
 mod garbagecollector;
 mod history;
 mod job;
+mod localprovisioner;
 mod namespace;
 mod nodelifecycle;
 mod persistentvolume;
@@ -33,6 +35,8 @@ mod tainteviction;
 mod tokens;
 mod ttl;
 mod ttlafterfinished;
+mod vacprotection;
+mod volumeexpand;
 mod volumes;
 
 use std::sync::Arc;
@@ -43,6 +47,7 @@ use object::{Obj, Status};
 use runtime::{ControllerRegistry, Informers, Recorder, Stop};
 use tokio::task::JoinHandle;
 
+pub use localprovisioner::{NAME as LOCAL_PROVISIONER, storage_class as local_storage_class};
 pub use pods::{PodFields, pod_view};
 
 /// What every controller is given.
@@ -92,12 +97,15 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
     ControllerDescriptor { name: endpoints::NAME, start: endpoints::start },
     ControllerDescriptor { name: endpointslice::NAME, start: endpointslice::start },
     ControllerDescriptor { name: endpointslicemirroring::NAME, start: endpointslicemirroring::start },
+    ControllerDescriptor { name: ephemeralvolume::NAME, start: ephemeralvolume::start },
     ControllerDescriptor { name: "garbage-collector-controller", start: garbagecollector::start },
     ControllerDescriptor { name: "job-controller", start: job::start },
+    ControllerDescriptor { name: localprovisioner::NAME, start: localprovisioner::start },
     ControllerDescriptor { name: "namespace-controller", start: namespace::start },
     ControllerDescriptor { name: nodelifecycle::NAME, start: nodelifecycle::start },
     ControllerDescriptor { name: "disruption-controller", start: poddisruptionbudget::start },
     ControllerDescriptor { name: persistentvolume::NAME, start: persistentvolume::start },
+    ControllerDescriptor { name: volumeexpand::NAME, start: volumeexpand::start },
     ControllerDescriptor { name: pvcprotection::NAME, start: pvcprotection::start },
     ControllerDescriptor { name: pvprotection::NAME, start: pvprotection::start },
     ControllerDescriptor { name: podgc::NAME, start: podgc::start },
@@ -110,6 +118,7 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
     ControllerDescriptor { name: tainteviction::NAME, start: tainteviction::start },
     ControllerDescriptor { name: ttl::NAME, start: ttl::start },
     ControllerDescriptor { name: "ttl-after-finished-controller", start: ttlafterfinished::start },
+    ControllerDescriptor { name: vacprotection::NAME, start: vacprotection::start },
 ];
 
 /// The controllers a server without any others needs: where they do not run, no pod can be made in a new namespace.

@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use runtime::{ControllerRegistry, Informers, Stop, Stopper};
 use tokio::task::{AbortHandle, JoinHandle};
 
-pub use controllers::{Context, Trust};
+pub use controllers::{Context, LOCAL_PROVISIONER, Trust, local_storage_class};
 pub use leader_election::Candidate;
 pub use selection::{ControllerSelection, SERVER_CONTROLLERS, UnknownController};
 

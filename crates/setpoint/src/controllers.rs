@@ -62,6 +62,12 @@ pub fn disabled(settings: &Settings) -> Vec<&'static str> {
     apiserver::CONTROLLERS.into_iter().filter(|name| !settings.choice.runs(name)).collect()
 }
 
+/// What a cluster with nodes begins with: a default class, whose volumes are directories on them.
+pub fn initial_objects(settings: &Settings) -> Vec<Value> {
+    let provisions = settings.nodes.is_some() && settings.choice.runs(plane::LOCAL_PROVISIONER);
+    if provisions { vec![plane::local_storage_class()] } else { Vec::new() }
+}
+
 /// Starts them, and exposes them under `/debug/controllers` and in `/metrics`. `shared`: other servers may use the same
 /// store, so leader election is on.
 pub fn start(env: &Env, api: &Arc<Api>, settings: &Settings, shared: bool, host: &str) -> Arc<Plane> {

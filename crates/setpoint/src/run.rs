@@ -330,6 +330,7 @@ fn new_api(
             advertised: None,
             without: controllers::disabled(&settings.controllers),
             limits: settings.limits,
+            initial_objects: controllers::initial_objects(&settings.controllers),
         },
     };
     Api::new(config)

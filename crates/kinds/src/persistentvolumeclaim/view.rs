@@ -79,7 +79,10 @@ pub struct ClaimView {
     pub bound_by_controller: bool,
     /// Where the scheduler wants the volume to be.
     pub selected_node: Option<Box<str>>,
+    /// Who is to make its volume.
     pub provisioner: Option<Box<str>>,
+    /// What it has, by its status; zero: nothing yet.
+    pub capacity: Quantity,
     /// `status.accessModes`, as they stand there.
     pub status_modes: Box<[Box<str>]>,
 }
@@ -108,7 +111,8 @@ impl ClaimView {
             bind_completed: self::annotation(claim, BIND_COMPLETED).is_some(),
             bound_by_controller: self::annotation(claim, BOUND_BY_CONTROLLER).is_some(),
             selected_node: annotation(SELECTED_NODE),
-            provisioner: annotation(PROVISIONER),
+            provisioner: annotation(PROVISIONER).or_else(|| annotation(OLD_PROVISIONER)),
+            capacity: quantity(claim, &["status", "capacity", "storage"]),
             status_modes: names(claim.at(&["status", "accessModes"])),
         }
     }

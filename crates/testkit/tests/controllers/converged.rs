@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use testkit::TestCluster;
 
+use crate::volume_steps;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Deployment,
@@ -17,6 +19,7 @@ pub enum Kind {
     CronJob,
     Service,
     Budget,
+    Claim,
 }
 
 impl Kind {
@@ -48,6 +51,7 @@ impl Item {
             Kind::Job => format!("/apis/batch/v1/namespaces/{namespace}/jobs"),
             Kind::Service => format!("/api/v1/namespaces/{namespace}/services"),
             Kind::Budget => format!("/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"),
+            Kind::Claim => volume_steps::claims(namespace),
         }
     }
 
@@ -90,6 +94,7 @@ impl Item {
             }
             Kind::Service => json!({"ports": [{"port": 80}]}),
             Kind::Budget => json!({"minAvailable": count}),
+            Kind::Claim => return volume_steps::claim(name, name),
         };
         json!({"metadata": {"name": name}, "spec": spec})
     }
@@ -121,12 +126,23 @@ pub async fn converged(cluster: &TestCluster, declared: &[Item], gone: &[String]
             Kind::Job => job(&all, item, &object, run),
             Kind::Service => service(&all, &object, run),
             Kind::Budget => budget(&all, item, &object, run),
+            Kind::Claim => {
+                assert_eq!(object["status"]["phase"], "Bound", "{run}: {object:#}");
+                assert_eq!(object["spec"]["volumeName"], *item.name, "{run}: {object:#}");
+            }
         }
+    }
+    // One whose claim was deleted before it was bound is still free.
+    let (bound, free): (Vec<&Value>, Vec<&Value>) =
+        all.volumes.iter().partition(|volume| volume["status"]["phase"] == "Bound");
+    for volume in free {
+        assert_eq!(volume["status"]["phase"], "Available", "{run}: {volume:#}");
     }
     // Nothing but what was declared, and what that needs.
     let of = |kind: Kind| declared.iter().filter(|item| item.kind == kind).count();
     let owned = |set: &&Value| set["metadata"]["ownerReferences"].is_null();
     assert_eq!(all.sets.iter().filter(owned).count(), of(Kind::ReplicaSet), "{run}: replica sets");
+    assert_eq!(bound.len(), of(Kind::Claim), "{run}: volumes");
     let replicas: u64 = declared.iter().filter(|item| item.kind.has_replicas()).map(|item| item.count).sum();
     let replicas = replicas + (of(Kind::DaemonSet) * all.nodes.len()) as u64;
     let standing = all.pods.iter().filter(|pod| !is_of_job(pod)).count() as u64;
@@ -147,6 +163,7 @@ struct Everything {
     jobs: Vec<Value>,
     slices: Vec<Value>,
     endpoints: Vec<Value>,
+    volumes: Vec<Value>,
     /// Of all objects, as stored.
     keys: Vec<String>,
 }
@@ -170,6 +187,7 @@ impl Everything {
             jobs: list("/apis/batch/v1/jobs").await,
             slices: list("/apis/discovery.k8s.io/v1/endpointslices").await,
             endpoints: list("/api/v1/endpoints").await,
+            volumes: list(volume_steps::VOLUMES).await,
             keys,
         }
     }

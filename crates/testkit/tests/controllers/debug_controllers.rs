@@ -189,12 +189,18 @@ const KNOWN: &[Known] = &[
         "endpointslicemirroring-controller",
         &["endpointslice-mirroring-controller"],
     ),
+    ("ephemeral-volume-controller", "ephemeral-volume-controller", &["ephemeral-volume-controller"]),
     (
         "garbage-collector-controller",
         "generic-garbage-collector",
         &["garbage_collector_attempt_to_delete", "garbage_collector_attempt_to_orphan"],
     ),
     ("job-controller", "job-controller", &["job", "job-orphan-pods"]),
+    (
+        "local-volume-provisioner-controller",
+        "persistent-volume-binder",
+        &["local-volume-provisioner-controller"],
+    ),
     ("namespace-controller", "namespace-controller", &["namespace"]),
     (
         "node-lifecycle-controller",
@@ -207,6 +213,7 @@ const KNOWN: &[Known] = &[
         "persistent-volume-binder",
         &["persistentvolume-binder-controller", "persistentvolume-binder-volumes"],
     ),
+    ("persistentvolume-expander-controller", "expand-controller", &["persistentvolume-expander-controller"]),
     (
         "persistentvolumeclaim-protection-controller",
         "pvc-protection-controller",
@@ -227,6 +234,11 @@ const KNOWN: &[Known] = &[
     ("taint-eviction-controller", "node-controller", &["taint-eviction-controller"]),
     ("ttl-controller", "ttl-controller", &["ttl-controller"]),
     ("ttl-after-finished-controller", "ttl-after-finished-controller", &["ttl-after-finished"]),
+    (
+        "volumeattributesclass-protection-controller",
+        "volumeattributesclass-protection-controller",
+        &["volumeattributesclass-protection-controller"],
+    ),
 ];
 
 /// Under which names controllers are shown, sorted.

@@ -30,6 +30,7 @@ mod deployment_lifecycle;
 mod kinds;
 mod leader_fence;
 mod library;
+mod local_volumes;
 mod mirroring;
 mod namespaces;
 mod node_lifecycle;

@@ -12,6 +12,7 @@ use testkit::TestCluster;
 use testkit::journal::{Journal, assert_same};
 
 use crate::converged::{Item, Kind, converged};
+use crate::volume_steps;
 
 const OUT: &str = "SETPOINT_SEED_LOG";
 const NODES: u64 = 4;
@@ -111,7 +112,7 @@ async fn run(seed: u64) -> String {
 
 impl People<'_> {
     async fn act(&mut self, step: usize) {
-        match self.dice.random_below(21) {
+        match self.dice.random_below(22) {
             0 | 1 => self.create(Kind::Deployment, step).await,
             2 => self.create(Kind::ReplicaSet, step).await,
             3 => self.create(Kind::ReplicationController, step).await,
@@ -137,8 +138,22 @@ impl People<'_> {
             15 | 16 => self.create(Kind::StatefulSet, step).await,
             17 => self.create(Kind::DaemonSet, step).await,
             18 => self.create(Kind::CronJob, step).await,
+            19 => self.claim(step).await,
             _ => self.delete().await,
         }
+    }
+
+    /// A claim, and the one volume it can have: which goes with it. Either may come first.
+    async fn claim(&mut self, step: usize) {
+        let mut volume = volume_steps::volume(&format!("app-{step}"), &format!("app-{step}"));
+        volume["spec"]["persistentVolumeReclaimPolicy"] = json!("Delete");
+        if self.draw(2) == 0 {
+            self.cluster.post(volume_steps::VOLUMES, volume).await.ok(201);
+            return self.create(Kind::Claim, step).await;
+        }
+        self.create(Kind::Claim, step).await;
+        self.cluster.env().sleep(Duration::from_millis(self.dice.random_below(3_000))).await;
+        self.cluster.post(volume_steps::VOLUMES, volume).await.ok(201);
     }
 
     fn draw(&self, below: usize) -> usize {

@@ -24,6 +24,24 @@ pub fn volume(name: &str, class: &str) -> Json {
 /// Volumes and what becomes of them when their claims are gone: a class of its own each, so that chance decides nothing.
 const POLICIES: [(&str, &str); 3] = [("kept", "Retain"), ("deleted", "Delete"), ("recycled", "Recycle")];
 
+pub const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
+pub const ATTRIBUTES_CLASSES: &str = "/apis/storage.k8s.io/v1/volumeattributesclasses";
+/// What the scheduler writes for a claim that waits for its first consumer.
+pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+
+/// The class of volumes on nodes, as no default.
+pub fn local_class() -> Json {
+    json!({"metadata": {"name": "local"}, "provisioner": "setpoint.dev/local", "volumeBindingMode": "WaitForFirstConsumer"})
+}
+
+/// A pod with a volume that comes and goes with it, on this node.
+pub fn pod_with_ephemeral_volume(name: &str, node: &str) -> Json {
+    let mut template = claim("", "local");
+    template["metadata"] = json!({"annotations": {SELECTED_NODE: node}, "labels": {"for": name}});
+    json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "nginx"}],
+        "volumes": [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}]}})
+}
+
 /// At the beginning of the hour; the namespace `gone` is deleted later.
 pub async fn begin(cluster: &TestCluster) {
     for (name, policy) in POLICIES {
@@ -34,6 +52,21 @@ pub async fn begin(cluster: &TestCluster) {
         // Without a volume, and in the way of nobody.
         cluster.post(VOLUMES, self::volume(&format!("brief-{name}"), "nobody")).await.ok(201);
     }
+    cluster.post(CLASSES, local_class()).await.ok(201);
+    let pod = pod_with_ephemeral_volume("scratch", "sim-0");
+    cluster.post("/api/v1/namespaces/gone/pods", pod).await.ok(201);
+    let grows = json!({"metadata": {"name": "grows"}, "provisioner": "example.com/grows", "allowVolumeExpansion": true});
+    cluster.post(CLASSES, grows).await.ok(201);
+    cluster.post(VOLUMES, volume("grows", "grows")).await.ok(201);
+    let mut named = claim("grows", "grows");
+    named["spec"]["volumeName"] = json!("grows");
+    cluster.post(claims("default"), named).await.ok(201);
+    let gold =
+        json!({"metadata": {"name": "gold"}, "driverName": "example.com/grows", "parameters": {"iops": "5"}});
+    cluster.post(ATTRIBUTES_CLASSES, gold).await.ok(201);
+    let mut golden = claim("golden", "");
+    golden["spec"]["volumeAttributesClassName"] = json!("gold");
+    cluster.post(claims("gone"), golden).await.ok(201);
     cluster.post(claims("default"), claim("waits", "later")).await.ok(201);
     cluster.post(claims("default"), claim("without", "")).await.ok(201);
 }
@@ -44,6 +77,10 @@ pub async fn end(cluster: &TestCluster) {
         cluster.delete(format!("{VOLUMES}/brief-{name}")).await.ok(200);
     }
     cluster.post(VOLUMES, volume("late", "later")).await.ok(201);
+    cluster.delete(format!("{ATTRIBUTES_CLASSES}/gold")).await.ok(200);
+    // Refused where nobody has bound it yet.
+    let larger = json!({"spec": {"resources": {"requests": {"storage": "2Gi"}}}});
+    cluster.merge(format!("{}/grows", claims("default")), larger).await;
 }
 
 /// What the hour has to come to.
@@ -54,6 +91,8 @@ pub fn check(state: &str) {
             line(&format!("persistentvolumes /{volume} ")).unwrap_or_else(|| panic!("no {volume}:\n{state}"));
         assert!(line.contains(&format!("\"phase\":\"{phase}\"")), "{line}");
     }
+    assert_eq!(line("volumeattributesclasses /gold "), None, "nobody names the class any more");
+    assert_eq!(line("persistentvolumes /pvc-"), None, "what was made for a claim went with it");
     for gone in ["deleted", "brief-kept"] {
         assert_eq!(line(&format!("persistentvolumes /{gone} ")), None);
     }
