@@ -27,3 +27,6 @@ pub(crate) const FILES: &[(&str, &str)] = &[
     ("meta.cat", include_str!("../data/meta.cat")),
     ("apidiscovery.cat", include_str!("../data/apidiscovery.cat")),
 ];
+
+/// Beside them: what is served only where something is measured.
+pub const METRICS: (&str, &str) = ("metrics.cat", include_str!("../data/metrics.cat"));

@@ -67,6 +67,12 @@ impl Catalog {
         Catalog::parse(builtin::FILES).expect("the embedded catalogue parses: a test of this crate says so")
     }
 
+    /// The same with metrics.k8s.io, which upstream serves only with metrics-server installed.
+    pub fn with_metrics() -> Catalog {
+        let files = [builtin::FILES, &[builtin::METRICS]].concat();
+        Catalog::parse(&files).expect("the embedded catalogue parses: a test of this crate says so")
+    }
+
     /// Resources that are not built in, from catalogue files that may use the types of this catalogue.
     pub fn parse_definitions(
         &self,

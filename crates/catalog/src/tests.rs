@@ -29,6 +29,19 @@ fn builtin_serves_what_upstream_serves() {
 }
 
 #[test]
+fn metrics_are_served_beside_the_built_in_resources() {
+    let (plain, more) = (Catalog::builtin(), Catalog::with_metrics());
+    assert!(plain.find("metrics.k8s.io", "v1beta1", "pods").is_none());
+    let pods = more.find("metrics.k8s.io", "v1beta1", "pods").unwrap();
+    assert_eq!(
+        (pods.kind.as_str(), pods.list_kind.as_str(), pods.namespaced),
+        ("PodMetrics", "PodMetricsList", true)
+    );
+    assert!(pods.storage.is_none());
+    assert_eq!(more.storages().len(), plain.storages().len());
+}
+
+#[test]
 fn every_storage_is_found_by_group_and_plural() {
     let c = Catalog::builtin();
     for storage in c.storages() {

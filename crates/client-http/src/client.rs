@@ -227,6 +227,10 @@ impl Client for HttpClient {
         })
     }
 
+    fn get_raw<'a>(&'a self, path: &'a str) -> Answer<'a, Value> {
+        Box::pin(self.document(format!("{}{path}", self.prefix), JSON))
+    }
+
     fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>> {
         Box::pin(self.object(Method::GET, target, None))
     }

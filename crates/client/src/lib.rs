@@ -197,6 +197,13 @@ pub trait Client: Send + Sync {
     /// Carries something out: `binding`, `eviction`.
     fn act<'a>(&'a self, target: Target<'a>, body: Value, options: WriteOptions<'a>) -> Answer<'a, ()>;
 
+    /// GET of a path below `/apis`, with its query: what leads to no object of the catalogue, such as metrics. The answer is not kept, and
+    /// is as fresh as its server likes.
+    fn get_raw<'a>(&'a self, path: &'a str) -> Answer<'a, Value> {
+        let _ = path;
+        Box::pin(async { Err(Status::no_such_resource()) })
+    }
+
     /// Who wrote a revision, where that is still known: for people who ask why a controller did something.
     fn writer(&self, revision: Revision) -> Option<Name> {
         let _ = revision;

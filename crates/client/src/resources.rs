@@ -25,6 +25,7 @@ pub static DEPLOYMENTS: Gvr = Gvr::new("apps", "v1", "deployments");
 pub static REPLICA_SETS: Gvr = Gvr::new("apps", "v1", "replicasets");
 pub static STATEFUL_SETS: Gvr = Gvr::new("apps", "v1", "statefulsets");
 pub static CRON_JOBS: Gvr = Gvr::new("batch", "v1", "cronjobs");
+pub static HORIZONTAL_POD_AUTOSCALERS: Gvr = Gvr::new("autoscaling", "v2", "horizontalpodautoscalers");
 pub static JOBS: Gvr = Gvr::new("batch", "v1", "jobs");
 pub static LEASES: Gvr = Gvr::new("coordination.k8s.io", "v1", "leases");
 pub static ENDPOINT_SLICES: Gvr = Gvr::new("discovery.k8s.io", "v1", "endpointslices");

@@ -69,6 +69,7 @@ mod rbac;
 mod replicaset;
 mod replicationcontroller;
 mod reset_fields;
+pub mod resource_metrics;
 mod resourceclaim;
 mod resourcequota;
 mod resourceslice;

@@ -18,6 +18,7 @@ mod addresses;
 pub mod behaviour;
 pub mod command;
 mod containers;
+pub mod usage;
 
 use std::sync::Arc;
 

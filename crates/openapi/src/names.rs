@@ -7,6 +7,7 @@ pub(crate) fn definition(type_name: &str) -> String {
         "meta" => "io.k8s.apimachinery.pkg.apis",
         "apiextensions" => "io.k8s.apiextensions-apiserver.pkg.apis",
         "apiregistration" => "io.k8s.kube-aggregator.pkg.apis",
+        "metrics" => "io.k8s.metrics.pkg.apis",
         _ => "io.k8s.api",
     };
     format!("{root}.{type_name}")

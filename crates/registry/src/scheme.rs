@@ -119,6 +119,7 @@ const BUILT_IN: &[Row] = &[
     ("flowcontrol.apiserver.k8s.io/v1beta3", "FlowSchema* PriorityLevelConfiguration*"),
     ("imagepolicy.k8s.io/v1alpha1", "ImageReview"),
     ("internal.apiserver.k8s.io/v1alpha1", "StorageVersion*"),
+    ("metrics.k8s.io/v1beta1", "NodeMetrics* PodMetrics*"),
     ("networking.k8s.io/v1", "IPAddress* Ingress* IngressClass* NetworkPolicy* ServiceCIDR*"),
     ("networking.k8s.io/v1beta1", "IPAddress* Ingress* IngressClass* ServiceCIDR*"),
     ("node.k8s.io/v1", "RuntimeClass*"),

@@ -26,6 +26,9 @@ pub trait Forward: Send + Sync {
     fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>> {
         self.inner().get(target)
     }
+    fn get_raw<'a>(&'a self, path: &'a str) -> Answer<'a, Value> {
+        self.inner().get_raw(path)
+    }
     fn list<'a>(&'a self, target: Target<'a>, options: ListOptions) -> Answer<'a, List> {
         self.inner().list(target, options)
     }
@@ -97,6 +100,9 @@ impl<F: Forward> Client for Forwarding<F> {
     }
     fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>> {
         self.0.get(target)
+    }
+    fn get_raw<'a>(&'a self, path: &'a str) -> Answer<'a, Value> {
+        self.0.get_raw(path)
     }
     fn list<'a>(&'a self, target: Target<'a>, options: ListOptions) -> Answer<'a, List> {
         self.0.list(target, options)
