@@ -71,7 +71,7 @@ pub(crate) fn start(context: &Context) -> Vec<JoinHandle<()>> {
         history,
     });
     let (of_set, of_pod, of_claim) = (sync.clone(), sync.clone(), sync.clone());
-    let controller = Controller::new(&context.env, NAME)
+    let controller = Controller::new(&context.env, "statefulset")
         .workers(5)
         .max_retries(None)
         .watches(&sets, move |event| of_set.set_changed(event))

@@ -36,11 +36,7 @@ pub(crate) fn change(
 }
 
 /// Those beyond the limit, oldest first. What lives does not count against it; a negative limit means no limit.
-pub(crate) fn surplus<'a>(
-    revisions: &'a [Revision],
-    limit: i64,
-    lives: impl Fn(&str) -> bool,
-) -> Vec<&'a Revision> {
+pub(crate) fn surplus(revisions: &[Revision], limit: i64, lives: impl Fn(&str) -> bool) -> Vec<&Revision> {
     let mut old: Vec<&Revision> = revisions.iter().filter(|revision| !lives(revision.name())).collect();
     let Ok(limit) = usize::try_from(limit) else { return Vec::new() };
     old.truncate(old.len().saturating_sub(limit));

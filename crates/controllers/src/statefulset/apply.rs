@@ -20,7 +20,7 @@ use crate::pods::Pod;
 pub(super) enum Stopped {
     /// The namespace is going: nothing can be made any more, and nothing need be.
     Terminating,
-    Failed(Failure),
+    Failed(Box<Failure>),
 }
 
 /// What all steps of a reconcile share.
@@ -28,7 +28,7 @@ pub(super) struct Reconciled<'a> {
     pub key: &'a Key,
     pub obj: &'a Obj,
     pub set: &'a StatefulSet,
-    /// The set, and the set as it is at the two revisions where pods of them are to be made.
+    /// The set, where there are steps to take, and the set as it is at the two revisions where pods of them are to be made.
     pub tree: Value,
     current: Option<Value>,
     update: Option<Value>,
@@ -45,7 +45,8 @@ impl Sync {
         at: &Standing,
         plan: Plan,
     ) -> Result<SetStatus, Failure> {
-        let tree = runtime::tree(obj);
+        let idle = plan.phases.iter().all(Vec::is_empty);
+        let tree = if idle { Value::Null } else { runtime::tree(obj) };
         let creates = |of_current: bool| {
             let mut steps = plan.phases.iter().flatten();
             steps.any(|step| matches!(step, Step::Create { current, .. } if *current == of_current))
@@ -75,7 +76,7 @@ impl Sync {
         };
         // What went wrong with the pods matters more than whether it could be told.
         if let Some(Stopped::Failed(failure)) = stopped {
-            return Err(failure);
+            return Err(*failure);
         }
         written?;
         Ok(status)
@@ -108,7 +109,7 @@ impl Sync {
             Step::Update(pod) => self.update(reconciled, pod).await,
             Step::FixClaims(pod) => {
                 let holder = (pod.obj.name(), pod.obj.uid());
-                self.fix_claims(reconciled, holder).await.map_err(Stopped::Failed)
+                self.fix_claims(reconciled, holder).await.map_err(Stopped::from)
             }
         }
     }
@@ -129,13 +130,13 @@ impl Sync {
             Ok(pod) => self.writes.note(key, &PODS, pod),
             // Made before, and not seen yet; or somebody else's.
             Err(refused) if refused.reason == "AlreadyExists" => {
-                return Err(Stopped::Failed(refused.clone().into()));
+                return Err(Stopped::from(refused.clone()));
             }
             Err(_) => {}
         }
         // Before it was seen nobody knows the pod's uid, and nobody needs it: a pod that is made is wanted.
         if let Err(failure) = self.fix_claims(reconciled, (&name, "")).await {
-            let stopped = Stopped::Failed(failure);
+            let stopped = Stopped::from(failure);
             self.tell_failed(obj, "Update", &name, &stopped);
             return Err(stopped);
         }
@@ -169,23 +170,27 @@ impl Sync {
     }
 
     async fn update(&self, reconciled: &Reconciled<'_>, pod: &Pod) -> Result<(), Stopped> {
-        let name = pod.obj.name();
         let mut result = self.mend(reconciled, pod).await;
-        if matches!(&result, Err(Stopped::Failed(Failure::Api(refused))) if retry::is_conflict(refused)) {
+        if matches!(&result, Err(stopped) if stopped.is_conflict()) {
             result = retry::on_conflict(&self.env, retry::BUSY_WRITERS, || async {
                 let fresh = self.client.get(PODS.of(&pod.obj)).await?;
                 match self.mend(reconciled, &Pod::new(fresh)).await {
-                    Err(Stopped::Failed(Failure::Api(refused))) => Err(refused),
-                    Err(Stopped::Failed(other)) => Err(Status::unknown(other.to_string())),
+                    Err(Stopped::Failed(failure)) => Err(match *failure {
+                        Failure::Api(refused) => refused,
+                        other => Status::unknown(other.to_string()),
+                    }),
                     Err(Stopped::Terminating) | Ok(()) => Ok(()),
                 }
             })
             .await
             .map_err(Stopped::from);
         }
+        // Under the name it should have.
+        let (obj, ordinal) = (reconciled.obj, ordinal(pod.obj.name()));
+        let name = ordinal.map_or_else(|| pod.obj.name().to_owned(), |ordinal| pod_name(obj.name(), ordinal));
         match &result {
-            Ok(()) => self.tell_well(reconciled.obj, "Update", name),
-            Err(stopped) => self.tell_failed(reconciled.obj, "Update", name, stopped),
+            Ok(()) => self.tell_well(obj, "Update", &name),
+            Err(stopped) => self.tell_failed(obj, "Update", &name, stopped),
         }
         result
     }
@@ -205,7 +210,7 @@ impl Sync {
             self.create_claims(reconciled, pod.obj.name(), ordinal).await?;
             changed = true;
         }
-        self.fix_claims(reconciled, (pod.obj.name(), pod.obj.uid())).await.map_err(Stopped::Failed)?;
+        self.fix_claims(reconciled, (pod.obj.name(), pod.obj.uid())).await.map_err(Stopped::from)?;
         if changed {
             let name = pod_name(obj.name(), ordinal);
             let target = PODS.at(obj.namespace(), &name);
@@ -233,6 +238,18 @@ impl Sync {
 
 impl From<Status> for Stopped {
     fn from(refused: Status) -> Stopped {
-        if namespace_is_going(&refused) { Stopped::Terminating } else { Stopped::Failed(refused.into()) }
+        if namespace_is_going(&refused) { Stopped::Terminating } else { Failure::from(refused).into() }
+    }
+}
+
+impl From<Failure> for Stopped {
+    fn from(failure: Failure) -> Stopped {
+        Stopped::Failed(Box::new(failure))
+    }
+}
+
+impl Stopped {
+    fn is_conflict(&self) -> bool {
+        matches!(self, Stopped::Failed(failure) if matches!(&**failure, Failure::Api(refused) if retry::is_conflict(refused)))
     }
 }

@@ -54,8 +54,8 @@ impl Sync {
         wrong.dedup();
         match wrong.as_slice() {
             [] => Ok(()),
-            [one] => Err(Stopped::Failed(Failure::Other(one.clone()))),
-            several => Err(Stopped::Failed(Failure::Other(format!("[{}]", several.join(", "))))),
+            [one] => Err(Stopped::from(Failure::Other(one.clone()))),
+            several => Err(Stopped::from(Failure::Other(format!("[{}]", several.join(", "))))),
         }
     }
 
@@ -68,7 +68,7 @@ impl Sync {
         let Some(ordinal) = ordinal(pod.name()) else { return Ok(()) };
         self.create_claims(reconciled, pod.name(), ordinal).await?;
         self.fix_claims(reconciled, (pod.name(), pod.uid())).await.map_err(|failure| {
-            let stopped = Stopped::Failed(failure);
+            let stopped = Stopped::from(failure);
             self.tell_failed(reconciled.obj, "Update", pod.name(), &stopped);
             stopped
         })

@@ -229,7 +229,7 @@ const KNOWN: &[Known] = &[
     ("replicationcontroller-controller", "replication-controller", &["replicationcontroller-controller"]),
     ("root-ca-certificate-publisher-controller", "root-ca-cert-publisher", &["root-ca-cert-publisher"]),
     ("serviceaccount-controller", "service-account-controller", &["serviceaccount"]),
-    ("statefulset-controller", "statefulset-controller", &["statefulset-controller"]),
+    ("statefulset-controller", "statefulset-controller", &["statefulset"]),
     ("serviceaccount-token-controller", "", &["serviceaccount-token"]),
     ("taint-eviction-controller", "node-controller", &["taint-eviction-controller"]),
     ("ttl-controller", "ttl-controller", &["ttl-controller"]),

@@ -61,7 +61,7 @@ pub async fn hour(cluster: &TestCluster) {
         "resources": {"requests": {"storage": "1Gi"}}}});
     let ordered = json!({"metadata": {"name": "ordered"}, "spec": {"replicas": 3, "selector": {"matchLabels": labels("ordered")},
         "template": template("ordered", "one"), "volumeClaimTemplates": [claim],
-        "persistentVolumeClaimRetentionPolicy": {"whenScaled": "Delete", "whenDeleted": "Delete"}}});
+        "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}});
     cluster.post(apps("default", "statefulsets"), ordered).await.ok(201);
     let parallel = json!({"metadata": {"name": "lost"}, "spec": {"replicas": 2, "podManagementPolicy": "Parallel",
         "selector": {"matchLabels": labels("sts")}, "template": template("sts", "one")}});

@@ -11,6 +11,8 @@ use testkit::TestCluster;
 use testkit::faults::{Faults, Plan};
 use testkit::forward::{Forward, Wrapping};
 
+use plane::{Plane, Settings};
+
 use crate::batch_steps::{PODS, items, set_status, steady, succeeded, until};
 
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
@@ -75,5 +77,43 @@ async fn a_job_counts_each_pod_once_despite_a_stale_cache() {
     assert_eq!(items(&cluster, PODS).await.len(), 8);
     steady(&cluster).await;
     plane.stop().await;
+    cluster.shutdown().await;
+}
+
+/// Pods are seen three seconds late, and the answers to patches are old: an update still takes one pod at a time.
+#[tokio::test(start_paused = true)]
+async fn a_stateful_set_replaces_one_pod_at_a_time_despite_a_stale_cache() {
+    use crate::statefulsets::{SETS, WEB, set, settled};
+    use crate::workloads::is_ready;
+
+    let cluster = TestCluster::simulated(42).await;
+    let choice = crate::faults::chosen(&["*", "-statefulset-controller"]);
+    let settings = Settings { choice, nodes: Some(testkit::nodes(3)), ..Settings::default() };
+    let others = Plane::start(cluster.env(), cluster.local_clients(), &settings);
+    let late = Plan { stale: Duration::from_secs(3), ..Plan::default() };
+    let late = Faults::new(cluster.env(), cluster.local_clients(), late).user("admin", &["system:masters"]);
+    let wrap = move |inner| OldAnswer { inner, late: late.clone() };
+    let clients = Wrapping { inner: cluster.local_clients(), wrap };
+    let plane = cluster.controllers(Arc::new(clients), &["statefulset-controller"]);
+    cluster.post(SETS, set(4, json!({"podManagementPolicy": "Parallel"}))).await.ok(201);
+    cluster.env().sleep(Duration::from_secs(60)).await;
+    settled(&cluster).await;
+    let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "two"}]}}}});
+    cluster.merge(WEB, image).await.ok(200);
+    let (mut worst, mut done) = (0, false);
+    while !done {
+        let pods = items(&cluster, PODS).await;
+        let is_up =
+            |pod: &&serde_json::Value| is_ready(pod) && pod["metadata"]["deletionTimestamp"].is_null();
+        worst = worst.max(4 - pods.iter().filter(is_up).count());
+        let web = cluster.get(WEB).await.json();
+        done = web["status"]["currentRevision"] == web["status"]["updateRevision"]
+            && web["status"]["observedGeneration"] == 2;
+        cluster.env().sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(worst, 1, "so many were away at once");
+    settled(&cluster).await;
+    plane.stop().await;
+    others.stop().await;
     cluster.shutdown().await;
 }
