@@ -384,7 +384,13 @@ impl Engine {
         if !waits {
             self.preempting.remove(&pod.uid);
         }
-        if waits {
+        if diagnosis.pre_filter.is_some()
+            && self.config.profiles[profile].post_filter.has(Plugin::DynamicResources)
+        {
+            // It was turned away before its devices were looked at. In kube-scheduler's words, of what it then does not find.
+            diagnosis.post_filter = "not found".to_owned();
+            failure.nominated_node = None;
+        } else if waits {
             // Its victims are on their way: looking again now would find others elsewhere.
             let words = "not eligible due to a terminating pod on the nominated node.";
             diagnosis.post_filter = self.after_filters(profile, Some(words));

@@ -78,6 +78,8 @@ struct Work {
     rejection: Option<Rejection>,
     /// It needs features that not every node has.
     needs_features: bool,
+    /// Neither of both: nodes are not asked about them.
+    ordinary: bool,
 }
 
 impl Evaluator {
@@ -239,8 +241,9 @@ impl Evaluator {
         };
         let declared = settings.filter.has(Plugin::NodeDeclaredFeatures);
         let needs_features = declared && !class.spec.features.is_empty();
+        let ordinary = volumes.is_none() && !needs_features;
         let key = (profile, class.spec.id, class.id);
-        Work { key, local, plan, ready, open, named, volumes, rejection, needs_features }
+        Work { key, local, plan, ready, open, named, volumes, rejection, needs_features, ordinary }
     }
 
     fn end(&mut self, work: Work) {
@@ -328,8 +331,9 @@ impl Work {
         self.open.has(ix)
             && self.local.fits(sight, ix)
             && filter::fits(&self.plan, &self.ready, sight.cluster, ix)
-            && self.volumes_verdict(sight.cluster, pod, ix, None) == Verdict::Fits
-            && self.features_verdict(sight.cluster, pod, ix) == Verdict::Fits
+            && (self.ordinary
+                || self.volumes_verdict(sight.cluster, pod, ix, None) == Verdict::Fits
+                    && self.features_verdict(sight.cluster, pod, ix) == Verdict::Fits)
             && (nominated.is_empty()
                 || self.verdict_when_they_came(sight.cluster, nominated, profile, pod, ix) == Verdict::Fits)
     }

@@ -284,6 +284,9 @@ impl Engine {
             if !seen(claim.revision) {
                 return Progress::Waits;
             }
+            if !claim.annotated {
+                return Progress::Failed(format!("selectedNode annotation reset for PVC \"{}\"", claim.name));
+            }
             // Who cannot provision a volume for the node takes the choice of it back.
             if claim.selected_node.as_ref() != Some(name) {
                 return Progress::Failed(format!("provisioning failed for PVC \"{}\"", claim.name));

@@ -7,7 +7,7 @@ use object::quantity::{Format, Quantity};
 use object::selector::LabelSelector;
 
 use crate::node_selector::Terms;
-use crate::read::{Labels, int, label, labels, list, strings, text};
+use crate::read::{Labels, int, label, labels, list, pairs, strings, text};
 
 pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 pub const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
@@ -37,6 +37,8 @@ pub struct Claim {
     pub lost: bool,
     pub deleting: bool,
     pub selected_node: Option<Arc<str>>,
+    /// It has annotations, whichever.
+    pub annotated: bool,
     /// Bytes; `None` when it does not say.
     pub request: Option<i64>,
     pub modes: Vec<String>,
@@ -67,6 +69,7 @@ impl Claim {
             lost: of(status, "phase") == "Lost",
             deleting: is_deleting(tree),
             selected_node: annotation(SELECTED_NODE).and_then(Value::as_str).map(Arc::from),
+            annotated: !pairs(tree.at(&["metadata", "annotations"])).is_empty(),
             request: spec.and_then(|s| s.at(&["resources", "requests", "storage"])).and_then(bytes),
             modes: spec.map(|s| strings(s, "accessModes")).unwrap_or_default(),
             block: of(spec, "volumeMode") == "Block",

@@ -132,7 +132,7 @@ async fn a_volume_is_provisioned_for_the_node_and_a_refusal_tries_another_time()
     let failed = until(&cluster, "a", "said why", |p| said(p).0 == "SchedulerError").await;
     assert_eq!(
         said(&failed).1,
-        "running PreBind plugin \"VolumeBinding\": binding volumes: provisioning failed for PVC \"data\""
+        "running PreBind plugin \"VolumeBinding\": binding volumes: selectedNode annotation reset for PVC \"data\""
     );
     until_at(&cluster, path(), "was chosen a node for again", |c| node(c) == "n1").await;
     add_volume(&cluster, "made-1", "made", "n1", Some("data")).await;
@@ -175,9 +175,7 @@ async fn a_pod_waits_for_claims_that_are_missing_or_not_bound() {
     add_class(&cluster, "now", "example.com/disk", "Immediate").await;
     let running = start_with(&cluster, &*cluster.local_clients());
     cluster.post(PODS, with_claim("a", "data")).await.ok(201);
-    let not_helpful = "no new claims to deallocate, preemption: 0/1 nodes are available: \
-                       1 Preemption is not helpful for scheduling.";
-    let words = |why: &str| format!("0/1 nodes are available: {why}. {not_helpful}");
+    let words = |why: &str| format!("0/1 nodes are available: {why}. not found");
     let missing = words("persistentvolumeclaim \"data\" not found");
     until(&cluster, "a", "misses its claim", |p| said(p) == ("Unschedulable", &missing)).await;
     add_claim(&cluster, "data", "now").await;

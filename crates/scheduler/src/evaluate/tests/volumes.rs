@@ -107,9 +107,7 @@ fn a_claim_that_is_missing_lost_deleted_or_unbound_keeps_its_pod_waiting() {
         engine.set_pod(&with_claims("p", &["c"]), NOW);
         next(&mut engine).expect_err("it waits")
     };
-    let not_helpful = "no new claims to deallocate, preemption: 0/2 nodes are available: \
-                       2 Preemption is not helpful for scheduling.";
-    let all = |why: &str| format!("0/2 nodes are available: {why}. {not_helpful}");
+    let all = |why: &str| format!("0/2 nodes are available: {why}. not found");
     assert_eq!(said(&[]), all("persistentvolumeclaim \"c\" not found"));
     let mut lost = claim("c", r#""volumeName":"v""#, "");
     lost.map_at(&["status"]).set("phase", "Lost");
@@ -157,7 +155,7 @@ fn a_bound_volume_decides_by_its_affinity_and_its_zone() {
 #[test]
 fn an_ephemeral_volume_waits_for_its_own_claim() {
     let ephemeral = pod("p", "", "", r#""volumes":[{"name":"scratch","ephemeral":{}}]"#);
-    let all = |why: &str| Err(format!("0/2 nodes are available: {why}."));
+    let all = |why: &str| Err(format!("0/2 nodes are available: {why}. not found"));
     let waits = "waiting for ephemeral volume controller to create the persistentvolumeclaim \"p-scratch\"";
     assert_eq!(tried(two_nodes(), &ephemeral), all(waits));
     let of = |uid: &str| {
@@ -429,8 +427,12 @@ fn a_pod_whose_volume_cannot_be_made_or_takes_too_long_is_tried_again() {
     let before =
         |words: &str| Err(format!("running PreBind plugin \"VolumeBinding\": binding volumes: {words}"));
     let mut engine = provisioning();
-    set_claims(&mut engine, &[at(claim("c", "", ""), "3")]);
+    set_claims(&mut engine, &[at(claim("c", "", r#""annotations":{"a":"b"}"#), "3")]);
     assert_eq!(next(&mut engine), before("provisioning failed for PVC \"c\""));
+
+    let mut engine = provisioning();
+    set_claims(&mut engine, &[at(claim("c", "", ""), "3")]);
+    assert_eq!(next(&mut engine), before("selectedNode annotation reset for PVC \"c\""));
 
     let mut engine = provisioning();
     engine.remove_node("n1", NOW);
