@@ -43,6 +43,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         (informers.of(&SERVICES), informers.of(&PODS), informers.of(&ENDPOINTS));
     let of_pods = services.clone();
     let controller = Controller::new(&context.env, NAME)
+        .workers(context.settings.workers("concurrent-endpoint-syncs"))
         .owns_keys_of(&services)
         .watches(&pods, move |event| services_to_update(of_pods.store(), event))
         // What was there at the start may have lost its service while nobody looked.
