@@ -12,6 +12,7 @@ use store::Engine;
 use table::Table;
 
 use crate::controllers::Advertised;
+use crate::resource_metrics::PodUsage;
 
 pub struct ApiConfig {
     pub table: Arc<Table>,
@@ -41,6 +42,8 @@ pub struct ClusterSettings {
     pub advertised: Option<Advertised>,
     /// Which of [`CONTROLLERS`](crate::CONTROLLERS) are disabled.
     pub without: Vec<&'static str>,
+    /// What pods use, where it is known: metrics.k8s.io is served from it.
+    pub usage: Option<PodUsage>,
     /// Limits of requests in flight.
     pub limits: Limits,
     /// Objects of this cluster that are created at a start if they are missing, beyond those of every cluster.

@@ -10,6 +10,7 @@ pub(crate) mod clusterrole_aggregation;
 pub(crate) mod custom_resource_definitions;
 pub(crate) mod flow_schemas;
 pub(crate) mod kubernetes_service;
+pub(crate) mod legacy_token_tracking;
 pub(crate) mod resource_quota;
 pub(crate) mod service_cidrs;
 pub(crate) mod service_ip_repair;
@@ -25,12 +26,16 @@ use crate::flow_control;
 
 pub use kubernetes_service::Advertised;
 
+const CSR_APPROVING: &str = "certificatesigningrequest-approving-controller";
+const CSR_CLEANER: &str = "certificatesigningrequest-cleaner-controller";
+const CSR_SIGNING: &str = "certificatesigningrequest-signing-controller";
 const ROLE_AGGREGATION: &str = "clusterrole-aggregation-controller";
 const RESOURCE_QUOTAS: &str = "resourcequota-controller";
 const SERVICE_CIDRS: &str = "service-cidr-controller";
 /// Controllers of this server that upstream runs in kube-controller-manager, by their names there: `--controllers` disables them
 /// like all others.
-pub const CONTROLLERS: [&str; 3] = [ROLE_AGGREGATION, RESOURCE_QUOTAS, SERVICE_CIDRS];
+pub const CONTROLLERS: [&str; 6] =
+    [CSR_APPROVING, CSR_CLEANER, CSR_SIGNING, ROLE_AGGREGATION, RESOURCE_QUOTAS, SERVICE_CIDRS];
 
 impl Api {
     /// Starts the controllers, once, however many sockets there are; they stop when a shutdown begins. The first caller owns the
@@ -43,14 +48,24 @@ impl Api {
         let mut tasks = vec![
             env.spawn("store-maintenance", store_maintenance::run(self.clone())),
             env.spawn("flow-control", flow_control::run(self.clone())),
-            env.spawn("certificate-signing", certificate_signing::run(self.clone(), self.issuer.clone())),
             env.spawn("service-ip-repair", service_ip_repair::run(self.clone())),
             env.spawn("kubernetes-service", kubernetes_service::run(self.clone())),
             env.spawn("cluster-authentication-trust", cluster_authentication_trust::run(self.clone())),
+            env.spawn("legacy-token-tracking", legacy_token_tracking::run(self.clone())),
+            env.spawn("legacy-token-uses", legacy_token_tracking::record_uses(self.clone())),
             env.spawn("flow-schemas", flow_schemas::run(self.clone())),
             env.spawn("custom-resource-definitions", custom_resource_definitions::run(self.clone())),
         ];
         let enabled = |name: &str| !self.cluster().without.contains(&name);
+        let certificates = certificate_signing::Parts {
+            approves: enabled(CSR_APPROVING),
+            cleans: enabled(CSR_CLEANER),
+            issuer: self.issuer.clone().filter(|_| enabled(CSR_SIGNING)),
+        };
+        if certificates.approves || certificates.cleans || certificates.issuer.is_some() {
+            tasks
+                .push(env.spawn("certificate-signing", certificate_signing::run(self.clone(), certificates)));
+        }
         if enabled(ROLE_AGGREGATION) {
             tasks.push(env.spawn("clusterrole-aggregation", clusterrole_aggregation::run(self.clone())));
         }

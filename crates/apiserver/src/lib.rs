@@ -44,6 +44,7 @@ mod decode;
 mod gzip;
 mod list_body;
 mod negotiate;
+mod resource_metrics;
 mod respond;
 mod verbs;
 mod views;
@@ -84,6 +85,7 @@ pub use controllers::{Advertised, CONTROLLERS};
 pub use flowcontrol::Limits;
 pub use local::{LocalClient, LocalClients};
 pub use pools::Pools;
+pub use resource_metrics::PodUsage;
 pub use serve_connection::serve_stream;
 pub use server::{Server, ServerError};
 

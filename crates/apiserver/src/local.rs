@@ -24,7 +24,7 @@ use crate::api::Api;
 use crate::negotiate::MetaVersion;
 use crate::shutdown::Shutdown;
 use crate::views::MetadataView;
-use crate::{deadline, flow_control};
+use crate::{deadline, flow_control, resource_metrics};
 
 /// Bytes of events per pull.
 const PULL_BYTES: usize = 4 << 20;
@@ -191,6 +191,10 @@ impl Client for LocalClient {
             let obj = self.api.registry().get(&request, "").await?;
             answer(&admitted, served_object(&admitted.resource, &obj)?)
         })
+    }
+
+    fn get_raw<'a>(&'a self, path: &'a str) -> Answer<'a, Value> {
+        Box::pin(async move { resource_metrics::get_raw(&self.api, &self.user, path) })
     }
 
     fn list<'a>(&'a self, target: Target<'a>, options: ListOptions) -> Answer<'a, List> {

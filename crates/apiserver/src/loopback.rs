@@ -117,6 +117,18 @@ impl<'a> LoopbackClient<'a> {
         self.client.patch(gvr(plural).at("", name), Patch::Apply(config), options).await.map(|_| ())
     }
 
+    /// The same in a namespace.
+    pub async fn merge_in(
+        &self,
+        plural: GroupResource,
+        namespace: &str,
+        name: &str,
+        patch: Value,
+    ) -> Result<(), Status> {
+        let patch = Patch::Merge(patch);
+        self.client.patch(gvr(plural).at(namespace, name), patch, WriteOptions::default()).await.map(|_| ())
+    }
+
     /// Deletes every object of a storage in a namespace, "" for what is in none, whatever versions of it are served.
     pub async fn delete_all(&self, storage: &Arc<Storage>, namespace: &str) -> Result<(), Status> {
         self.client.delete_stored(storage, namespace).await

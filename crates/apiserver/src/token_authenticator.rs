@@ -1,5 +1,6 @@
 //! Authenticates bearer tokens: static, bootstrap and service account tokens in turn, against the current table.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,9 +9,10 @@ use auth::{ServiceAccounts, Tokens, UserInfo, bootstrap_token};
 use catalog::Storage;
 use codec::json;
 use object::{Obj, Value, time};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use registry::Registry;
 use table::Table;
+use tokio::sync::Notify;
 
 /// What a TokenReview says about an unknown token.
 const UNKNOWN: &str = "invalid bearer token";
@@ -49,6 +51,10 @@ impl TokenAuthenticator {
     }
     pub fn objects(&self) -> &dyn Objects {
         &self.objects
+    }
+    /// Legacy tokens that were used and whose Secrets do not say so yet.
+    pub fn uses(&self) -> &UsedTokens {
+        &self.objects.uses
     }
     pub fn external_address(&self) -> Option<String> {
         self.external_address.read().clone()
@@ -105,9 +111,44 @@ impl TokenAuthenticator {
     }
 }
 
+/// More than this are not remembered: a token that is used again is told of again.
+const MOST_USED: usize = 1000;
+
+/// The Secret of a legacy token.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct UsedToken {
+    pub namespace: String,
+    pub secret: String,
+    pub uid: String,
+}
+
+/// Legacy tokens that were used, until somebody writes that down.
+#[derive(Default)]
+pub(crate) struct UsedTokens {
+    /// Guards the tokens; never held while waiting.
+    tokens: Mutex<BTreeSet<UsedToken>>,
+    told: Notify,
+}
+
+impl UsedTokens {
+    pub async fn changed(&self) {
+        self.told.notified().await;
+    }
+    pub fn take(&self) -> BTreeSet<UsedToken> {
+        std::mem::take(&mut *self.tokens.lock())
+    }
+    fn add(&self, token: UsedToken) {
+        let mut tokens = self.tokens.lock();
+        if tokens.len() < MOST_USED && tokens.insert(token) {
+            self.told.notify_one();
+        }
+    }
+}
+
 /// The objects tokens refer to, from the table.
 struct TableObjects {
     table: Arc<Table>,
+    uses: UsedTokens,
     /// By [`Kind`], in its order.
     storages: [Option<Arc<Storage>>; 4],
 }
@@ -116,7 +157,7 @@ impl TableObjects {
     fn new(table: Arc<Table>) -> TableObjects {
         let storages = ["serviceaccounts", "pods", "secrets", "nodes"]
             .map(|plural| table.catalog().find_storage("", plural).cloned());
-        TableObjects { table, storages }
+        TableObjects { table, uses: UsedTokens::default(), storages }
     }
 
     fn get(&self, kind: Kind, namespace: &str, name: &str) -> Option<Arc<Obj>> {
@@ -138,5 +179,10 @@ impl Objects for TableObjects {
 
     fn read(&self, kind: Kind, namespace: &str, name: &str) -> Option<Value> {
         json::parse(self.get(kind, namespace, name)?.body(), None).ok()
+    }
+
+    fn used(&self, secret: &Value) {
+        let text = |name: &str| secret.str_at(&["metadata", name]).unwrap_or("").to_owned();
+        self.uses.add(UsedToken { namespace: text("namespace"), secret: text("name"), uid: text("uid") });
     }
 }

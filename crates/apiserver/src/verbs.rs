@@ -33,7 +33,7 @@ use crate::flow_control::AuthorizedRequest;
 use crate::negotiate::{Offer, negotiate_error};
 use crate::request_info::{Query, RequestInfo};
 use crate::respond::{self, Answer};
-use crate::{component_statuses, connect};
+use crate::{component_statuses, connect, resource_metrics};
 
 pub(crate) use options::{include, list_options};
 
@@ -155,6 +155,9 @@ impl Call<'_> {
         if resource.storage.is_none() {
             return match resource.kind.as_str() {
                 "Binding" => self.bind_by_body(body).await,
+                "NodeMetrics" | "PodMetrics" => {
+                    resource_metrics::serve(self.api, self.parts, self.query, self.info, &self.request)
+                }
                 "ComponentStatus" => {
                     component_statuses::serve(self.api, self.parts, self.query, self.info, &self.request)
                         .await

@@ -12,7 +12,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use object::Value;
+use object::{Value, time};
 use ring::digest::{SHA256, digest};
 
 use crate::jwt::{KeySet, PublicKey, SigningKey, Unverified, sign};
@@ -26,6 +26,8 @@ pub use request::{DEFAULT_SECONDS, Issued};
 pub const DEFAULT_ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 /// Leeway for clock skew; also how long after its deletion an object is still accepted.
 pub const LEEWAY_SECONDS: i64 = 60;
+/// The label of a Secret whose token was used: the day it last was.
+pub const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
 
 pub struct Settings {
     /// The first one is used for new tokens, all are accepted.
@@ -70,6 +72,10 @@ pub struct Found {
 pub trait Objects {
     fn find(&self, kind: Kind, namespace: &str, name: &str) -> Option<Found>;
     fn read(&self, kind: Kind, namespace: &str, name: &str) -> Option<Value>;
+    /// The token of this Secret was used, and the Secret does not say so of today yet.
+    fn used(&self, secret: &Value) {
+        let _ = secret;
+    }
 }
 
 /// The authenticated user, and which of the requested audiences the token is valid for.
@@ -148,7 +154,7 @@ impl ServiceAccounts {
         }
         match &claims.private {
             Private::Bound { .. } => bound_token_holds(claims, now_nanos, objects)?,
-            Private::Legacy { .. } => legacy_token_holds(claims, token, objects)?,
+            Private::Legacy { .. } => legacy_token_holds(claims, token, now_nanos, objects)?,
         }
         Ok(Some(Authenticated { user: verified.user.clone(), audiences }))
     }
@@ -252,7 +258,12 @@ fn bound_token_holds(claims: &Claims, now_nanos: u128, objects: &dyn Objects) ->
     Ok(())
 }
 
-fn legacy_token_holds(claims: &Claims, token: &str, objects: &dyn Objects) -> Result<(), Refusal> {
+fn legacy_token_holds(
+    claims: &Claims,
+    token: &str,
+    now_nanos: u128,
+    objects: &dyn Objects,
+) -> Result<(), Refusal> {
     let Private::Legacy { namespace, account, secret } = &claims.private else { return Ok(()) };
     for (value, name) in [
         (&claims.subject, "sub"),
@@ -288,6 +299,9 @@ fn legacy_token_holds(claims: &Claims, token: &str, objects: &dyn Objects) -> Re
             found.uid, account.uid
         )));
     }
+    if !was_used_today(&kept, now_nanos) {
+        objects.used(&kept);
+    }
     const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
     if kept.str_at(&["metadata", "labels", INVALID_SINCE]).is_some_and(|since| !since.is_empty()) {
         return Err(refuse(format!(
@@ -298,6 +312,14 @@ fn legacy_token_holds(claims: &Claims, token: &str, objects: &dyn Objects) -> Re
         )));
     }
     Ok(())
+}
+
+/// The label says today, or tomorrow: servers' clocks differ.
+fn was_used_today(secret: &Value, now_nanos: u128) -> bool {
+    let now = i64::try_from(now_nanos / 1_000_000_000).unwrap_or(i64::MAX);
+    let Some(said) = secret.str_at(&["metadata", "labels", LAST_USED]) else { return false };
+    let is = |seconds: i64| time::format_seconds(seconds).starts_with(said);
+    said.len() == 10 && (is(now) || is(now.saturating_add(24 * 3600)))
 }
 
 /// A decoded value of a Secret's data.

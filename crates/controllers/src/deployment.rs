@@ -58,7 +58,7 @@ pub(crate) fn start(context: &Context) -> Vec<JoinHandle<()>> {
     });
     let (of_set, of_pod) = (sync.clone(), sync.clone());
     let controller = Controller::new(&context.env, NAME)
-        .workers(5)
+        .workers(context.settings.workers("concurrent-deployment-syncs"))
         .owns_keys_of(&deployments)
         .watches(&sets, move |event| of_set.set_changed(event))
         .watches(&pods, move |event| of_pod.pod_changed(event));

@@ -44,6 +44,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let of_pods = services.clone();
     index_services(&services);
     let controller = Controller::new(&context.env, NAME)
+        .workers(context.settings.workers("concurrent-endpoint-syncs"))
         .owns_keys_of(&services)
         .watches(&pods, move |event| services_to_update(&of_pods, event))
         // What was there at the start may have lost its service while nobody looked.

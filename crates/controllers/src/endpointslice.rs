@@ -60,6 +60,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let of_pods = services.clone();
     index_services(&services);
     let controller = Controller::new(&context.env, NAME)
+        .workers(context.settings.workers("concurrent-service-endpoint-syncs"))
         .limits(LIMITS)
         .owns_keys_of(&services)
         .watches(&pods, move |event| services_to_update(&of_pods, event))

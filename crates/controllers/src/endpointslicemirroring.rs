@@ -44,6 +44,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let (services, endpoints) = (informers.of(&SERVICES), informers.of(&ENDPOINTS));
     let slices = informers.of(&ENDPOINT_SLICES);
     let controller = Controller::new(&context.env, NAME)
+        .workers(context.settings.workers("mirroring-concurrent-service-endpoint-syncs"))
         .limits(LIMITS)
         // The annotation is looked at in the reconcile only: Endpoints are large, and most are somebody else's.
         .watches(&endpoints, |event| keys(event, |endpoints| endpoints.label(SKIP) != Some("true")))

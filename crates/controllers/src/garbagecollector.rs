@@ -39,19 +39,18 @@ use kinds::{KindId, Mapping};
 use monitors::Monitors;
 use plan::{Decision, OwnerState};
 
-const WORKERS: usize = 20;
 /// Dependents that are orphaned at once, of one owner.
 const ORPHANED_AT_ONCE: usize = 50;
 
 pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
-    let env = &context.env;
+    let (env, workers) = (&context.env, context.settings.workers("concurrent-gc-syncs"));
     let client = context.clients.controller("generic-garbage-collector");
     let (recorder, events) =
         Recorder::start(env, client.clone(), "garbage-collector-controller", context.stop.clone());
     let delete =
-        Controller::new(env, "garbage_collector_attempt_to_delete").workers(WORKERS).max_retries(None);
+        Controller::new(env, "garbage_collector_attempt_to_delete").workers(workers).max_retries(None);
     let orphan =
-        Controller::new(env, "garbage_collector_attempt_to_orphan").workers(WORKERS).max_retries(None);
+        Controller::new(env, "garbage_collector_attempt_to_orphan").workers(workers).max_retries(None);
     let collector = Arc::new(Collector {
         graph: Mutex::default(),
         calls: Calls { env: env.clone(), client },

@@ -50,7 +50,6 @@ pub(crate) const BATCH_MS: i64 = 1000;
 const BATCH: Duration = Duration::from_millis(BATCH_MS as u64);
 /// So long a reconcile waits to see what earlier reconciles wrote.
 const CATCH_UP: Duration = Duration::from_secs(1);
-const WORKERS: usize = 5;
 /// Failures of the API are waited out in whole seconds.
 const LIMITS: Limits =
     Limits { first: Duration::from_secs(1), most: Duration::from_secs(60), per_second: 1e6, burst: 1e6 };
@@ -104,7 +103,9 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         memory: Mutex::default(),
     });
     let controller = |name| {
-        let controller = Controller::new(&context.env, name).limits(LIMITS).workers(WORKERS);
+        let controller = Controller::new(&context.env, name)
+            .limits(LIMITS)
+            .workers(context.settings.workers("concurrent-job-syncs"));
         controller.max_retries(None).reads(&jobs).reads(&pods)
     };
     let (main, orphans) = (controller("job"), controller("job-orphan-pods"));

@@ -3,6 +3,8 @@
 //! Every controller acts as its own service account in kube-system, with upstream's role, through a [`client::Client`]: the same
 //! code runs inside the server and against any cluster over HTTP.
 
+mod bootstrap_token;
+mod bootstrapsigner;
 mod claim;
 mod condition;
 mod cronjob;
@@ -14,9 +16,12 @@ mod endpointslicemirroring;
 mod ephemeralvolume;
 mod garbagecollector;
 mod history;
+mod horizontalpodautoscaler;
 mod job;
+mod legacytokencleaner;
 mod localprovisioner;
 mod namespace;
+mod nodeipam;
 mod nodelifecycle;
 mod persistentvolume;
 mod poddisruptionbudget;
@@ -30,8 +35,10 @@ mod replicationcontroller;
 mod rootca;
 mod serviceaccount;
 mod services;
+mod settings;
 mod statefulset;
 mod tainteviction;
+mod tokencleaner;
 mod tokens;
 mod ttl;
 mod ttlafterfinished;
@@ -47,8 +54,12 @@ use object::{Obj, Status};
 use runtime::{ControllerRegistry, Informers, Recorder, Stop};
 use tokio::task::JoinHandle;
 
+pub use horizontalpodautoscaler::HorizontalPodAutoscaler;
 pub use localprovisioner::{NAME as LOCAL_PROVISIONER, storage_class as local_storage_class};
+pub use nodeipam::{Cidr, MaskSizes, NodeIpam};
+pub use nodelifecycle::NodeLifecycle;
 pub use pods::{PodFields, pod_view};
+pub use settings::{CONCURRENCY, Concurrency, Settings};
 
 /// What every controller is given.
 #[derive(Clone)]
@@ -59,6 +70,7 @@ pub struct Context {
     pub controllers: Arc<ControllerRegistry>,
     pub stop: Stop,
     pub trust: Trust,
+    pub settings: Arc<Settings>,
 }
 
 /// What no client can read from a server: whom to trust, and the key tokens are signed with. Controllers that need what is not
@@ -91,6 +103,7 @@ pub struct ControllerDescriptor {
 
 /// All controllers. A new one is a folder and a row.
 pub const CONTROLLERS: &[ControllerDescriptor] = &[
+    ControllerDescriptor { name: bootstrapsigner::NAME, start: bootstrapsigner::start },
     ControllerDescriptor { name: cronjob::NAME, start: cronjob::start },
     ControllerDescriptor { name: daemonset::NAME, start: daemonset::start },
     ControllerDescriptor { name: "deployment-controller", start: deployment::start },
@@ -99,9 +112,12 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
     ControllerDescriptor { name: endpointslicemirroring::NAME, start: endpointslicemirroring::start },
     ControllerDescriptor { name: ephemeralvolume::NAME, start: ephemeralvolume::start },
     ControllerDescriptor { name: "garbage-collector-controller", start: garbagecollector::start },
+    ControllerDescriptor { name: horizontalpodautoscaler::NAME, start: horizontalpodautoscaler::start },
     ControllerDescriptor { name: "job-controller", start: job::start },
     ControllerDescriptor { name: localprovisioner::NAME, start: localprovisioner::start },
+    ControllerDescriptor { name: legacytokencleaner::NAME, start: legacytokencleaner::start },
     ControllerDescriptor { name: "namespace-controller", start: namespace::start },
+    ControllerDescriptor { name: nodeipam::NAME, start: nodeipam::start },
     ControllerDescriptor { name: nodelifecycle::NAME, start: nodelifecycle::start },
     ControllerDescriptor { name: "disruption-controller", start: poddisruptionbudget::start },
     ControllerDescriptor { name: persistentvolume::NAME, start: persistentvolume::start },
@@ -114,12 +130,16 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
     ControllerDescriptor { name: rootca::NAME, start: rootca::start },
     ControllerDescriptor { name: serviceaccount::NAME, start: serviceaccount::start },
     ControllerDescriptor { name: "statefulset-controller", start: statefulset::start },
+    ControllerDescriptor { name: tokencleaner::NAME, start: tokencleaner::start },
     ControllerDescriptor { name: tokens::NAME, start: tokens::start },
     ControllerDescriptor { name: tainteviction::NAME, start: tainteviction::start },
     ControllerDescriptor { name: ttl::NAME, start: ttl::start },
     ControllerDescriptor { name: "ttl-after-finished-controller", start: ttlafterfinished::start },
     ControllerDescriptor { name: vacprotection::NAME, start: vacprotection::start },
 ];
+
+/// Controllers that run only where `--controllers` names them: they are for clusters that nodes join by kubeadm.
+pub const OFF_BY_DEFAULT: [&str; 2] = [bootstrapsigner::NAME, tokencleaner::NAME];
 
 /// The controllers a server without any others needs: where they do not run, no pod can be made in a new namespace.
 pub const ACCOUNTS: [&str; 3] = [rootca::NAME, serviceaccount::NAME, tokens::NAME];

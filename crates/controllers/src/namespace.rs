@@ -34,7 +34,6 @@ use apply::Emptying;
 use content::contents;
 use plan::{After, Required};
 
-const WORKERS: usize = 10;
 /// Other servers, and writers they already let through, get this long to notice that a namespace is going.
 const GRACE: Duration = Duration::from_secs(5);
 const RESYNC: Duration = Duration::from_secs(5 * 60);
@@ -48,8 +47,10 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let client = context.clients.controller("namespace-controller");
     let namespaces = context.informers.of(&NAMESPACES);
     let pods = context.informers.of(&PODS);
-    let controller =
-        Controller::new(&context.env, "namespace").limits(LIMITS).workers(WORKERS).max_retries(None);
+    let controller = Controller::new(&context.env, "namespace")
+        .limits(LIMITS)
+        .workers(context.settings.workers("concurrent-namespace-syncs"))
+        .max_retries(None);
     let queue = controller.queue();
     let told = queue.clone();
     let begun = Arc::new(Begun::default());

@@ -19,6 +19,7 @@ mod zones;
 mod tests;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use client::resources::{LEASES, NODES, PODS};
 use futures_util::future::BoxFuture;
@@ -28,10 +29,12 @@ use runtime::{
 };
 use tokio::task::JoinHandle;
 
-use self::monitor::{Monitor, look};
+use self::health::Grace;
+use self::monitor::{Monitor, State, look};
 use self::node::NodeFacts;
 use self::plan::Mend;
 use self::write::Writer;
+use self::zones::{Rates, Zones};
 use crate::{Context, PodFields, pod_view};
 
 pub const NAME: &str = "node-lifecycle-controller";
@@ -40,6 +43,33 @@ pub const IDENTITY: &str = "node-controller";
 /// The index of pods by the node they are bound to.
 pub const BY_NODE: &str = "node";
 const LEASE_NAMESPACE: &str = "kube-node-lease";
+
+/// `--node-monitor-*` and `--node-eviction-rate`, by the flags' names.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeLifecycle {
+    pub monitor_period: Duration,
+    pub monitor_grace_period: Duration,
+    pub startup_grace_period: Duration,
+    pub eviction_rate: f64,
+    pub secondary_eviction_rate: f64,
+    pub unhealthy_zone_threshold: f64,
+    pub large_cluster_size_threshold: usize,
+}
+
+impl Default for NodeLifecycle {
+    fn default() -> NodeLifecycle {
+        let Rates { usual, secondary, large, unhealthy } = Rates::default();
+        NodeLifecycle {
+            monitor_period: Duration::from_secs(5),
+            monitor_grace_period: Duration::from_secs(50),
+            startup_grace_period: Duration::from_secs(60),
+            eviction_rate: usual,
+            secondary_eviction_rate: secondary,
+            unhealthy_zone_threshold: unhealthy,
+            large_cluster_size_threshold: large,
+        }
+    }
+}
 
 pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let mut tasks = Vec::new();
@@ -70,8 +100,20 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         .reads(&leases);
     let queue = controller.queue();
     queue.add(look(), runtime::queue::NORMAL, None);
-    let monitor =
-        Monitor { writer, nodes, leases, pods, queue, began: env.monotonic(), state: Mutex::default() };
+    let settings = &context.settings.node_lifecycle;
+    let rates = Rates {
+        usual: settings.eviction_rate,
+        secondary: settings.secondary_eviction_rate,
+        large: settings.large_cluster_size_threshold,
+        unhealthy: settings.unhealthy_zone_threshold,
+    };
+    let grace = Grace {
+        startup_ms: settings.startup_grace_period.as_millis() as i64,
+        ms: settings.monitor_grace_period.as_millis() as i64,
+    };
+    let state = Mutex::new(State::new(Zones::new(rates)));
+    let (began, period) = (env.monotonic(), settings.monitor_period);
+    let monitor = Monitor { writer, nodes, leases, pods, queue, began, period, grace, state };
     tasks.extend(controller.start(&context.controllers, Arc::new(monitor), context.stop.clone()));
     tasks
 }

@@ -23,8 +23,6 @@ use plan::{Node, Pod, Why};
 
 pub const NAME: &str = "pod-garbage-collector-controller";
 const EVERY: Duration = Duration::from_secs(20);
-/// Finished pods that may lie around.
-const TERMINATED: usize = 12_500;
 const AT_ONCE: usize = 64;
 
 struct PodGc {
@@ -33,6 +31,8 @@ struct PodGc {
     pods: Arc<Informer>,
     fields: PodFields,
     nodes: Arc<Informer>,
+    /// Finished pods that may lie around.
+    threshold: usize,
     /// Guards the nodes that are missed, and until when they are waited for; never held while waiting.
     missed: Mutex<BTreeMap<String, Instant>>,
     stop: Stop,
@@ -45,6 +45,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         pods: context.informers.of(&PODS),
         fields: PodFields::of(context),
         nodes: context.informers.of(&NODES),
+        threshold: context.settings.terminated_pod_gc_threshold,
         missed: Mutex::default(),
         stop: context.stop.clone(),
     };
@@ -81,7 +82,7 @@ impl PodGc {
         let node = |name: &str| nodes.get("", name).map(|node| Node::read(&runtime::tree(&node)));
         let gone = self.gone_nodes(&pods).await;
         let garbage = [
-            (Why::Terminated, plan::terminated(&pods, TERMINATED)),
+            (Why::Terminated, plan::terminated(&pods, self.threshold)),
             (Why::OutOfService, plan::out_of_service(&pods, &node)),
             (Why::Orphaned, plan::orphaned(&pods, &gone)),
             (Why::Unscheduled, plan::unscheduled_terminating(&pods)),

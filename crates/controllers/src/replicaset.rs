@@ -52,6 +52,8 @@ pub(crate) struct SetKind {
     /// The controller's name.
     pub name: &'static str,
     pub account: &'static str,
+    /// The flag that says how many are worked on at once.
+    pub concurrency: &'static str,
     /// Has `status.terminatingReplicas`.
     pub counts_terminating: bool,
 }
@@ -62,6 +64,7 @@ const REPLICA_SET: SetKind = SetKind {
     kind: "ReplicaSet",
     name: "replicaset-controller",
     account: "replicaset-controller",
+    concurrency: "concurrent-replicaset-syncs",
     counts_terminating: true,
 };
 
@@ -87,7 +90,7 @@ pub(crate) fn start_kind(context: &Context, kind: SetKind) -> Vec<JoinHandle<()>
     });
     let (of_set, of_pod) = (sync.clone(), sync.clone());
     let controller = Controller::new(&context.env, kind.name)
-        .workers(5)
+        .workers(context.settings.workers(kind.concurrency))
         .max_retries(None)
         .watches(&sets, move |event| of_set.set_changed(event))
         .watches(&pods, move |event| of_pod.pod_changed(event));

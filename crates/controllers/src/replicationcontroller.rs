@@ -12,6 +12,7 @@ const REPLICATION_CONTROLLER: SetKind = SetKind {
     kind: "ReplicationController",
     name: "replicationcontroller-controller",
     account: "replication-controller",
+    concurrency: "concurrent-rc-syncs",
     counts_terminating: false,
 };
 

@@ -55,7 +55,9 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
             .into_iter()
             .collect()
     });
-    let controller = Controller::new(&context.env, "serviceaccount-token").max_retries(Some(TRIES));
+    let controller = Controller::new(&context.env, "serviceaccount-token")
+        .workers(context.settings.workers("concurrent-serviceaccount-token-syncs"))
+        .max_retries(Some(TRIES));
     let (queue, gone) = (controller.queue(), Arc::<Gone>::default());
     let (told, remembered) = (queue, gone.clone());
     // By hand: what is remembered of a Secret must be there before its turn.

@@ -25,7 +25,9 @@ struct Ttl {
 pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let jobs = context.informers.of(&JOBS);
     let client = context.clients.controller("ttl-after-finished-controller");
-    let controller = Controller::new(&context.env, "ttl-after-finished").max_retries(None);
+    let controller = Controller::new(&context.env, "ttl-after-finished")
+        .workers(context.settings.workers("concurrent-ttl-after-finished-syncs"))
+        .max_retries(None);
     let controller = controller.watches(&jobs, |event| match event {
         InformerEvent::Deleted { .. } => Vec::new(),
         _ if expires_at(event.obj()).is_some() => vec![Key::of(event.obj())],

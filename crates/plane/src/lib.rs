@@ -20,7 +20,10 @@ use parking_lot::Mutex;
 use runtime::{ControllerRegistry, Informers, Stop, Stopper};
 use tokio::task::{AbortHandle, JoinHandle};
 
-pub use controllers::{Context, LOCAL_PROVISIONER, Trust, local_storage_class};
+pub use controllers::{
+    CONCURRENCY, Cidr, Context, HorizontalPodAutoscaler, LOCAL_PROVISIONER, MaskSizes, NodeIpam, NodeLifecycle,
+    Settings as ControllerSettings, Trust, local_storage_class,
+};
 pub use leader_election::Candidate;
 pub use selection::{ControllerSelection, SERVER_CONTROLLERS, UnknownController};
 
@@ -36,6 +39,8 @@ pub struct Settings {
     pub candidate: Option<Candidate>,
     /// What the controllers cannot read from the server.
     pub trust: Trust,
+    /// Parameters of the controllers.
+    pub controllers: Arc<ControllerSettings>,
     /// Controllers of one's own, in the same process: they start, lead, stop and are shown with the built-in controllers.
     pub more: Vec<StartController>,
 }
@@ -126,6 +131,7 @@ impl Plane {
     ) {
         let (env, clients, controllers) = (self.env.clone(), self.clients.clone(), self.controllers.clone());
         let (under_way, trust) = (self.under_way.clone(), settings.trust.clone());
+        let parameters = settings.controllers.clone();
         let holder = settings.candidate.as_ref().map(|candidate| candidate.identity.clone());
         let run = move |stop: Stop| {
             let fenced = holder
@@ -137,7 +143,8 @@ impl Plane {
             let informers = Informers::new(env.clone(), reader, stop.clone());
             let (env, clients, controllers, trust) =
                 (env.clone(), clients.clone(), controllers.clone(), trust.clone());
-            let context = Context { env, clients, informers, controllers, stop, trust };
+            let settings = parameters.clone();
+            let context = Context { env, clients, informers, controllers, stop, trust, settings };
             let mut tasks = start(&context);
             tasks.extend(context.informers.take_tasks());
             let mut under_way = under_way.lock();

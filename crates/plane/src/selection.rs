@@ -1,15 +1,21 @@
 //! Which controllers run: the words of kube-controller-manager's `--controllers`.
 
-use controllers::CONTROLLERS;
+use controllers::{CONTROLLERS, OFF_BY_DEFAULT};
 
 /// The scheduler is one of the controllers as far as choosing goes.
 pub const SCHEDULER: &str = "scheduler";
 
 /// Controllers that the API server starts itself, because it cannot be without them for long; upstream's controller manager has them.
-pub const SERVER_CONTROLLERS: [&str; 3] =
-    ["clusterrole-aggregation-controller", "resourcequota-controller", "service-cidr-controller"];
+pub const SERVER_CONTROLLERS: [&str; 6] = [
+    "certificatesigningrequest-approving-controller",
+    "certificatesigningrequest-cleaner-controller",
+    "certificatesigningrequest-signing-controller",
+    "clusterrole-aggregation-controller",
+    "resourcequota-controller",
+    "service-cidr-controller",
+];
 
-/// `*` turns all on, `name` one, `-name` turns one off; of several words for one controller the first counts, and what no word names is off.
+/// `*` turns all on but those that are off by default, `name` one, `-name` turns one off; of several words for one controller the first counts, and what no word names is off.
 ///
 /// So `-name` alone runs nothing: all but one is `*,-name`. `-*` stands for none, where no other word says more.
 // Differs from kube-controller-manager: that refuses `-*`, and has no other way to ask for none.
@@ -51,7 +57,7 @@ impl ControllerSelection {
             None => (word == name).then_some(true),
         });
         let has = |wanted: &str| self.0.iter().any(|word| word == wanted);
-        said.unwrap_or_else(|| has("*") && !has("-*"))
+        said.unwrap_or_else(|| has("*") && !has("-*") && !OFF_BY_DEFAULT.contains(&name))
     }
 }
 
@@ -81,6 +87,8 @@ mod tests {
         assert!(!choice(&["-scheduler", "scheduler"]).runs(SCHEDULER));
         assert!(!choice(&["-scheduler", "*"]).runs(SCHEDULER), "wherever the * stands");
         assert!(!choice(&["scheduler"]).runs(CONTROLLERS[0].name));
+        assert!(!choice(&["*"]).runs("token-cleaner-controller"), "off by default");
+        assert!(choice(&["*", "token-cleaner-controller"]).runs("token-cleaner-controller"));
         assert!(!choice(&["scheduler"]).runs("resourcequota-controller"));
         assert!(choice(&["scheduler", "resourcequota-controller"]).runs("resourcequota-controller"));
         assert_eq!(ControllerSelection::new(vec!["nobody".into()]), Err(UnknownController("nobody".into())));

@@ -106,6 +106,7 @@ fn server_command(name: &'static str, about: &'static str) -> Command {
         )
         .args(crate::identity::flags())
         .args(crate::controllers::flags())
+        .args(crate::controller_flags::flags())
         .arg(
             Arg::new("max-requests-inflight")
                 .long("max-requests-inflight")

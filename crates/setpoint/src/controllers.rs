@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::controller_flags;
 use anyhow::{Context, Result, anyhow};
 use apiserver::{Api, ControllerStatus, LocalClients};
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
@@ -54,7 +55,8 @@ pub fn settings(matches: &ArgMatches) -> Result<Settings> {
     };
     let count = matches.get_one::<u32>("simulated-nodes").copied().unwrap_or(0) as usize;
     let nodes = (count > 0).then(|| node::simulated::Settings { count, ..Default::default() });
-    Ok(Settings { choice, scheduler, nodes, ..Settings::default() })
+    let controllers = Arc::new(controller_flags::settings(matches)?);
+    Ok(Settings { choice, scheduler, nodes, controllers, ..Settings::default() })
 }
 
 /// The API server's own controllers that the flags disable.

@@ -3,6 +3,7 @@
 mod advertise;
 mod backup;
 mod cli;
+mod controller_flags;
 mod controllers;
 mod descriptors;
 mod detach;

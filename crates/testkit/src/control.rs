@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use apiserver::LocalClients;
 use client::Clients;
-use controllers::{Context, Trust};
+use controllers::{Context, Settings, Trust};
 use runtime::{ControllerRegistry, Informers, Stopper};
 use tokio::task::JoinHandle;
 
@@ -23,7 +23,9 @@ impl TestCluster {
     /// All controllers, in process, except those the cluster starts with.
     pub fn control_plane(&self) -> ControlPlane {
         let mut plane = self.bare_control_plane(self.local_clients());
-        plane.tasks = controllers::start(&plane.context, &|name| !controllers::ACCOUNTS.contains(&name));
+        let apart =
+            |name: &str| controllers::ACCOUNTS.contains(&name) || controllers::OFF_BY_DEFAULT.contains(&name);
+        plane.tasks = controllers::start(&plane.context, &|name| !apart(name));
         plane
     }
 
@@ -36,6 +38,14 @@ impl TestCluster {
         plane
     }
 
+    /// The same with parameters of one's own.
+    pub fn controllers_with(&self, names: &[&str], settings: Settings) -> ControlPlane {
+        let mut plane = self.bare_control_plane(self.local_clients());
+        plane.context.settings = Arc::new(settings);
+        plane.tasks = controllers::start(&plane.context, &|name| names.contains(&name));
+        plane
+    }
+
     /// A context without any controller, for a test that starts some by hand, through its own clients.
     pub fn bare_control_plane(&self, clients: Arc<dyn Clients>) -> ControlPlane {
         let (stopper, stop) = Stopper::new();
@@ -43,7 +53,8 @@ impl TestCluster {
         let informers = Informers::new(self.env().clone(), reader, stop.clone());
         let (env, controllers, trust) =
             (self.env().clone(), Arc::new(ControllerRegistry::default()), self.trust());
-        let context = Context { env, clients, informers, controllers, stop, trust };
+        let settings = Arc::default();
+        let context = Context { env, clients, informers, controllers, stop, trust, settings };
         ControlPlane { context, stopper, tasks: Vec::new() }
     }
 }

@@ -91,7 +91,10 @@ impl TestCluster {
             bootstrap_tokens: true,
             admission: Default::default(),
             issuer: Some(issuer),
-            cluster: ClusterSettings::default(),
+            cluster: ClusterSettings {
+                usage: Some(node::simulated::usage::containers),
+                ..ClusterSettings::default()
+            },
         };
         change(&mut config);
         let api = Api::new(config).unwrap_or_else(|error| panic!("{error}"));

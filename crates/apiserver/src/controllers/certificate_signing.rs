@@ -34,9 +34,17 @@ const RETRY: Duration = Duration::from_secs(5);
 /// The minimum lifetime of a certificate, twice what it is backdated by.
 const SHORTEST_SECONDS: u64 = 600;
 
-/// Runs until shutdown. Without an issuer nothing is signed here; an external signer may.
-pub async fn run(api: Arc<Api>, issuer: Option<Issuer>) {
-    let controller = CsrController { client: LoopbackClient::for_controller(&api, IDENTITY), issuer };
+/// Upstream's three controllers of these requests; each can be off.
+pub struct Parts {
+    pub approves: bool,
+    pub cleans: bool,
+    /// Without one nothing is signed here; an external signer may.
+    pub issuer: Option<Issuer>,
+}
+
+/// Runs until shutdown.
+pub async fn run(api: Arc<Api>, parts: Parts) {
+    let controller = CsrController { client: LoopbackClient::for_controller(&api, IDENTITY), parts };
     let mut watcher = TableWatcher::new(&api, &[REQUESTS]);
     let env = api.registry().env().clone();
     let (mut clean_at, mut retry) = (env.monotonic() + CLEAN_EVERY, Vec::new());
@@ -86,7 +94,7 @@ enum Reconciled {
 
 struct CsrController<'a> {
     client: LoopbackClient<'a>,
-    issuer: Option<Issuer>,
+    parts: Parts,
 }
 
 impl CsrController<'_> {
@@ -98,6 +106,9 @@ impl CsrController<'_> {
         // Validation accepts no such request; one that is stored nevertheless stays as it is.
         let Ok(request) = request_of(&csr) else { return Ok(Reconciled::Done) };
         if !has(&csr, "Approved") {
+            if !self.parts.approves {
+                return Ok(Reconciled::Done);
+            }
             return match self.approval(&csr, &request) {
                 Some(message) => {
                     self.write("approval", with_condition(csr, "Approved", "AutoApproved", message)).await
@@ -106,7 +117,7 @@ impl CsrController<'_> {
                 None => Ok(Reconciled::Done),
             };
         }
-        let Some(issuer) = &self.issuer else { return Ok(Reconciled::Done) };
+        let Some(issuer) = &self.parts.issuer else { return Ok(Reconciled::Done) };
         let signer = csr.str_at(&["spec", "signerName"]).unwrap_or("");
         let usages: Vec<&str> = usages(&csr);
         let refused = match check(signer, &request, &usages) {
@@ -170,7 +181,7 @@ impl CsrController<'_> {
         let now = self.client.api().registry().env().now_seconds() as i64;
         let mut left = Ok(Vec::new());
         for csr in self.client.list(REQUESTS)? {
-            if !is_old(&csr, now) {
+            if !self.parts.cleans || !is_old(&csr, now) {
                 let name = csr.str_at(&["metadata", "name"]).unwrap_or("");
                 if let Ok(left) = &mut left {
                     left.push(name.to_owned());

@@ -2,10 +2,15 @@
 
 use super::node::{Condition, NodeFacts};
 
-/// A node that never reported gets this long.
-const STARTUP_GRACE_MS: i64 = 60_000;
-/// A node that reported before may miss its heartbeats for this long.
-const GRACE_MS: i64 = 50_000;
+/// How long nodes may be silent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grace {
+    /// One that never reported.
+    pub startup_ms: i64,
+    /// One that reported before.
+    pub ms: i64,
+}
+
 /// What nobody knows of an unreachable node.
 const JUDGED: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 
@@ -43,6 +48,7 @@ pub fn judge(
     node: &NodeFacts,
     renewed: Option<(i64, u32)>,
     now: &Moment,
+    grace: Grace,
 ) -> (Health, Verdict) {
     let ready = node.ready().map(|ready| (ready.heartbeat.clone(), ready.transition.clone()));
     let fresh = |seen_ms| Health { seen_ms, ready: ready.clone(), renewed: None };
@@ -67,7 +73,7 @@ pub fn judge(
         next.seen_ms = now.ms;
     }
 
-    let grace = if ready.is_some() { GRACE_MS } else { STARTUP_GRACE_MS };
+    let grace = if ready.is_some() { grace.ms } else { grace.startup_ms };
     let observed = node.ready().map_or("Unknown", |ready| &ready.status).to_owned();
     if now.ms <= next.seen_ms + grace {
         let current = node.ready().map(|ready| ready.status.clone());

@@ -12,13 +12,12 @@ use runtime::{Action, Failure, Informer, Key, Reconcile, ReconcileRequest, WorkQ
 use tokio::time::Instant;
 
 use super::BY_NODE;
-use super::health::{Health, Moment, Verdict, judge};
+use super::health::{Grace, Health, Moment, Verdict, judge};
 use super::node::{NO_EXECUTE, NOT_READY, NodeFacts, Taint, UNREACHABLE};
 use super::plan::{self, NodeAction};
 use super::write::Writer;
 use super::zones::{Mode, Zones};
 
-const PERIOD: Duration = Duration::from_secs(5);
 /// Nodes written at once.
 const AT_ONCE: usize = 8;
 const TRIES: usize = 5;
@@ -40,6 +39,8 @@ pub struct Monitor {
     pub pods: Arc<Informer>,
     pub queue: Arc<WorkQueue<Key>>,
     pub began: Instant,
+    pub period: Duration,
+    pub grace: Grace,
     /// Guards what is known of nodes and zones; never held while waiting.
     pub state: Mutex<State>,
 }
@@ -52,6 +53,12 @@ pub struct State {
     retry: BTreeSet<String>,
     /// The controller's own last write.
     written: Revision,
+}
+
+impl State {
+    pub fn new(zones: Zones) -> State {
+        State { zones, ..State::default() }
+    }
 }
 
 /// A node as last seen; read again only when its object changed.
@@ -76,7 +83,7 @@ impl Reconcile for Monitor {
             if *request.key == look() {
                 self.look(&request).await;
                 self.queue.add(give_up(), runtime::queue::NORMAL, None);
-                return Ok(Action::Requeue(PERIOD));
+                return Ok(Action::Requeue(self.period));
             }
             Ok(self.give_up(&request).await)
         })
@@ -214,7 +221,7 @@ impl Monitor {
                 renewed
             }
         });
-        let (health, verdict) = judge(known.health.as_ref(), &known.facts, renewed, now);
+        let (health, verdict) = judge(known.health.as_ref(), &known.facts, renewed, now, self.grace);
         known.health = Some(health);
         Some(Seen { node: node.clone(), facts: known.facts.clone(), verdict })
     }

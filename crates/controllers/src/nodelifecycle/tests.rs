@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use object::Value;
 
-use super::health::{Health, Moment, Verdict, judge};
+use super::health::{Grace, Health, Moment, Verdict, judge};
 use super::node::*;
 use super::plan::{self, Mend, NodeAction, swapped};
 use super::zones::{Mode, ZoneState, Zones, state_of};
+
+const GRACE: Grace = Grace { startup_ms: 60_000, ms: 50_000 };
 
 fn moment(seconds: i64) -> Moment {
     let unix_seconds = 1_767_225_600 + seconds;
@@ -32,7 +34,8 @@ fn node(ready: Option<&str>, beat: &str) -> NodeFacts {
 
 #[test]
 fn a_node_is_unreachable_after_fifty_seconds_without_heartbeat_or_lease() {
-    let look = |health: Option<&Health>, node: &NodeFacts, lease, at| judge(health, node, lease, &moment(at));
+    let look =
+        |health: Option<&Health>, node: &NodeFacts, lease, at| judge(health, node, lease, &moment(at), GRACE);
     let (health, verdict) = look(None, &node(Some("True"), "1"), Some((1, 0)), 0);
     assert_eq!((verdict.current.as_deref(), verdict.write), (Some("True"), None));
     // A lease keeps it alive, then a heartbeat does.
@@ -68,15 +71,15 @@ fn a_node_is_unreachable_after_fifty_seconds_without_heartbeat_or_lease() {
 #[test]
 fn a_node_without_heartbeat_has_a_minute_from_its_creation() {
     let mute = node(None, "");
-    let (health, verdict) = judge(None, &mute, None, &moment(10));
+    let (health, verdict) = judge(None, &mute, None, &moment(10), GRACE);
     assert_eq!((verdict.observed.as_str(), verdict.current, verdict.write), ("Unknown", None, None));
-    let (mut health, verdict) = judge(Some(&health), &mute, None, &moment(61));
+    let (mut health, verdict) = judge(Some(&health), &mute, None, &moment(61), GRACE);
     let written = verdict.write.expect("conditions");
     assert!(written.iter().all(|c| c.reason == "NodeStatusNeverUpdated" && c.heartbeat == mute.created_text));
     // Its own words are not taken for the node's.
     health.wrote(&written);
     let unreachable = NodeFacts { conditions: written, ..mute };
-    let (health, _) = judge(Some(&health), &unreachable, None, &moment(62));
+    let (health, _) = judge(Some(&health), &unreachable, None, &moment(62), GRACE);
     assert_eq!(health.seen_ms, 0);
 }
 
@@ -115,7 +118,7 @@ fn taints_follow_conditions() {
 fn the_zone_state_depends_on_its_ready_nodes() {
     let of = |well: usize, ill: usize| {
         let ready: Vec<bool> = (0..well + ill).map(|i| i < well).collect();
-        state_of(&ready)
+        state_of(&ready, 0.55)
     };
     assert_eq!(of(3, 0), ZoneState::Normal);
     assert_eq!(of(0, 1), ZoneState::FullDisruption);

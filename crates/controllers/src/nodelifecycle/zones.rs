@@ -2,13 +2,24 @@
 
 use std::collections::BTreeMap;
 
-/// Nodes given up a second: in a zone that is well, and in a large one that is half down.
-const RATE: f64 = 0.1;
-const SECONDARY_RATE: f64 = 0.01;
-/// A zone with more nodes is large.
-const LARGE: usize = 50;
-/// This part of a zone's nodes makes it disrupted.
-const UNHEALTHY: f64 = 0.55;
+/// How fast nodes are given up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rates {
+    /// Nodes a second: in a zone that is well, and in a large one that is half down.
+    pub usual: f64,
+    pub secondary: f64,
+    /// A zone with more nodes is large.
+    pub large: usize,
+    /// This part of a zone's nodes makes it disrupted.
+    pub unhealthy: f64,
+}
+
+impl Default for Rates {
+    fn default() -> Rates {
+        Rates { usual: 0.1, secondary: 0.01, large: 50, unhealthy: 0.55 }
+    }
+}
+
 /// A failed attempt is made again after this.
 const AGAIN_MS: i64 = 50;
 
@@ -32,6 +43,7 @@ pub enum Mode {
 
 #[derive(Debug, Default)]
 pub struct Zones {
+    rates: Rates,
     zones: BTreeMap<String, Zone>,
 }
 
@@ -43,12 +55,12 @@ struct Zone {
 }
 
 /// `ready`: of each node of the zone, is it ready?
-pub fn state_of(ready: &[bool]) -> ZoneState {
+pub fn state_of(ready: &[bool], unhealthy: f64) -> ZoneState {
     let well = ready.iter().filter(|ready| **ready).count();
     let ill = ready.len() - well;
     if well == 0 && ill > 0 {
         ZoneState::FullDisruption
-    } else if ill > 2 && ill as f64 / ready.len() as f64 >= UNHEALTHY {
+    } else if ill > 2 && ill as f64 / ready.len() as f64 >= unhealthy {
         ZoneState::PartialDisruption
     } else {
         ZoneState::Normal
@@ -56,11 +68,15 @@ pub fn state_of(ready: &[bool]) -> ZoneState {
 }
 
 impl Zones {
+    pub fn new(rates: Rates) -> Zones {
+        Zones { rates, zones: BTreeMap::new() }
+    }
+
     /// A zone has nodes.
     pub fn add(&mut self, zone: &str, now_ms: i64) {
         let known = self.zones.get(zone).is_some_and(|zone| zone.state.is_some());
         if !known {
-            let fresh = Zone { state: Some(ZoneState::Initial), queue: Queue::new(RATE, now_ms) };
+            let fresh = Zone { state: Some(ZoneState::Initial), queue: Queue::new(self.rates.usual, now_ms) };
             self.zones.insert(zone.to_owned(), fresh);
         }
     }
@@ -75,8 +91,10 @@ impl Zones {
                 zone.state = None;
             }
         }
-        let new: BTreeMap<&str, ZoneState> =
-            nodes.iter().map(|(zone, ready)| (zone.as_str(), state_of(ready))).collect();
+        let new: BTreeMap<&str, ZoneState> = nodes
+            .iter()
+            .map(|(zone, ready)| (zone.as_str(), state_of(ready, self.rates.unhealthy)))
+            .collect();
         let all_down = new.values().all(|state| *state == ZoneState::FullDisruption);
         let mut states = self.zones.values().filter_map(|zone| zone.state);
         let all_were_down = states.all(|state| state == ZoneState::FullDisruption);
@@ -89,7 +107,7 @@ impl Zones {
             if all_down {
                 zone.queue.limit(0.0, now_ms);
             } else if old != new || all_were_down {
-                zone.queue.limit(rate(new, size), now_ms);
+                zone.queue.limit(rate(&self.rates, new, size), now_ms);
             }
             zone.state = Some(new);
         }
@@ -138,12 +156,12 @@ impl Zones {
     }
 }
 
-fn rate(state: ZoneState, size: usize) -> f64 {
+fn rate(rates: &Rates, state: ZoneState, size: usize) -> f64 {
     match state {
-        ZoneState::PartialDisruption if size > LARGE => SECONDARY_RATE,
+        ZoneState::PartialDisruption if size > rates.large => rates.secondary,
         ZoneState::PartialDisruption => 0.0,
         // A whole zone down, others well: the zone is lost, at the usual pace.
-        _ => RATE,
+        _ => rates.usual,
     }
 }
 

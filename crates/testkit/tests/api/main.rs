@@ -56,6 +56,7 @@ mod rbac;
 mod refusal_order;
 mod refusals;
 mod renewal;
+mod resource_metrics;
 mod reviews;
 mod routes;
 mod server_controllers;

@@ -2,7 +2,9 @@
 
 mod accounts;
 mod applies;
+mod autoscaling;
 mod batch_steps;
+mod bootstrap_tokens;
 mod budgets;
 mod clock_jumps;
 mod component_statuses;
@@ -29,10 +31,12 @@ mod deployment_lifecycle;
 #[path = "../api/kinds.rs"]
 mod kinds;
 mod leader_fence;
+mod legacy_tokens;
 mod library;
 mod local_volumes;
 mod mirroring;
 mod namespaces;
+mod node_ipam;
 mod node_lifecycle;
 mod node_pods;
 mod node_ttl;

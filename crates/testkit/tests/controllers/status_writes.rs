@@ -32,6 +32,7 @@ async fn a_status_is_written_only_through_its_subresource_and_only_when_it_chang
         ("daemon-set-controller", "daemonsets/status"),
         ("statefulset-controller", "statefulsets/status"),
         ("disruption-controller", "poddisruptionbudgets/status"),
+        ("horizontal-pod-autoscaler", "horizontalpodautoscalers/status"),
         ("namespace-controller", "namespaces/status"),
         ("node-controller", "nodes/status"),
         ("node-controller", "pods/status"),
