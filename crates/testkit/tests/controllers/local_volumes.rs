@@ -30,7 +30,7 @@ async fn told(cluster: &TestCluster, name: &str, reason: &str, component: &str) 
         let about = |event: &&Json| event["involvedObject"]["name"] == name && event["reason"] == reason;
         if let Some(event) = events.iter().find(about) {
             assert_eq!(event["source"]["component"], component);
-            return event["message"].as_str().unwrap().to_owned();
+            return event["message"].as_str().unwrap_or_default().to_owned();
         }
         pass(cluster, 1).await;
     }
