@@ -21,8 +21,8 @@ use runtime::{ControllerRegistry, Informers, Stop, Stopper};
 use tokio::task::{AbortHandle, JoinHandle};
 
 pub use controllers::{
-    CONCURRENCY, Cidr, Context, HorizontalPodAutoscaler, LOCAL_PROVISIONER, MaskSizes, NodeIpam, NodeLifecycle,
-    Settings as ControllerSettings, Trust, local_storage_class,
+    CONCURRENCY, Cidr, Context, HorizontalPodAutoscaler, LOCAL_PROVISIONER, MaskSizes, NodeIpam,
+    NodeLifecycle, Settings as ControllerSettings, Trust, local_storage_class,
 };
 pub use leader_election::Candidate;
 pub use selection::{ControllerSelection, SERVER_CONTROLLERS, UnknownController};

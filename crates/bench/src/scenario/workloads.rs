@@ -135,12 +135,16 @@ impl Scenario for Workloads {
             site.create_all_at("/api/v1/persistentvolumes", &volume(), what.objects())?;
         }
         if matches!(what, What::CronJobs) {
-            wait_for(site, "waiting for the end of the minute", |second| (second + BEFORE_DUE).is_multiple_of(60))?;
+            wait_for(site, "waiting for the end of the minute", |second| {
+                (second + BEFORE_DUE).is_multiple_of(60)
+            })?;
         }
         let (mut began, mut cpu, mut own) = (Instant::now(), site.cpu()?, thread_cpu());
         site.create_all(what.resource(), &what.object(), what.objects())?;
         if matches!(what, What::CronJobs) {
-            wait_for(site, "waiting for the minute in which the jobs are due", |second| second.is_multiple_of(60))?;
+            wait_for(site, "waiting for the minute in which the jobs are due", |second| {
+                second.is_multiple_of(60)
+            })?;
             (began, cpu, own) = (Instant::now(), site.cpu()?, thread_cpu());
         }
         let wanted = what.wanted(nodes);
