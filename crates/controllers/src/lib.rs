@@ -19,6 +19,7 @@ mod pods;
 mod port_order;
 mod replicaset;
 mod replicationcontroller;
+mod resourceclaim;
 mod rootca;
 mod serviceaccount;
 mod services;
@@ -90,6 +91,7 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
     ControllerDescriptor { name: podgc::NAME, start: podgc::start },
     ControllerDescriptor { name: "replicaset-controller", start: replicaset::start },
     ControllerDescriptor { name: "replicationcontroller-controller", start: replicationcontroller::start },
+    ControllerDescriptor { name: resourceclaim::NAME, start: resourceclaim::start },
     ControllerDescriptor { name: rootca::NAME, start: rootca::start },
     ControllerDescriptor { name: serviceaccount::NAME, start: serviceaccount::start },
     ControllerDescriptor { name: tokens::NAME, start: tokens::start },

@@ -38,6 +38,7 @@ mod nodes_and_pods;
 mod over_http;
 mod podgc;
 mod profiles;
+mod resource_claims;
 mod rollouts;
 mod scheduler_faults;
 mod scheduler_reads;
