@@ -32,6 +32,7 @@ mod pvcprotection;
 mod pvprotection;
 mod replicaset;
 mod replicationcontroller;
+mod resourceclaim;
 mod rootca;
 mod serviceaccount;
 mod services;
@@ -127,6 +128,7 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
     ControllerDescriptor { name: podgc::NAME, start: podgc::start },
     ControllerDescriptor { name: "replicaset-controller", start: replicaset::start },
     ControllerDescriptor { name: "replicationcontroller-controller", start: replicationcontroller::start },
+    ControllerDescriptor { name: resourceclaim::NAME, start: resourceclaim::start },
     ControllerDescriptor { name: rootca::NAME, start: rootca::start },
     ControllerDescriptor { name: serviceaccount::NAME, start: serviceaccount::start },
     ControllerDescriptor { name: "statefulset-controller", start: statefulset::start },

@@ -227,6 +227,7 @@ const KNOWN: &[Known] = &[
     ("pod-garbage-collector-controller", "pod-garbage-collector", &["pod-garbage-collector-controller"]),
     ("replicaset-controller", "replicaset-controller", &["replicaset-controller"]),
     ("replicationcontroller-controller", "replication-controller", &["replicationcontroller-controller"]),
+    ("resourceclaim-controller", "resource-claim-controller", &["resource_claim", "resource_claim_cleanup"]),
     ("root-ca-certificate-publisher-controller", "root-ca-cert-publisher", &["root-ca-cert-publisher"]),
     ("serviceaccount-controller", "service-account-controller", &["serviceaccount"]),
     ("statefulset-controller", "statefulset-controller", &["statefulset"]),

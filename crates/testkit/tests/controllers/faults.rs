@@ -102,6 +102,15 @@ pub async fn hour(cluster: &TestCluster) {
     cluster.post(core("default", "services"), near).await.ok(201);
     let budget = json!({"metadata": {"name": "web"}, "spec": {"minAvailable": 2, "selector": {"matchLabels": labels("web")}}});
     cluster.post("/apis/policy/v1/namespaces/default/poddisruptionbudgets", budget).await.ok(201);
+    // Claims are made for it.
+    let request = json!({"name": "one", "exactly": {"deviceClassName": "gpu.example.com"}});
+    let claims =
+        json!({"metadata": {"name": "gpus"}, "spec": {"spec": {"devices": {"requests": [request]}}}});
+    cluster.post("/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates", claims).await.ok(201);
+    let entry = |name: &str| json!({"name": name, "resourceClaimTemplateName": "gpus"});
+    let device = json!({"metadata": {"name": "device"}, "spec": {"resourceClaims": [entry("a"), entry("b")],
+        "containers": [{"name": "c", "image": "one"}]}});
+    cluster.post(core("default", "pods"), device).await.ok(201);
     let rc = json!({"metadata": {"name": "old"}, "spec": {"replicas": 2, "selector": labels("old"), "template": template("old", "one")}});
     cluster.post(core("default", "replicationcontrollers"), rc).await.ok(201);
     let job_pod = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "one", "command": ["sh", "-c", "exit 0"]}]}});
@@ -161,6 +170,7 @@ pub async fn hour(cluster: &TestCluster) {
     pause(90).await;
 
     let mirrored = |no: serde_json::Value| json!({"metadata": {"labels": {"endpointslice.kubernetes.io/skip-mirror": no}}});
+    cluster.delete("/api/v1/namespaces/default/pods/device").await.ok(200);
     cluster.merge(&db, mirrored(json!("true"))).await.ok(200);
     volume_steps::end(cluster).await;
     cluster.delete("/api/v1/namespaces/gone").await.ok(200);
@@ -188,6 +198,8 @@ pub async fn hour(cluster: &TestCluster) {
 
     // Orphans go: whether they stood on the node that falls silent is chance.
     cluster.delete(format!("{}?labelSelector=app%3Dold", core("default", "pods"))).await.ok(200);
+    // Whoever missed that their pod went cannot be told again.
+    cluster.delete("/apis/resource.k8s.io/v1/namespaces/default/resourceclaims").await.ok(200);
     pause(60).await;
 
     // A node falls silent until its pods are replaced, and comes back; long enough for an eviction that began anew.

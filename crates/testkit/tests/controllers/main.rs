@@ -46,6 +46,7 @@ mod over_http;
 mod podgc;
 mod profiles;
 mod reads;
+mod resource_claims;
 mod rollouts;
 mod scheduler_faults;
 mod scheduler_reads;
