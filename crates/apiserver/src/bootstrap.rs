@@ -27,8 +27,11 @@ impl Api {
         let client = LoopbackClient::new(self);
         // Before anybody asks for a custom resource.
         self.custom_resources.define_all(&client)?;
+        // Who deletes what a cluster begins with does not want it again.
+        if client.get(("", "namespaces"), "", "kube-system").is_none() {
+            ensure_all(&client, self.cluster().initial_objects.clone()).await?;
+        }
         ensure_all(&client, objects(|_| true)?).await?;
-        ensure_all(&client, self.cluster().initial_objects.clone()).await?;
         if let Err(status) = flow_schemas::sync(&client, &mut Default::default()).await {
             // The controller retries it.
             tracing::warn!(error = status.message, "could not write the status of the first FlowSchemas");

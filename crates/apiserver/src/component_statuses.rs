@@ -134,7 +134,7 @@ pub async fn serve(
     Ok(respond::value(catalog, 200, &Value::Map(list), wanted))
 }
 
-fn mismatch(asked: &str, is: &str) -> Status {
+pub(crate) fn mismatch(asked: &str, is: &str) -> Status {
     Status::not_acceptable(format!("you requested {asked}, but the requested object is {is}"))
 }
 

@@ -46,6 +46,6 @@ pub struct ClusterSettings {
     pub usage: Option<PodUsage>,
     /// Limits of requests in flight.
     pub limits: Limits,
-    /// Objects of this cluster that are created at a start if they are missing, beyond those of every cluster.
+    /// Objects this cluster begins with, beyond those of every cluster: created at its first start.
     pub initial_objects: Vec<object::Value>,
 }

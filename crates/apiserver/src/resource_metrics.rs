@@ -20,6 +20,7 @@ use registry::RequestContext;
 use table::{Scope, Selection};
 
 use crate::api::Api;
+use crate::component_statuses::mismatch;
 use crate::negotiate::{Offer, View, negotiate};
 use crate::request_info::{Query, RequestInfo, RequestTarget};
 use crate::respond::{self, Answer};
@@ -88,15 +89,36 @@ pub fn serve(
     let (labels, fields) = (&options.label_selector, &options.field_selector);
     let wanted = Wanted::of(&request.resource.plural, request.namespace, request.name, labels, fields)?;
     let mut items = measured(api, &wanted)?;
-    if negotiated.view == View::Table {
-        items.iter_mut().for_each(|item| *item = typed(item, &request.resource.kind));
-        let table = views::table_of_values(printer, &items, include(query)?, negotiated.meta);
-        return Ok(respond::encoded(catalog, 200, table.into(), negotiated));
+    if !is_list {
+        items = vec![one(&wanted, items)?];
     }
-    let answer = if is_list { list(&request.resource.list_kind, items) } else { one(&wanted, items)? };
     match negotiated.view {
-        View::Object => Ok(respond::value(catalog, 200, &answer, negotiated)),
-        _ => Err(Status::not_acceptable("metrics are served whole, or as a table")),
+        View::Object if is_list => {
+            let answer = list(&request.resource.list_kind, VERSION, items);
+            Ok(respond::value(catalog, 200, &answer, negotiated))
+        }
+        View::Object => Ok(respond::value(catalog, 200, &items.remove(0), negotiated)),
+        View::Table => {
+            items.iter_mut().for_each(|item| *item = typed(item, &request.resource.kind));
+            let table = views::table_of_values(printer, &items, include(query)?, negotiated.meta);
+            Ok(respond::encoded(catalog, 200, table.into(), negotiated))
+        }
+        View::Metadata => {
+            items.iter_mut().for_each(|item| *item = views::metadata_of_value(item, negotiated.meta));
+            let answer = match is_list {
+                true => list("PartialObjectMetadataList", negotiated.meta.api_version(), items),
+                false => items.remove(0),
+            };
+            Ok(respond::value(catalog, 200, &answer, negotiated))
+        }
+        View::Mismatch if is_list => Err(mismatch(
+            "PartialObjectMetadata",
+            &format!("a list (*metrics.{})", request.resource.list_kind),
+        )),
+        View::Mismatch => Err(mismatch(
+            "PartialObjectMetadataList",
+            &format!("not a list (*metrics.{})", request.resource.kind),
+        )),
     }
 }
 
@@ -126,10 +148,13 @@ pub(crate) fn get_raw(api: &Arc<Api>, user: &auth::UserInfo, path: &str) -> Resu
     if !info.name.is_empty() {
         return one(&wanted, items);
     }
-    Ok(list(if wanted.pods { "PodMetricsList" } else { "NodeMetricsList" }, items))
+    Ok(list(if wanted.pods { "PodMetricsList" } else { "NodeMetricsList" }, VERSION, items))
 }
 
 fn typed(item: &Value, kind: &str) -> Value {
+    if item.get("kind").is_some() {
+        return item.clone();
+    }
     let mut typed = Map::default();
     typed.set("kind", kind);
     typed.set("apiVersion", VERSION);
@@ -139,10 +164,10 @@ fn typed(item: &Value, kind: &str) -> Value {
     Value::Map(typed)
 }
 
-fn list(kind: &str, items: Vec<Value>) -> Value {
+fn list(kind: &str, api_version: &str, items: Vec<Value>) -> Value {
     let mut list = Map::default();
     list.set("kind", kind);
-    list.set("apiVersion", VERSION);
+    list.set("apiVersion", api_version);
     list.set("metadata", Value::map());
     list.set("items", items);
     Value::Map(list)
@@ -217,7 +242,10 @@ impl State<'_> {
         let pods = self.objects("pods", &Selection::everything(Scope::All))?;
         let mut by_node: BTreeMap<&str, Vec<&Arc<Obj>>> = BTreeMap::new();
         for pod in &pods {
-            by_node.entry(at.map_or("", |at| pod.field(at))).or_default().push(pod);
+            let node = at.map_or("", |at| pod.field(at));
+            if wanted.name.is_empty() || wanted.name == node {
+                by_node.entry(node).or_default().push(pod);
+            }
         }
         let mut read = BTreeMap::new();
         let mut all = Vec::new();

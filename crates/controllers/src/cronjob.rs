@@ -54,8 +54,11 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         jobs: jobs.clone(),
         writes: OwnWrites::new(&context.env, &[&cron_jobs, &jobs]),
     });
-    let controller =
-        Controller::new(&context.env, "cronjob").max_retries(None).reads(&cron_jobs).reads(&jobs);
+    let controller = Controller::new(&context.env, "cronjob")
+        .workers(context.settings.workers("concurrent-cron-job-syncs"))
+        .max_retries(None)
+        .reads(&cron_jobs)
+        .reads(&jobs);
     let queue: Arc<WorkQueue<runtime::Key>> = controller.queue();
     handlers::add(&state, queue.clone());
     tasks.push(context.env.spawn("cronjob-clock", clock::watch(state.clone(), queue, context.stop.clone())));

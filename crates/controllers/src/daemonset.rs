@@ -36,7 +36,7 @@ use runtime::{
 use tokio::task::JoinHandle;
 
 use crate::Context;
-use crate::claim::index_orphans;
+use crate::claim::{index_orphans, index_selectors};
 use crate::history::History;
 use backoff::Backoff;
 use pods::Targets;
@@ -44,7 +44,6 @@ use pods::Targets;
 pub(crate) const NAME: &str = "daemonset-controller";
 /// Its account has another name than its events.
 const ACCOUNT: &str = "daemon-set-controller";
-const WORKERS: usize = 2;
 
 struct DaemonSets {
     env: Env,
@@ -75,6 +74,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let of = |resource| context.informers.of(resource);
     let (sets, pods, nodes) = (of(&DAEMON_SETS), of(&PODS), of(&NODES));
     index_orphans(&pods);
+    index_selectors(&sets, |set| view::daemon_set_view(set).selector.clone());
     let history = History::new(context, client.clone());
     let revisions = history.informer().clone();
     let state = Arc::new(DaemonSets {
@@ -89,7 +89,9 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         writes: OwnWrites::new(&context.env, &[&sets, &pods, &revisions]),
         memory: Mutex::default(),
     });
-    let controller = Controller::new(&context.env, "daemonset").workers(WORKERS).max_retries(None);
+    let controller = Controller::new(&context.env, "daemonset")
+        .workers(context.settings.workers("concurrent-daemonset-syncs"))
+        .max_retries(None);
     let controller = controller.reads(&sets).reads(&pods).reads(&nodes).reads(&revisions);
     handlers::add(&state, controller.queue());
     tasks.extend(controller.start(&context.controllers, state, context.stop.clone()));

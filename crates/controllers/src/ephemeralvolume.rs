@@ -36,7 +36,9 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let (pods, claims) = (context.informers.of(&PODS), context.informers.of(&PERSISTENT_VOLUME_CLAIMS));
     pods::index_by_claim(&pods);
     let of_claim = pods.clone();
-    let controller = Controller::new(&context.env, NAME).workers(5).max_retries(None);
+    let controller = Controller::new(&context.env, NAME)
+        .workers(context.settings.workers("concurrent-ephemeralvolume-syncs"))
+        .max_retries(None);
     let controller = controller.watches(&pods, |event| match event {
         // What a pod wants never changes.
         InformerEvent::Updated { old, new, sync } if !sync && old.uid() == new.uid() => Vec::new(),

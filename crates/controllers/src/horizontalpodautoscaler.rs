@@ -171,7 +171,7 @@ impl Sync {
                 let message =
                     format!("the HPA controller was unable to get the target's current scale: {why}");
                 status.set("AbleToScale", false, "FailedGetScale", message, now);
-                self.write(obj, &old, &status).await?;
+                self.write_anyway(obj, &old, &status).await;
                 return Err(Failure::Other(why));
             }
         };
@@ -220,7 +220,7 @@ impl Sync {
                         self.histories.lock().insert(request.key.clone(), history);
                         let why = failed.unwrap_or_default();
                         status = Status { current: i64::from(current), metrics: measured, ..status };
-                        self.write(obj, &old, &status).await?;
+                        self.write_anyway(obj, &old, &status).await;
                         self.tell(obj, &[Note::warning("FailedComputeMetricsReplicas", why.clone())]);
                         return Err(Failure::Other(why));
                     }
@@ -237,7 +237,7 @@ impl Sync {
                 let message = format!("the HPA controller was unable to update the target scale: {why}");
                 status.set("AbleToScale", false, "FailedUpdateScale", message, now);
                 self.histories.lock().insert(request.key.clone(), history);
-                self.write(obj, &old, &status).await?;
+                self.write_anyway(obj, &old, &status).await;
                 return Err(Failure::Other(why));
             }
             let message = format!("the HPA controller was able to update the target scale to {desired}");
@@ -387,6 +387,13 @@ impl Sync {
             )));
         }
         Ok(())
+    }
+
+    /// Where something worse has to be told: that the status was not written is logged.
+    async fn write_anyway(&self, obj: &Arc<Obj>, old: &Status, new: &Status) {
+        if let Err(failure) = self.write(obj, old, new).await {
+            tracing::warn!(name = obj.name(), namespace = obj.namespace(), error = %failure, "status not written");
+        }
     }
 
     fn tell(&self, obj: &Obj, notes: &[Note]) {

@@ -13,6 +13,7 @@ mod plan;
 mod tests;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use client::resources::{NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES};
 use client::{Client, DeleteOptions, WriteOptions};
@@ -31,6 +32,8 @@ use plan::{ForClaim, NotProvisioned, PROVISIONER, awaits, is_released, volume_na
 pub use plan::storage_class;
 
 pub const NAME: &str = "local-volume-provisioner-controller";
+/// A claim that cannot have a volume is looked at that often: its class may come, or change.
+const AGAIN: Duration = Duration::from_secs(15);
 
 struct Local {
     client: Arc<dyn Client>,
@@ -76,36 +79,36 @@ impl Reconcile for Local {
         Box::pin(async move {
             if request.key.namespace().is_empty() {
                 self.delete(&request).await?;
-            } else {
-                self.provision(&request).await?;
+                return Ok(Action::AwaitChange);
             }
-            Ok(Action::AwaitChange)
+            self.provision(&request).await
         })
     }
 }
 
 impl Local {
-    async fn provision(&self, request: &ReconcileRequest<'_>) -> Result<(), Failure> {
-        let Some(claim) = self.claims.store().get_key(request.key) else { return Ok(()) };
+    async fn provision(&self, request: &ReconcileRequest<'_>) -> Result<Action, Failure> {
+        let Some(claim) = self.claims.store().get_key(request.key) else { return Ok(Action::AwaitChange) };
         let view = claim_view(&claim);
         // Made before: the binder does the rest.
         if !awaits(&view) || self.volumes.store().get("", &volume_name(claim.uid())).is_some() {
-            return Ok(());
+            return Ok(Action::AwaitChange);
         }
         let class = self.classes.store().get("", view.class_name()).map(|class| tree(&class));
         let node = view.selected_node.as_deref().and_then(|node| self.nodes.store().get("", node));
         let node = node.map(|node| tree(&node));
         match plan::provision(&tree(&claim), &view, class.as_ref(), node.as_ref()) {
-            ForClaim::Nothing => Ok(()),
+            ForClaim::Nothing => Ok(Action::Requeue(AGAIN)),
             ForClaim::Refuse(NotProvisioned { why, try_elsewhere }) => {
                 request.plan(|| format!("refuse: {why}"));
                 let message =
                     format!("failed to provision volume with StorageClass \"{}\": {why}", view.class_name());
                 self.tell(&claim, Severity::Warning, "ProvisioningFailed", message);
-                if try_elsewhere {
-                    self.reschedule(&claim).await?;
+                if !try_elsewhere {
+                    return Ok(Action::Requeue(AGAIN));
                 }
-                Ok(())
+                self.reschedule(&claim).await?;
+                Ok(Action::AwaitChange)
             }
             ForClaim::Create(volume) => {
                 request.plan(|| format!("create volume {}", volume_name(claim.uid())));
@@ -118,12 +121,12 @@ impl Local {
                     .await;
                 match made {
                     // By this controller, before it was started again.
-                    Err(status) if status.reason == "AlreadyExists" => return Ok(()),
+                    Err(status) if status.reason == "AlreadyExists" => return Ok(Action::AwaitChange),
                     made => drop(made?),
                 }
                 let done = format!("Successfully provisioned volume {}", volume_name(claim.uid()));
                 self.tell(&claim, Severity::Normal, "ProvisioningSucceeded", done);
-                Ok(())
+                Ok(Action::AwaitChange)
             }
         }
     }
@@ -143,7 +146,10 @@ impl Local {
         let volume = volume.filter(|volume| !volume.deleting() && is_released(&volume_view(volume)));
         let Some(volume) = volume else { return Ok(()) };
         request.plan(|| "delete it".to_owned());
-        match self.client.delete(PERSISTENT_VOLUMES.of(&volume), DeleteOptions::exactly(&volume)).await {
+        // As it was looked at: somebody may have decided to keep it.
+        let mut options = DeleteOptions::exactly(&volume);
+        options.preconditions.resource_version = Some(volume.revision().to_string());
+        match self.client.delete(PERSISTENT_VOLUMES.of(&volume), options).await {
             Err(status) if status.code != 404 => Err(status.into()),
             _ => Ok(()),
         }

@@ -132,7 +132,10 @@ impl Binder {
     fn claim_changed(&self, event: &InformerEvent<'_>) -> Vec<Key> {
         let claim = event.obj();
         let key = Key::of(claim);
-        self.claims.saw(claim);
+        match event {
+            InformerEvent::Deleted { .. } => self.claims.gone(claim),
+            _ => self.claims.saw(claim),
+        }
         let view = claim_view(claim);
         let gone = matches!(event, InformerEvent::Deleted { .. })
             || matches!(event, InformerEvent::Updated { old, new, .. } if old.uid() != new.uid());
@@ -156,16 +159,19 @@ impl Binder {
     fn volume_changed(&self, event: &InformerEvent<'_>) -> Vec<Key> {
         let volume = event.obj();
         let view = volume_view(volume);
+        let is_deleted = matches!(event, InformerEvent::Deleted { .. });
+        let seen = Volume { name: volume.name(), view: &view, deleting: volume.deleting() };
+        // Also one that is bound: the volume may have been taken from it.
         let mut claims: Vec<Key> = self
             .claim_informer
             .store()
             .by_index(BY_VOLUME, volume.name())
             .iter()
-            .filter(|claim| claim_view(claim).phase != ClaimPhase::Bound)
+            .filter(|claim| is_deleted || !plan::is_settled(id_of(claim), &claim_view(claim), &seen))
             .map(|claim| Key::of(claim))
             .collect();
         let named = view.claim.as_ref().map(|claim| Key::new(&claim.namespace, &claim.name));
-        if matches!(event, InformerEvent::Deleted { .. }) {
+        if is_deleted {
             self.volumes.gone(volume);
             claims.extend(named);
             self.wake(claims);

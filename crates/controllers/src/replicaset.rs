@@ -29,9 +29,9 @@ use runtime::{
 };
 use tokio::task::JoinHandle;
 
-use crate::Context;
 use crate::claim::{candidates, index_orphans, index_selectors, matches, selecting, wanted_orphans};
 use crate::pods::Pod;
+use crate::{Context, pod_view};
 use owners::Claimant;
 use plan::Change;
 use status::Counted;
@@ -142,7 +142,9 @@ impl Sync {
         });
         let is_enough = |counted: i64| {
             !matches!(change(counted), Change::Delete(_))
-                && wanted_orphans(&self.pods, &obj, &set.selector).is_empty()
+                && !wanted_orphans(&self.pods, &obj, &set.selector)
+                    .iter()
+                    .any(|pod| pod_view(pod).is_active())
         };
         let (active, counted, next) = match counted.filter(|(counted, _)| is_enough(counted.active)) {
             Some((counted, next)) => (Vec::new(), counted, next),

@@ -78,7 +78,9 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         templates: templates.clone(),
         own_writes: OwnWrites::new(&context.env, &[&claims, &pods]),
     });
-    let controller = Controller::new(&context.env, "resource_claim").workers(10).max_retries(None);
+    let controller = Controller::new(&context.env, "resource_claim")
+        .workers(context.settings.workers("concurrent-resourceclaim-syncs"))
+        .max_retries(None);
     let controller = controller.watches(&pods, |event| match event {
         InformerEvent::Deleted { .. } => Vec::new(),
         _ if uses_claims(event.obj()) => vec![Key::of(event.obj())],
@@ -99,7 +101,9 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         context.stop.clone(),
     ));
 
-    let controller = Controller::new(&context.env, "resource_claim_cleanup").workers(10).max_retries(None);
+    let controller = Controller::new(&context.env, "resource_claim_cleanup")
+        .workers(context.settings.workers("concurrent-resourceclaim-syncs"))
+        .max_retries(None);
     let controller = controller.watches(&claims, |event| match event {
         InformerEvent::Deleted { .. } => Vec::new(),
         _ => vec![Key::of(event.obj())],

@@ -17,11 +17,18 @@ pub struct Concurrency {
 
 /// All of them. A controller asks for its own by [`Settings::workers`]; a new one is a row.
 pub const CONCURRENCY: &[Concurrency] = &[
+    Concurrency { flag: "concurrent-cron-job-syncs", default: 5, of: "CronJobs" },
+    Concurrency { flag: "concurrent-daemonset-syncs", default: 2, of: "DaemonSets" },
     Concurrency { flag: "concurrent-deployment-syncs", default: 5, of: "Deployments" },
     Concurrency {
         flag: "concurrent-endpoint-syncs",
         default: 5,
         of: "Services, by the endpoints controller",
+    },
+    Concurrency {
+        flag: "concurrent-ephemeralvolume-syncs",
+        default: 5,
+        of: "pods, by the ephemeral volume controller",
     },
     Concurrency { flag: "concurrent-gc-syncs", default: 20, of: "objects, by the garbage collector" },
     Concurrency {
@@ -33,6 +40,7 @@ pub const CONCURRENCY: &[Concurrency] = &[
     Concurrency { flag: "concurrent-namespace-syncs", default: 10, of: "Namespaces" },
     Concurrency { flag: "concurrent-rc-syncs", default: 5, of: "ReplicationControllers" },
     Concurrency { flag: "concurrent-replicaset-syncs", default: 5, of: "ReplicaSets" },
+    Concurrency { flag: "concurrent-resourceclaim-syncs", default: 50, of: "ResourceClaims" },
     Concurrency {
         flag: "concurrent-service-endpoint-syncs",
         default: 5,
@@ -43,6 +51,7 @@ pub const CONCURRENCY: &[Concurrency] = &[
         default: 5,
         of: "service account token Secrets",
     },
+    Concurrency { flag: "concurrent-statefulset-syncs", default: 5, of: "StatefulSets" },
     Concurrency { flag: "concurrent-ttl-after-finished-syncs", default: 5, of: "finished Jobs" },
     Concurrency {
         flag: "mirroring-concurrent-service-endpoint-syncs",

@@ -72,7 +72,7 @@ pub(crate) fn start(context: &Context) -> Vec<JoinHandle<()>> {
     });
     let (of_set, of_pod, of_claim) = (sync.clone(), sync.clone(), sync.clone());
     let controller = Controller::new(&context.env, "statefulset")
-        .workers(5)
+        .workers(context.settings.workers("concurrent-statefulset-syncs"))
         .max_retries(None)
         .watches(&sets, move |event| of_set.set_changed(event))
         .watches(&pods, move |event| of_pod.pod_changed(event))
@@ -149,11 +149,16 @@ impl Sync {
                 || name == at.update.name()
                 || pods.iter().any(|pod| pod.obj.label(REVISION) == Some(name))
         };
+        let mut trimmed = Ok(());
         for revision in surplus(&revisions, set.history_limit, lives) {
-            self.history.delete(revision).await?;
+            let deleted = self.history.delete(revision).await;
+            trimmed = trimmed.and(deleted);
         }
-        let status = done?;
-        if more {
+        // What became of the pods matters more.
+        let (status, is_stopped) = done?;
+        trimmed?;
+        // In a namespace that goes there is nothing more to do.
+        if more && !is_stopped {
             return Ok(Action::Requeue(Duration::ZERO));
         }
         if set.min_ready_seconds > 0 && status.ready != status.available {
@@ -179,7 +184,8 @@ impl Sync {
         if let Some(new) = new {
             keys.extend(match owners::controller_of(new) {
                 Some(owner) => self.resolve(new.namespace(), &owner),
-                None => self.wanted_by(new, old.map(|old| &**old)),
+                // Of another that had its name nobody knows whether it was wanted.
+                None => self.wanted_by(new, old.filter(|old| old.uid() == new.uid()).map(|old| &**old)),
             });
         }
         keys.dedup();

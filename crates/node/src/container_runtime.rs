@@ -24,6 +24,8 @@ pub trait Runtime: Send {
     /// Starts a container, by its place in [`Pod::containers`]; `attempt` counts restarts. One that
     /// still runs is ended first.
     fn start(&mut self, pod: &Pod<'_>, container: usize, attempt: u32, now: Millis);
+    /// Ends one container at once.
+    fn kill(&mut self, pod: &Pod<'_>, container: usize, now: Millis);
     /// Ends all containers, those that do not end by themselves within the grace by force. May be asked again, with less.
     fn stop(&mut self, pod: &Pod<'_>, grace_seconds: i64, now: Millis);
     /// Gives back whatever the pod had. Nothing of it runs any more.

@@ -288,7 +288,15 @@ impl PodWorker {
         for _ in 0..=2 * pod.containers.len() {
             let sandbox = runtime.look(pod, now).unwrap_or_default();
             let mut starts = self.starts(pod, &sandbox, now, step);
-            starts.retain(|(index, _)| self.pull(pod, *index, runtime, now, step));
+            starts.retain(|(index, _)| {
+                let pulled = self.pull(pod, *index, runtime, now, step);
+                let running = sandbox.container(*index).map(|c| &c.state);
+                // What it is to be replaced by is not there, but it is not wanted any more.
+                if !pulled && matches!(running, Some(Container::Running { .. })) {
+                    runtime.kill(pod, *index, now);
+                }
+                pulled
+            });
             if starts.is_empty() {
                 return sandbox;
             }

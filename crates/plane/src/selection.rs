@@ -15,6 +15,46 @@ pub const SERVER_CONTROLLERS: [&str; 6] = [
     "service-cidr-controller",
 ];
 
+/// The names kube-controller-manager had for them before, which manifests still use (kubeadm's above all).
+const ALIASES: [(&str, &str); 36] = [
+    ("bootstrapsigner", "bootstrap-signer-controller"),
+    ("clusterrole-aggregation", "clusterrole-aggregation-controller"),
+    ("cronjob", "cronjob-controller"),
+    ("csrapproving", "certificatesigningrequest-approving-controller"),
+    ("csrcleaner", "certificatesigningrequest-cleaner-controller"),
+    ("csrsigning", "certificatesigningrequest-signing-controller"),
+    ("daemonset", "daemonset-controller"),
+    ("deployment", "deployment-controller"),
+    ("disruption", "disruption-controller"),
+    ("endpoint", "endpoints-controller"),
+    ("endpointslice", "endpointslice-controller"),
+    ("endpointslicemirroring", "endpointslice-mirroring-controller"),
+    ("ephemeral-volume", "ephemeral-volume-controller"),
+    ("garbagecollector", "garbage-collector-controller"),
+    ("horizontalpodautoscaling", "horizontal-pod-autoscaler-controller"),
+    ("job", "job-controller"),
+    ("legacy-service-account-token-cleaner", "legacy-serviceaccount-token-cleaner-controller"),
+    ("namespace", "namespace-controller"),
+    ("nodeipam", "node-ipam-controller"),
+    ("nodelifecycle", "node-lifecycle-controller"),
+    ("persistentvolume-binder", "persistentvolume-binder-controller"),
+    ("persistentvolume-expander", "persistentvolume-expander-controller"),
+    ("podgc", "pod-garbage-collector-controller"),
+    ("pv-protection", "persistentvolume-protection-controller"),
+    ("pvc-protection", "persistentvolumeclaim-protection-controller"),
+    ("replicaset", "replicaset-controller"),
+    ("replicationcontroller", "replicationcontroller-controller"),
+    ("resource-claim-controller", "resourceclaim-controller"),
+    ("resourcequota", "resourcequota-controller"),
+    ("root-ca-cert-publisher", "root-ca-certificate-publisher-controller"),
+    ("serviceaccount", "serviceaccount-controller"),
+    ("serviceaccount-token", "serviceaccount-token-controller"),
+    ("statefulset", "statefulset-controller"),
+    ("tokencleaner", "token-cleaner-controller"),
+    ("ttl", "ttl-controller"),
+    ("ttl-after-finished", "ttl-after-finished-controller"),
+];
+
 /// `*` turns all on but those that are off by default, `name` one, `-name` turns one off; of several words for one controller the first counts, and what no word names is off.
 ///
 /// So `-name` alone runs nothing: all but one is `*,-name`. `-*` stands for none, where no other word says more.
@@ -42,13 +82,16 @@ impl Default for ControllerSelection {
 
 impl ControllerSelection {
     pub fn new(words: Vec<String>) -> Result<ControllerSelection, UnknownController> {
-        for word in &words {
-            let name = word.strip_prefix('-').unwrap_or(word);
-            if name != "*" && !names().any(|known| known == name) {
-                return Err(UnknownController(name.to_owned()));
+        let word = |word: String| {
+            let (sign, name) = word.strip_prefix('-').map_or(("", &*word), |name| ("-", name));
+            let known = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, known)| known);
+            if known == "*" || names().any(|name| name == known) {
+                Ok(format!("{sign}{known}"))
+            } else {
+                Err(UnknownController(name.to_owned()))
             }
-        }
-        Ok(ControllerSelection(words))
+        };
+        words.into_iter().map(word).collect::<Result<_, _>>().map(ControllerSelection)
     }
 
     pub fn runs(&self, name: &str) -> bool {
@@ -80,17 +123,24 @@ mod tests {
         assert!(!choice(&["-*"]).runs(SCHEDULER));
         assert!(choice(&["-*", "scheduler"]).runs(SCHEDULER));
         assert!(choice(&["scheduler"]).runs(SCHEDULER));
-        let another = CONTROLLERS[0].name;
+        let another = "deployment-controller";
         assert!(!choice(&["-scheduler"]).runs(another), "without * nothing runs by itself");
         assert!(choice(&["*", "-scheduler"]).runs(another));
         assert!(choice(&["scheduler", "-scheduler"]).runs(SCHEDULER), "the first word counts");
         assert!(!choice(&["-scheduler", "scheduler"]).runs(SCHEDULER));
         assert!(!choice(&["-scheduler", "*"]).runs(SCHEDULER), "wherever the * stands");
-        assert!(!choice(&["scheduler"]).runs(CONTROLLERS[0].name));
+        assert!(!choice(&["scheduler"]).runs(another));
         assert!(!choice(&["*"]).runs("token-cleaner-controller"), "off by default");
         assert!(choice(&["*", "token-cleaner-controller"]).runs("token-cleaner-controller"));
         assert!(!choice(&["scheduler"]).runs("resourcequota-controller"));
         assert!(choice(&["scheduler", "resourcequota-controller"]).runs("resourcequota-controller"));
+        // As kubeadm has it.
+        let kubeadms = choice(&["*", "bootstrapsigner", "tokencleaner", "-deployment"]);
+        assert!(kubeadms.runs("bootstrap-signer-controller") && kubeadms.runs("token-cleaner-controller"));
+        assert!(!kubeadms.runs(another));
+        for (alias, name) in ALIASES {
+            assert!(names().any(|known| known == name), "{alias}: {name}");
+        }
         assert_eq!(ControllerSelection::new(vec!["nobody".into()]), Err(UnknownController("nobody".into())));
     }
 }

@@ -51,7 +51,6 @@ struct Index {
 }
 
 /// The objects under one value.
-#[derive(Default)]
 struct Entry {
     held: BTreeSet<Held>,
     /// In the order of [`Index::tallies`].
@@ -111,10 +110,14 @@ impl Indexer {
         }
         inner.indexes.push(index);
     }
-    /// Adds a tally to an index that is there, once for each type.
+    /// Adds a tally to an index, once for each type. Without the index it would count nothing, and mislead: that is a bug.
     pub fn add_tally<T: Tally>(&self, index: &'static str) {
         let mut inner = self.inner.write();
-        let Some(index) = inner.indexes.iter_mut().find(|i| i.name == index) else { return };
+        let index = inner
+            .indexes
+            .iter_mut()
+            .find(|i| i.name == index)
+            .expect("a tally is of an index that was added");
         if index.tallies.iter().any(|known| known.ty == TypeId::of::<T>()) {
             return;
         }
@@ -152,6 +155,11 @@ impl Indexer {
     pub(crate) fn saw(&self, revision: Revision) {
         let mut inner = self.inner.write();
         inner.revision = inner.revision.max(revision);
+    }
+    /// Does what takes longer before [`Indexer::begin`] keeps all readers out.
+    pub(crate) fn prepare(&self, obj: &Obj) {
+        let inner = self.inner.read();
+        inner.indexes.iter().flat_map(|index| &index.tallies).for_each(|tally| (tally.prepare)(obj));
     }
     /// Changes that readers see all at once, when the value is dropped.
     pub(crate) fn begin(&self) -> Transaction<'_> {

@@ -235,6 +235,13 @@ impl Informer {
         let handlers = self.handlers.lock();
         let mut told: Vec<Told> = Vec::with_capacity(batch.len());
         let mut upto = None;
+        for delta in &batch {
+            match delta {
+                Delta::Added(obj) | Delta::Updated(obj) | Delta::Listed(obj) => self.store.prepare(obj),
+                Delta::Replaced { items, .. } => items.iter().for_each(|obj| self.store.prepare(obj)),
+                _ => {}
+            }
+        }
         let mut store = self.store.begin();
         for delta in batch {
             match delta {

@@ -52,7 +52,7 @@ pub struct Engine {
 #[derive(Default)]
 struct Unfit {
     /// The versions of all that is looked at.
-    at: [u64; 6],
+    at: [u64; 5],
     found: HashMap<Kin, Found>,
 }
 
@@ -65,6 +65,8 @@ struct Found {
     rejected_by: Plugins,
     /// Whether a nomination is taken back.
     cleared: bool,
+    /// For pods with volumes: what was known of volumes.
+    storage: Option<u64>,
 }
 
 /// What is to be done about one pod.
@@ -320,7 +322,7 @@ impl Engine {
         let pod = queued.pod.clone();
         let profile = self.config.profile(&pod.scheduler_name).expect("others' pods are never queued");
         let pod = self.with_promise(pod);
-        if let Some(Found { message, rejected_by, cleared }) = self.known_unfit(profile, &pod) {
+        if let Some(Found { message, rejected_by, cleared, .. }) = self.known_unfit(profile, &pod) {
             let mut failure = Failure::new(&queued, UNSCHEDULABLE, message);
             failure.nominated_node = cleared.then(|| "".into());
             self.queue.put_back(queued, rejected_by, now);
@@ -435,7 +437,8 @@ impl Engine {
         if failure.victims.is_empty() && pod.nominated_node.is_empty() && !waits {
             let key = (profile, pod.class.id, pod.priority, pod.preempts);
             let cleared = failure.nominated_node.is_some();
-            let found = Found { message: failure.message.clone(), rejected_by, cleared };
+            let storage = self.storage_version(pod);
+            let found = Found { message: failure.message.clone(), rejected_by, cleared, storage };
             self.unfit.found.insert(key, found);
         }
         ScheduleResult::Failed(failure)
@@ -449,7 +452,6 @@ impl Engine {
             self.selectors.version(),
             self.nominated.version(),
             self.budgets_version,
-            self.cluster.storage().version(),
         ];
         if self.unfit.at != at {
             self.unfit = Unfit { at, found: HashMap::new() };
@@ -460,7 +462,14 @@ impl Engine {
             return None;
         }
         let key = (profile, pod.class.id, pod.priority, pod.preempts);
-        self.unfit.found.get(&key).filter(|_| pod.nominated_node.is_empty()).cloned()
+        let storage = self.storage_version(pod);
+        let found = self.unfit.found.get(&key).filter(|_| pod.nominated_node.is_empty());
+        found.filter(|found| found.storage == storage).cloned()
+    }
+
+    /// What is said of a pod with volumes holds while nothing is known anew of volumes.
+    fn storage_version(&self, pod: &Pod) -> Option<u64> {
+        (!pod.class.volumes.is_empty()).then(|| self.cluster.storage().version())
     }
 
     /// The pod with the node it was promised here, which the server may not know of yet.

@@ -218,6 +218,10 @@ impl Storage {
             self.index(volume);
         }
         for claim in &bindings.provision {
+            // What another pod has assumed stays when this one gives up.
+            if self.selected_node(claim) == Some(node) {
+                continue;
+            }
             let assumed = Assumed { revision: claim.revision, value: node.clone(), by: pod.clone() };
             self.assumed_claims.insert((claim.namespace.clone(), claim.name.clone()), assumed);
         }

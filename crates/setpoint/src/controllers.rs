@@ -20,7 +20,7 @@ pub fn flags() -> [Arg; 3] {
             .value_delimiter(',')
             .action(ArgAction::Append)
             .default_value("*")
-            .help("Controllers to run: '*' enables all, 'NAME' enables one, '-NAME' disables one; '*,-NAME' runs all but one, '-*' none. The scheduler is named 'scheduler'")
+            .help("Controllers to run: '*' enables all but bootstrap-signer-controller and token-cleaner-controller, 'NAME' enables one, '-NAME' disables one; '*,-NAME' runs all but one, '-*' none. The scheduler is named 'scheduler'")
             .allow_hyphen_values(true),
         Arg::new("simulated-nodes")
             .long("simulated-nodes")
@@ -64,10 +64,21 @@ pub fn disabled(settings: &Settings) -> Vec<&'static str> {
     apiserver::CONTROLLERS.into_iter().filter(|name| !settings.choice.runs(name)).collect()
 }
 
-/// What a cluster with nodes begins with: a default class, whose volumes are directories on them.
+/// What a cluster with nodes begins with: a default class, whose volumes are directories on them, and the role to read what their
+/// pods use.
 pub fn initial_objects(settings: &Settings) -> Vec<Value> {
-    let provisions = settings.nodes.is_some() && settings.choice.runs(plane::LOCAL_PROVISIONER);
-    if provisions { vec![plane::local_storage_class()] } else { Vec::new() }
+    let mut objects = Vec::new();
+    if settings.nodes.is_some() {
+        objects.push(metrics_reader());
+        objects.extend(settings.choice.runs(plane::LOCAL_PROVISIONER).then(plane::local_storage_class));
+    }
+    objects
+}
+
+/// As metrics-server brings it: who may view a namespace may view its metrics.
+fn metrics_reader() -> Value {
+    let text = br#"{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"system:aggregated-metrics-reader","labels":{"rbac.authorization.k8s.io/aggregate-to-admin":"true","rbac.authorization.k8s.io/aggregate-to-edit":"true","rbac.authorization.k8s.io/aggregate-to-view":"true"}},"rules":[{"apiGroups":["metrics.k8s.io"],"resources":["pods","nodes"],"verbs":["get","list","watch"]}]}"#;
+    codec::json::parse(text, None).unwrap_or_else(|_| Value::map())
 }
 
 /// Starts them, and exposes them under `/debug/controllers` and in `/metrics`. `shared`: other servers may use the same

@@ -171,7 +171,9 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
     backup::check_restored(&settings.data_dir)?;
 
     // The store before anything is written: its lock keeps a second server out. An unavailable etcd is tried for ever.
-    let table = Table::new(Arc::new(Catalog::with_metrics()), env.clone());
+    let measures = settings.controllers.nodes.is_some();
+    let catalog = if measures { Catalog::with_metrics() } else { Catalog::builtin() };
+    let table = Table::new(Arc::new(catalog), env.clone());
     let opening = settings.store.open(&settings.data_dir, &env, &table);
     let Some(engine) = signals.interrupts(opening).await.transpose()? else { return Ok(()) };
     kubeconfig::check(&settings.kubeconfig)?;
@@ -329,7 +331,7 @@ fn new_api(
             root_ca: Some(keys.pki.ca_pem().to_owned()),
             advertised: None,
             without: controllers::disabled(&settings.controllers),
-            usage: Some(node::simulated::usage::containers),
+            usage: settings.controllers.nodes.is_some().then_some(node::simulated::usage::containers),
             limits: settings.limits,
             initial_objects: controllers::initial_objects(&settings.controllers),
         },

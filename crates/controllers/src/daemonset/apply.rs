@@ -47,7 +47,10 @@ impl DaemonSets {
         // Asked before the pods are looked at: what is seen after the answer can only be newer.
         let may_count = self.expectations.satisfied(key);
         let pods = self.claimed(key, &obj, &set).await?;
-        let by_node = self.remember(key, |memory| memory.targets.group(&pods));
+        // Taken out meanwhile: a key has one worker, and others must not wait for what is read here.
+        let mut targets = self.remember(key, |memory| std::mem::take(&mut memory.targets));
+        let by_node = targets.group(&pods);
+        self.remember(key, |memory| memory.targets = targets);
         let nodes: Vec<Node> = self
             .nodes
             .store()

@@ -12,7 +12,7 @@ use runtime::{Cause, InformerEvent, Key, WorkQueue};
 
 use super::DaemonSets;
 use super::view::daemon_set_view;
-use crate::claim::matches;
+use crate::claim::{matches, selecting};
 use crate::pod_view;
 
 struct Handlers {
@@ -83,9 +83,7 @@ impl Handlers {
                 }
                 match self.owner(new) {
                     Some(set) => self.pod_changed(&set, old, new),
-                    None if old.owners() != new.owners() || old.metadata() != new.metadata() => {
-                        self.orphan(new, &PODS);
-                    }
+                    None if is_news(old, new) => self.orphan(new, &PODS),
                     None => {}
                 }
             }
@@ -127,7 +125,8 @@ impl Handlers {
                 }
                 match self.owner(new) {
                     Some(set) => self.ask(Key::of(&set), &CONTROLLER_REVISIONS, new, "updated"),
-                    None => self.orphan(new, &CONTROLLER_REVISIONS),
+                    None if is_news(old, new) => self.orphan(new, &CONTROLLER_REVISIONS),
+                    None => {}
                 }
             }
             InformerEvent::Deleted { obj, .. } => {
@@ -161,7 +160,7 @@ impl Handlers {
         if controller_of(obj).is_some() {
             return;
         }
-        for set in self.state.sets.store().list_namespace(obj.namespace()) {
+        for set in selecting(&self.state.sets, obj) {
             if matches(&daemon_set_view(&set).selector, obj) {
                 self.ask(Key::of(&set), resource, obj, "free");
             }
@@ -174,4 +173,9 @@ impl Handlers {
         let set = self.state.sets.store().get(obj.namespace(), &owner.name)?;
         (set.uid() == owner.uid).then_some(set)
     }
+}
+
+/// Whether somebody may want to adopt it who did not before.
+fn is_news(old: &Obj, new: &Obj) -> bool {
+    old.owners() != new.owners() || old.uid() != new.uid() || !old.labels().eq(new.labels())
 }

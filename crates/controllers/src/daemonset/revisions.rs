@@ -52,7 +52,7 @@ impl DaemonSets {
             let revision = Revision::new(self.labelled(key, revision).await?);
             if revision.data() == set.data { current.push(revision) } else { old.push(revision) }
         }
-        let number = old.iter().map(Revision::number).max().unwrap_or(0) + 1;
+        let number = old.iter().map(Revision::number).max().unwrap_or(0).saturating_add(1);
         let current = match current.len() {
             0 => self.snapshot(key, obj, set, number).await?,
             _ => {

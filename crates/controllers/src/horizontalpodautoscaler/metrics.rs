@@ -87,8 +87,9 @@ impl MetricsClient {
         let text = |name: &str| described.str_at(&[name]).unwrap_or("");
         let (kind, name) = (text("kind"), text("name"));
         let failed = |why: String| {
+            // In upstream's order.
             format!(
-                "unable to get metric {}: unable to fetch metrics from custom metrics API: {why} on {kind} {namespace}/{name}",
+                "unable to get metric {}: {kind} on {namespace} {name}/unable to fetch metrics from custom metrics API: {why}",
                 metric.name
             )
         };

@@ -83,7 +83,8 @@ impl VolumeIndex {
 
     /// The volume is gone.
     pub fn remove(&mut self, obj: &Obj) {
-        if self.known.get(obj.name()).is_some_and(|known| known.obj.revision() <= obj.revision()) {
+        let is_gone = |known: &Arc<Obj>| known.uid() == obj.uid() || known.revision() <= obj.revision();
+        if self.known.get(obj.name()).is_some_and(|known| is_gone(&known.obj)) {
             self.take_out(obj.name());
         }
     }

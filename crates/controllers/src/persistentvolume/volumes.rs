@@ -19,6 +19,7 @@ pub struct Volumes {
 pub struct Taken<'a> {
     volumes: &'a Volumes,
     volume: Arc<Obj>,
+    given_back: bool,
 }
 
 impl Volumes {
@@ -37,7 +38,7 @@ impl Volumes {
     }
 
     pub fn gone(&self, volume: &Obj) {
-        self.newest.saw(volume);
+        self.newest.gone(volume);
         self.index.lock().remove(volume);
     }
 
@@ -63,7 +64,7 @@ impl Volumes {
                 }
                 Some(_) => {
                     index.take(found.name());
-                    return Ok(Some(Taken { volumes: self, volume: found }));
+                    return Ok(Some(Taken { volumes: self, volume: found, given_back: false }));
                 }
                 None => index.remove(&found),
             }
@@ -78,7 +79,8 @@ impl Taken<'_> {
     }
 
     /// Bound or not, it is no longer held; `Some`: it is free again.
-    pub fn give_back(self) -> Option<Arc<Obj>> {
+    pub fn give_back(mut self) -> Option<Arc<Obj>> {
+        self.given_back = true;
         let mut index = self.volumes.index.lock();
         let free = index.give_back(self.volume.name());
         let volume = index.get(self.volume.name()).cloned();
@@ -89,6 +91,9 @@ impl Taken<'_> {
 impl Drop for Taken<'_> {
     /// Also where the binding was cut off in the middle.
     fn drop(&mut self) {
-        self.volumes.index.lock().give_back(self.volume.name());
+        // Once: somebody else may hold it by now.
+        if !self.given_back {
+            self.volumes.index.lock().give_back(self.volume.name());
+        }
     }
 }

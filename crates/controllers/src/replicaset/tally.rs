@@ -105,6 +105,11 @@ fn is_of_a_set(pod: &Obj) -> bool {
 }
 
 impl Tally for PodTally {
+    fn prepare(pod: &Obj) {
+        if is_of_a_set(pod) {
+            pod_view(pod);
+        }
+    }
     fn add(&mut self, pod: &Obj) {
         if is_of_a_set(pod) {
             self.count(pod, &pod_view(pod), 1);

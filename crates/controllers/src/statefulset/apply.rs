@@ -36,7 +36,7 @@ pub(super) struct Reconciled<'a> {
 }
 
 impl Sync {
-    /// The status there is now.
+    /// The status there is now, and whether the namespace is going: then nothing more can be made.
     pub(super) async fn apply(
         &self,
         key: &Key,
@@ -44,7 +44,7 @@ impl Sync {
         set: &StatefulSet,
         at: &Standing,
         plan: Plan,
-    ) -> Result<SetStatus, Failure> {
+    ) -> Result<(SetStatus, bool), Failure> {
         let idle = plan.phases.iter().all(Vec::is_empty);
         let tree = if idle { Value::Null } else { runtime::tree(obj) };
         let creates = |of_current: bool| {
@@ -75,11 +75,12 @@ impl Sync {
             Ok(())
         };
         // What went wrong with the pods matters more than whether it could be told.
+        let is_stopped = stopped.is_some();
         if let Some(Stopped::Failed(failure)) = stopped {
             return Err(*failure);
         }
         written?;
-        Ok(status)
+        Ok((status, is_stopped))
     }
 
     async fn phases(&self, reconciled: &Reconciled<'_>, phases: &[Vec<Step>]) -> Option<Stopped> {

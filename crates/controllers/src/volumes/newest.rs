@@ -49,6 +49,14 @@ impl Newest {
             written.remove(obj.path());
         }
     }
+
+    /// The object is gone; what a relist missed was perhaps older than what was written.
+    pub(crate) fn gone(&self, obj: &Obj) {
+        let mut written = self.written.lock();
+        if written.get(obj.path()).is_some_and(|written| written.uid() == obj.uid()) {
+            written.remove(obj.path());
+        }
+    }
 }
 
 fn supersedes(written: &Obj, seen: &Obj) -> bool {

@@ -163,6 +163,13 @@ impl Runtime for Containers {
         *slot = Some(course);
     }
 
+    fn kill(&mut self, pod: &Pod<'_>, container: usize, now: Millis) {
+        let there = self.pods.get_mut(&short_uid(pod.uid));
+        if let Some(Some(course)) = there.and_then(|there| there.containers.get_mut(container)) {
+            (course.ends, course.code, course.stopped) = (now, 0, true);
+        }
+    }
+
     fn stop(&mut self, pod: &Pod<'_>, grace_seconds: i64, now: Millis) {
         let own = Behaviour::read(pod.annotations());
         let wanted = own.stop_millis.or(self.node.stop_millis).unwrap_or(0);

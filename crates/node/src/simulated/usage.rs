@@ -52,8 +52,13 @@ pub fn containers(pod: &Value, node: &Value, at_seconds: i64) -> Option<Vec<Valu
     (!used.is_empty()).then_some(used)
 }
 
-/// Whether a node is simulated, and not silent.
+/// Whether a node is simulated, and heard of.
 pub fn reports(node: &Value) -> bool {
+    let conditions = node.at(&["status", "conditions"]).and_then(Value::as_list).unwrap_or_default();
+    let ready = conditions.iter().find(|condition| condition.str_at(&["type"]) == Some("Ready"));
+    if ready.and_then(|ready| ready.str_at(&["status"])) == Some("Unknown") {
+        return false;
+    }
     let runtime = node.str_at(&["status", "nodeInfo", "containerRuntimeVersion"]).unwrap_or("");
     runtime.starts_with("simulated://")
         && super::behaviour::Behaviour::read(node.at(&["metadata", "annotations"])).health()

@@ -174,7 +174,8 @@ fn show(view: &View<'_>, index: usize) -> ContainerStatus {
         }
         State::Exited(exit) => {
             ready = container.role == Role::Init && exit.code == 0;
-            match crash_loop(view, index, exit) {
+            let waits = view.pulls.get(&index).filter(|_| !view.terminal).map(|pull| pulling(pull, view.now));
+            match waits.or_else(|| crash_loop(view, index, exit)) {
                 Some(state) => {
                     last = Some(exit.clone());
                     state

@@ -65,6 +65,10 @@ impl Runtime for ByHand {
         let (id, image_id) = (format!("id-{container}"), String::new());
         self.there.insert(container, Running { id, image_id, outdated: false, attempt, state, last });
     }
+    fn kill(&mut self, _: &Pod<'_>, container: usize, now: Millis) {
+        self.log.push(format!("kill-{container}"));
+        self.exit(container, 0, now);
+    }
     fn stop(&mut self, _: &Pod<'_>, grace_seconds: i64, _: Millis) {
         self.log.push(format!("stop-{grace_seconds}"));
     }

@@ -6,6 +6,8 @@ use object::Obj;
 
 /// A sum over objects that follows every change: one change of a thousand objects costs as much as one of a single object.
 pub trait Tally: Any + Default + Send + Sync {
+    /// Reads what the tally will look at, before the cache is locked for it; see [`Obj::view`].
+    fn prepare(_: &Obj) {}
     fn add(&mut self, obj: &Obj);
     /// Takes back what [`Tally::add`] did for this very revision of the object.
     fn remove(&mut self, obj: &Obj);
@@ -30,10 +32,11 @@ impl<T: Tally> AnyTally for T {
 pub(super) struct Empty {
     pub(super) ty: TypeId,
     pub(super) make: fn() -> Box<dyn AnyTally>,
+    pub(super) prepare: fn(&Obj),
 }
 
 impl Empty {
     pub(super) fn of<T: Tally>() -> Empty {
-        Empty { ty: TypeId::of::<T>(), make: || Box::<T>::default() }
+        Empty { ty: TypeId::of::<T>(), make: || Box::<T>::default(), prepare: T::prepare }
     }
 }

@@ -15,7 +15,7 @@ pub const SETPOINT: &str = env!("CARGO_BIN_EXE_setpoint");
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The controllers without which no pod can be created.
-const ACCOUNTS: &str = "--controllers=serviceaccount-controller,serviceaccount-token-controller,root-ca-certificate-publisher-controller,clusterrole-aggregation-controller,resourcequota-controller,service-cidr-controller";
+const ACCOUNTS: &str = "--controllers=serviceaccount-controller,serviceaccount-token-controller,root-ca-certificate-publisher-controller,certificatesigningrequest-approving-controller,certificatesigningrequest-cleaner-controller,certificatesigningrequest-signing-controller,clusterrole-aggregation-controller,resourcequota-controller,service-cidr-controller";
 
 /// A running server; killed when dropped.
 pub struct Proc {

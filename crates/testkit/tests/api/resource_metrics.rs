@@ -74,6 +74,14 @@ async fn pods_and_nodes_show_what_they_use() {
     assert_eq!(absent["message"], "podmetrics.metrics.k8s.io \"default/c\" not found");
     let absent = cluster.get(format!("{METRICS}/nodes/sim-9")).await.ok(404);
     assert_eq!(absent["message"], "nodemetrics.metrics.k8s.io \"sim-9\" not found");
+    let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    let absent =
+        cluster.request("GET", format!("{METRICS}/nodes/sim-9")).header("accept", table).send().await;
+    assert_eq!(absent.status, 404, "{}", absent.text());
+    let metadata = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
+    let shown =
+        cluster.request("GET", format!("{METRICS}/nodes")).header("accept", metadata).send().await.ok(200);
+    assert_eq!((&shown["kind"], shown["items"][0].get("usage")), (&json!("PartialObjectMetadataList"), None));
     // A silent node reports nothing.
     let silent = json!({"metadata": {"annotations": {"sim.setpoint.dev/silent": "true"}}});
     cluster.merge("/api/v1/nodes/sim-0", silent).await.ok(200);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use apiserver::ControllerStatus;
 use client::{Client, Clients};
-use controllers::Trust;
+use controllers::{MaskSizes, NodeIpam, Trust};
 use env::Env;
 use parking_lot::Mutex;
 use plane::{Plane, Settings};
@@ -178,7 +178,11 @@ impl Clients for Noting {
 /// names it is shown under.
 type Known = (&'static str, &'static str, &'static [&'static str]);
 
+/// Runs where pod CIDRs are allocated.
+const NODE_IPAM: &str = "node-ipam-controller";
+
 const KNOWN: &[Known] = &[
+    ("bootstrap-signer-controller", "bootstrap-signer", &["bootstrap-signer"]),
     ("cronjob-controller", "cronjob-controller", &["cronjob"]),
     ("daemonset-controller", "daemon-set-controller", &["daemonset"]),
     ("deployment-controller", "deployment-controller", &["deployment-controller"]),
@@ -195,13 +199,24 @@ const KNOWN: &[Known] = &[
         "generic-garbage-collector",
         &["garbage_collector_attempt_to_delete", "garbage_collector_attempt_to_orphan"],
     ),
+    (
+        "horizontal-pod-autoscaler-controller",
+        "horizontal-pod-autoscaler",
+        &["horizontal-pod-autoscaler-controller"],
+    ),
     ("job-controller", "job-controller", &["job", "job-orphan-pods"]),
     (
         "local-volume-provisioner-controller",
         "persistent-volume-binder",
         &["local-volume-provisioner-controller"],
     ),
+    (
+        "legacy-serviceaccount-token-cleaner-controller",
+        "legacy-service-account-token-cleaner",
+        &["legacy-serviceaccount-token-cleaner-controller"],
+    ),
     ("namespace-controller", "namespace-controller", &["namespace"]),
+    (NODE_IPAM, "node-controller", &[NODE_IPAM]),
     (
         "node-lifecycle-controller",
         "node-controller",
@@ -231,6 +246,7 @@ const KNOWN: &[Known] = &[
     ("root-ca-certificate-publisher-controller", "root-ca-cert-publisher", &["root-ca-cert-publisher"]),
     ("serviceaccount-controller", "service-account-controller", &["serviceaccount"]),
     ("statefulset-controller", "statefulset-controller", &["statefulset"]),
+    ("token-cleaner-controller", "token-cleaner", &["token-cleaner"]),
     ("serviceaccount-token-controller", "", &["serviceaccount-token"]),
     ("taint-eviction-controller", "node-controller", &["taint-eviction-controller"]),
     ("ttl-controller", "ttl-controller", &["ttl-controller"]),
@@ -280,7 +296,8 @@ async fn debug_controllers_of_a_whole_cluster_shows_every_controller_and_the_sch
     until(&cluster, "/debug/controllers", "the controllers", |shown| !names(shown).is_empty()).await;
     let shown = cluster.get("/debug/controllers").await.ok(200);
     let mut wanted = vec!["node-pods", "node-status"];
-    for row in controllers::CONTROLLERS {
+    let runs = |name: &str| name != NODE_IPAM && !controllers::OFF_BY_DEFAULT.contains(&name);
+    for row in controllers::CONTROLLERS.iter().filter(|row| runs(row.name)) {
         let known = KNOWN.iter().find(|(name, ..)| *name == row.name);
         let (.., shown_as) = known.unwrap_or_else(|| panic!("{} is not in the table", row.name));
         wanted.extend(shown_as.iter());
@@ -301,6 +318,9 @@ async fn every_controller_acts_with_upstreams_identity_only() {
         let noting = Arc::new(Noting { clients: cluster.local_clients(), asked: Mutex::default() });
         let mut plane = cluster.bare_control_plane(noting.clone());
         plane.context.trust = trust(&cluster);
+        let ipam = NodeIpam::new("10.244.0.0/16", MaskSizes::default(), Vec::new()).expect("it fits");
+        plane.context.settings =
+            Arc::new(controllers::Settings { node_ipam: Some(ipam), ..controllers::Settings::default() });
         // The informers read as the manager; whatever is asked for from now on is the controller's own.
         assert_eq!(std::mem::take(&mut *noting.asked.lock()), [MANAGER]);
         let tasks = (row.start)(&plane.context);
@@ -309,7 +329,8 @@ async fn every_controller_acts_with_upstreams_identity_only() {
         let user = format!("system:serviceaccount:kube-system:{account}");
         let wanted = if account.is_empty() { MANAGER } else { &*user };
         assert_eq!(*noting.asked.lock(), [wanted], "{name}");
-        if !account.is_empty() {
+        // These have roles in the namespaces they look at.
+        if !account.is_empty() && !controllers::OFF_BY_DEFAULT.contains(name) {
             let path =
                 format!("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/system:controller:{account}");
             let binding = cluster.get(path).await.ok(200);

@@ -343,3 +343,19 @@ async fn a_volume_whose_claim_has_another_is_let_go_of() {
     world.phase_of_volume("v", "Bound").await;
     world.end().await;
 }
+
+/// Whoever takes the claim off a volume that is bound gets it back: the claim still names it.
+#[tokio::test(start_paused = true)]
+async fn a_bound_claim_notices_that_its_volume_does_not_name_it_any_more() {
+    let world = World::new(79).await;
+    world.volume("v", json!({})).await;
+    world.claim("c", json!({})).await;
+    world.phase_of_claim("c", "Bound").await;
+    let path = format!("{VOLUMES}/v");
+    let bound = world.phase_of_volume("v", "Bound").await;
+    world.cluster.merge(&*path, json!({"spec": {"claimRef": null}})).await.ok(200);
+    pass(&world.cluster, 60).await;
+    let again = world.phase_of_volume("v", "Bound").await;
+    assert_eq!(again["spec"]["claimRef"]["uid"], bound["spec"]["claimRef"]["uid"]);
+    world.end().await;
+}
