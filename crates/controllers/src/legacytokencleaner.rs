@@ -56,7 +56,10 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
 impl Reconcile for Cleaner {
     fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
         Box::pin(async move {
-            if let Err(status) = self.clean(&request).await {
+            // A new server is about to write it: nothing was tracked before.
+            if let Err(status) = self.clean(&request).await
+                && status.code != 404
+            {
                 tracing::warn!(error = status.message, "cannot tell since when legacy tokens are tracked");
             }
             Ok(Action::Requeue(EVERY))
