@@ -313,11 +313,7 @@ async fn read_for_one_change(others: usize) -> u64 {
     cluster.post(CRON_JOBS, cron("tick", "* * * * *", json!({}))).await.ok(201);
     pass(&cluster, 70).await;
     assert_eq!(items(&cluster, JOBS).await.len(), others + 1);
-    let informers = &plane.context.informers;
-    let given = || {
-        let all = [&client::resources::CRON_JOBS, &client::resources::JOBS];
-        all.iter().map(|resource| informers.of(resource).store().given()).sum::<u64>()
-    };
+    let given = || plane.context.informers.given();
     let before = given();
     end(&cluster, &format!("tick-{}", FIRST + 1), "Complete").await;
     pass(&cluster, 2).await;

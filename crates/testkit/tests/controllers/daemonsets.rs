@@ -358,12 +358,7 @@ async fn read_for_one_change(others: usize) -> u64 {
     let pods = items(&cluster, PODS).await;
     assert_eq!(pods.len(), others + 1);
     let pod = pods.iter().find(|pod| pod["metadata"]["labels"]["app"] == "agent").expect("its pod");
-    let informers = &plane.context.informers;
-    let given = || {
-        use client::resources::{CONTROLLER_REVISIONS, DAEMON_SETS, NODES};
-        let all = [&CONTROLLER_REVISIONS, &DAEMON_SETS, &NODES, &client::resources::PODS];
-        all.iter().map(|resource| informers.of(resource).store().given()).sum::<u64>()
-    };
+    let given = || plane.context.informers.given();
     let before = given();
     let ready = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
     set_status(&cluster, pod, ready).await;
