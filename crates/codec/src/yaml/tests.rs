@@ -699,8 +699,10 @@ fn json_that_yaml_reads_in_another_way_is_not_plain() {
         r#"{"a":"\/"}"#.to_owned(),
         "{\"a\":\"\u{2028}\"}".to_owned(),
         r#"{"<<":{"a":1}}"#.to_owned(),
+        r#"{"<<" :{"a":1}}"#.to_owned(),
         r#"{"a"#.to_owned(),
         format!("{{\"{name}\":1}}"),
+        format!("{{\"{name}\" : 1}}"),
     ];
     for text in texts {
         assert!(!flow::is_plain_json(&text), "{text}");
