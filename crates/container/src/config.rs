@@ -1,0 +1,178 @@
+//! What a pod and its containers are made of: what the agent decided, in the terms of the kernel.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// What the containers of a pod share.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PodConfig {
+    pub uid: String,
+    /// The helper's own: its socket, its process id, what its containers came to.
+    pub directory: PathBuf,
+    pub hostname: String,
+    /// `false`: the host's.
+    pub own_network: bool,
+    pub own_ipc: bool,
+    pub own_uts: bool,
+    /// One process namespace for all containers.
+    pub shared_pid: bool,
+    /// `net.ipv4.ip_unprivileged_port_start` and the like, set in the pod's namespaces.
+    pub sysctls: Vec<(String, String)>,
+    /// Bytes of `/dev/shm`; none with the host's IPC.
+    pub shm_bytes: u64,
+}
+
+/// One run of one container.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ContainerConfig {
+    pub id: String,
+    pub root: Root,
+    pub process: Process,
+    pub mounts: Vec<Mount>,
+    pub devices: Vec<Device>,
+    pub masked_paths: Vec<PathBuf>,
+    pub readonly_paths: Vec<PathBuf>,
+    pub pid: PidNamespace,
+    /// Below the root of the cgroups; empty: where the helper is.
+    pub cgroup: PathBuf,
+    pub resources: Resources,
+    /// In CRI's format; empty: nobody wants to read it.
+    pub log: PathBuf,
+    /// Keep standard input open for whoever attaches.
+    pub stdin: bool,
+    /// The first one who detaches closes it.
+    pub stdin_once: bool,
+}
+
+/// The root file system: layers of an image under a writable one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Root {
+    /// The lowest last, as overlayfs has them.
+    pub layers: Vec<PathBuf>,
+    pub upper: PathBuf,
+    pub work: PathBuf,
+    /// An empty directory to mount it on.
+    pub target: PathBuf,
+    pub readonly: bool,
+}
+
+/// What is executed, and as whom.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Process {
+    pub args: Vec<String>,
+    /// `NAME=value`; the last one of a name counts.
+    pub env: Vec<String>,
+    pub cwd: PathBuf,
+    pub user: User,
+    pub terminal: bool,
+    /// Names as `CAP_NET_RAW`. Bounding, permitted and effective (and inheritable for others than root never).
+    pub capabilities: Vec<String>,
+    pub ambient: Vec<String>,
+    pub no_new_privileges: bool,
+    /// A program of classic BPF, eight bytes an instruction; empty: unconfined.
+    pub seccomp: Vec<u8>,
+    pub apparmor: String,
+    pub oom_score_adj: Option<i32>,
+    pub rlimits: Vec<Rlimit>,
+}
+
+/// As an image or a security context names it; resolved with the container's own `/etc/passwd` and `/etc/group`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct User {
+    /// A number or a name; empty: 0.
+    pub user: String,
+    /// Empty: the user's own.
+    pub group: String,
+    pub additional_groups: Vec<u32>,
+    /// Add the groups that `/etc/group` lists the user in.
+    pub merge_groups: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rlimit {
+    pub name: String,
+    pub soft: u64,
+    pub hard: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Mount {
+    /// Within the container.
+    pub target: PathBuf,
+    pub source: Source,
+    pub readonly: bool,
+    /// With everything mounted below.
+    pub recursive_readonly: bool,
+    pub nosuid: bool,
+    pub nodev: bool,
+    pub noexec: bool,
+    pub propagation: Propagation,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Source {
+    /// A file or directory of the host; `sub_path` is resolved below it and cannot leave it.
+    Bind { path: PathBuf, sub_path: PathBuf },
+    /// A new file system with its options.
+    Filesystem { kind: String, options: Vec<(String, String)> },
+    /// The pod's own shared memory.
+    SharedMemory,
+    /// The container's own part of the cgroups, or all with `host`.
+    Cgroup { host: bool },
+}
+
+impl Default for Source {
+    fn default() -> Source {
+        Source::Filesystem { kind: "tmpfs".to_owned(), options: Vec::new() }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Propagation {
+    #[default]
+    None,
+    HostToContainer,
+    Bidirectional,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Device {
+    pub path: PathBuf,
+    /// `b`, else a character device.
+    pub block: bool,
+    pub major: u32,
+    pub minor: u32,
+    pub mode: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PidNamespace {
+    #[default]
+    Own,
+    /// That of all containers of the pod.
+    Pod,
+    Host,
+}
+
+/// Limits; `None`: not limited by this.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Resources {
+    pub cpu_shares: Option<u64>,
+    /// Microseconds of each period.
+    pub cpu_quota: Option<i64>,
+    pub cpu_period: Option<u64>,
+    pub memory: Option<i64>,
+    pub pids: Option<i64>,
+    /// By page size as the kernel names it (`2MB`), in bytes.
+    pub hugepages: Vec<(String, u64)>,
+    /// Devices that may be opened; `None`: all (privileged).
+    pub devices: Option<Vec<String>>,
+}

@@ -1,0 +1,61 @@
+//! The processes beside the agent: one spawner, and a helper for each pod.
+
+mod containers;
+mod pod;
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::process::WaitOptions;
+
+use crate::config::PodConfig;
+use crate::sys::{self, CloneFlags, Fork};
+use crate::wire::{self, Reply, SpawnPod};
+
+/// Serves requests for new pods on `socket` until the agent is gone. To be called before any thread was started.
+pub fn serve_spawner(socket: &OwnedFd) -> io::Result<()> {
+    if sys::threads() != Some(1) {
+        return Err(io::Error::other("the spawner must have one thread"));
+    }
+    while let Some((request, _)) = wire::receive::<SpawnPod>(socket.as_fd())? {
+        let reply = match spawn(&request.pod) {
+            Ok(pid) => Reply::Spawned { pid },
+            Err(why) => Reply::Failed(why.to_string()),
+        };
+        wire::send(socket.as_fd(), &reply, &[])?;
+    }
+    Ok(())
+}
+
+/// Starts a pod's helper, as nobody's child: it stays when the spawner goes.
+fn spawn(config: &PodConfig) -> io::Result<i32> {
+    let (ready, told) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    match sys::clone(CloneFlags::default())? {
+        Fork::Child => {
+            let helper = sys::clone(CloneFlags::default());
+            if let Ok(Fork::Child) = helper {
+                drop(ready);
+                pod::run(config, told);
+            }
+            std::process::exit(i32::from(helper.is_err()))
+        }
+        Fork::Parent { pid, .. } => {
+            drop(told);
+            rustix::process::waitpid(Some(pid), WaitOptions::empty())?;
+            let mut answer = String::new();
+            std::fs::File::from(ready).read_to_string(&mut answer)?;
+            match answer.strip_prefix("pid ") {
+                Some(pid) => pid.parse().map_err(io::Error::other),
+                None => Err(io::Error::other(if answer.is_empty() {
+                    "the pod's helper died".to_owned()
+                } else {
+                    answer
+                })),
+            }
+        }
+    }
+}
+
+fn tell(pipe: OwnedFd, text: &str) {
+    let _ = std::fs::File::from(pipe).write_all(text.as_bytes());
+}

@@ -1,0 +1,233 @@
+//! The helper of one pod: its namespaces, its socket, and the loop that serves it.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::mount::{MountPropagationFlags, MoveMountFlags};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use rustix::thread::UnshareFlags;
+
+use super::containers::{Containers, Source};
+use crate::config::PodConfig;
+use crate::start::{self, Context, StartError};
+use crate::sys::{self, CloneFlags, Fork};
+use crate::wire::{self, Reply, Request};
+
+/// An agent that does not read for so long has lost its connection; it asks for everything when it comes back.
+const SEND_TIMEOUT: Duration = Duration::from_secs(1);
+const RECEIVE_TIMEOUT: Duration = Duration::from_secs(10);
+
+pub const SOCKET: &str = "helper.sock";
+pub const PID_FILE: &str = "helper.pid";
+
+/// Sets the pod up, says so, and serves it to its end.
+pub fn run(config: &PodConfig, told: OwnedFd) -> ! {
+    let pid = rustix::process::getpid().as_raw_nonzero().get();
+    match set_up(config) {
+        Ok((listener, containers)) => {
+            super::tell(told, &format!("pid {pid}"));
+            Helper { listener, containers, connections: Vec::new(), directory: config.directory.clone() }
+                .serve()
+        }
+        Err(why) => {
+            super::tell(told, &why.0);
+            std::process::exit(1)
+        }
+    }
+}
+
+fn set_up(config: &PodConfig) -> Result<(OwnedFd, Containers), StartError> {
+    rustix::process::setsid().context(|| "failed to create a session".to_owned())?;
+    let null = File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/null")
+        .context(|| "failed to open /dev/null".to_owned())?;
+    rustix::stdio::dup2_stdin(&null).context(|| "failed to close the standard input".to_owned())?;
+    let _ = rustix::thread::set_name(c"setpoint-pod");
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+        .context(|| "failed to become a subreaper".to_owned())?;
+    let wanted = [
+        (true, UnshareFlags::NEWNS),
+        (config.own_network, UnshareFlags::NEWNET),
+        (config.own_ipc, UnshareFlags::NEWIPC),
+        (config.own_uts, UnshareFlags::NEWUTS),
+    ];
+    let flags = wanted.iter().filter(|(on, _)| *on).fold(UnshareFlags::empty(), |all, (_, flag)| all | *flag);
+    #[allow(deprecated)]
+    rustix::thread::unshare(flags).context(|| "failed to create the pod's namespaces".to_owned())?;
+    if config.own_uts && !config.hostname.is_empty() {
+        rustix::system::sethostname(config.hostname.as_bytes())
+            .context(|| "failed to set the hostname".to_owned())?;
+    }
+    for (name, value) in &config.sysctls {
+        let path = Path::new("/proc/sys").join(name.replace('.', "/"));
+        std::fs::write(&path, value).context(|| format!("failed to set sysctl {name} to {value:?}"))?;
+    }
+    let shared_memory = own_mounts(config)?;
+    let pid_namespace = if config.shared_pid { Some(start_init()?) } else { None };
+    let listener = listen(&config.directory.join(SOCKET)).context(|| "failed to listen".to_owned())?;
+    let pid = rustix::process::getpid().as_raw_nonzero().to_string();
+    std::fs::write(config.directory.join(PID_FILE), pid)
+        .context(|| "failed to write the process id".to_owned())?;
+    Ok((listener, Containers::new(&config.directory, pid_namespace, shared_memory)))
+}
+
+/// What is mounted below the pod's directory stays in this namespace.
+fn own_mounts(config: &PodConfig) -> Result<Option<PathBuf>, StartError> {
+    let failed = || format!("failed to mount {}", config.directory.display());
+    rustix::mount::mount_bind(&config.directory, &config.directory).context(failed)?;
+    rustix::mount::mount_change(&config.directory, MountPropagationFlags::PRIVATE).context(failed)?;
+    if !config.own_ipc {
+        return Ok(None);
+    }
+    let path = config.directory.join("shm");
+    std::fs::create_dir_all(&path).context(failed)?;
+    let size = if config.shm_bytes == 0 { 64 << 20 } else { config.shm_bytes };
+    let options = [("size", size.to_string()), ("mode", "1777".to_owned())];
+    let options = options.map(|(name, value)| (name.to_owned(), value));
+    let mount = start::make_filesystem("tmpfs", &options)?;
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    rustix::mount::move_mount(&mount, "", rustix::fs::CWD, &path, flags).context(failed)?;
+    Ok(Some(path))
+}
+
+/// The first process of a namespace that all containers share.
+fn start_init() -> Result<OwnedFd, StartError> {
+    match sys::clone(CloneFlags::NEW_PID).context(|| "failed to fork".to_owned())? {
+        Fork::Child => {
+            let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+            sys::wait_for_children()
+        }
+        Fork::Parent { pid, .. } => {
+            let path = format!("/proc/{}/ns/pid", pid.as_raw_nonzero());
+            let file = File::open(&path).context(|| format!("failed to open {path}"))?;
+            Ok(file.into())
+        }
+    }
+}
+
+fn listen(path: &Path) -> io::Result<OwnedFd> {
+    let _ = std::fs::remove_file(path);
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    rustix::net::listen(&socket, 16)?;
+    Ok(socket)
+}
+
+struct Helper {
+    listener: OwnedFd,
+    containers: Containers,
+    connections: Vec<Connection>,
+    directory: PathBuf,
+}
+
+struct Connection {
+    id: u64,
+    socket: OwnedFd,
+    watches: bool,
+}
+
+/// What became readable.
+#[derive(Clone, Copy)]
+enum Ready {
+    Listener,
+    Connection(u64),
+    Container(Source),
+}
+
+impl Helper {
+    fn serve(mut self) -> ! {
+        let mut next_id = 0;
+        loop {
+            for ready in self.wait() {
+                match ready {
+                    Ready::Listener => {
+                        if let Ok(socket) = rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC) {
+                            let _ = sockopt::set_socket_timeout(
+                                &socket,
+                                sockopt::Timeout::Send,
+                                Some(SEND_TIMEOUT),
+                            );
+                            let _ = sockopt::set_socket_timeout(
+                                &socket,
+                                sockopt::Timeout::Recv,
+                                Some(RECEIVE_TIMEOUT),
+                            );
+                            next_id += 1;
+                            self.connections.push(Connection { id: next_id, socket, watches: false });
+                        }
+                    }
+                    Ready::Connection(id) => self.hear(id),
+                    Ready::Container(source) => self.containers.readable(source),
+                }
+            }
+            for (connection, exec, code) in self.containers.reap() {
+                self.reply(connection, &Reply::ExecEnded { exec, code }, &[]);
+            }
+            if self.containers.take_changed() {
+                let watchers: Vec<u64> =
+                    self.connections.iter().filter(|c| c.watches).map(|c| c.id).collect();
+                for id in watchers {
+                    self.reply(id, &Reply::State(self.containers.state()), &[]);
+                }
+            }
+        }
+    }
+
+    fn wait(&self) -> Vec<Ready> {
+        let mut kinds = vec![Ready::Listener];
+        let mut polled: Vec<BorrowedFd<'_>> = vec![self.listener.as_fd()];
+        for connection in &self.connections {
+            kinds.push(Ready::Connection(connection.id));
+            polled.push(connection.socket.as_fd());
+        }
+        for (source, descriptor) in self.containers.sources() {
+            kinds.push(Ready::Container(source));
+            polled.push(descriptor);
+        }
+        let mut all: Vec<PollFd<'_>> =
+            polled.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        if rustix::event::poll(&mut all, None).is_err() {
+            return Vec::new();
+        }
+        let ready = all.iter().zip(kinds).filter(|(fd, _)| !fd.revents().is_empty());
+        ready.map(|(_, kind)| kind).collect()
+    }
+
+    fn hear(&mut self, id: u64) {
+        let Some(connection) = self.connections.iter_mut().find(|c| c.id == id) else { return };
+        let Ok(Some((request, descriptors))) = wire::receive::<Request>(connection.socket.as_fd()) else {
+            self.connections.retain(|c| c.id != id);
+            return;
+        };
+        if matches!(request, Request::Watch) {
+            connection.watches = true;
+        }
+        if matches!(request, Request::Shutdown) {
+            self.containers.end_all();
+            self.reply(id, &Reply::Done, &[]);
+            let _ = std::fs::remove_file(self.directory.join(SOCKET));
+            let _ = std::fs::remove_file(self.directory.join(PID_FILE));
+            std::process::exit(0);
+        }
+        let (reply, descriptor) = match self.containers.handle(id, request, descriptors) {
+            Ok(answer) => answer,
+            Err(why) => (Reply::Failed(why.0), None),
+        };
+        let beside: Vec<BorrowedFd<'_>> = descriptor.iter().map(AsFd::as_fd).collect();
+        self.reply(id, &reply, &beside);
+    }
+
+    fn reply(&mut self, id: u64, reply: &Reply, descriptors: &[BorrowedFd<'_>]) {
+        let Some(connection) = self.connections.iter().find(|c| c.id == id) else { return };
+        if wire::send(connection.socket.as_fd(), reply, descriptors).is_err() {
+            self.connections.retain(|c| c.id != id);
+        }
+    }
+}

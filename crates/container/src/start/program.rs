@@ -1,0 +1,165 @@
+//! The program itself: its streams, its limits, where it starts, and which file it is.
+
+use std::ffi::CString;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::process::Resource;
+
+use super::identity::ResolvedUser;
+use super::{Context, Never, StartError, Streams};
+use crate::config::Process;
+use crate::sys;
+
+const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+pub fn use_streams(streams: Streams) -> Result<(), StartError> {
+    let failed = || "failed to connect the standard streams".to_owned();
+    rustix::stdio::dup2_stdin(&streams.stdin).context(failed)?;
+    rustix::stdio::dup2_stdout(&streams.stdout).context(failed)?;
+    rustix::stdio::dup2_stderr(&streams.stderr).context(failed)
+}
+
+/// A terminal of the container's own `/dev/pts`: whoever asks for its name finds it there.
+pub fn open_terminal(tell: &OwnedFd) -> Result<(), StartError> {
+    use rustix::fs::{Mode, OFlags, open};
+    let failed = || "failed to open a terminal".to_owned();
+    let master =
+        open("/dev/ptmx", OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).context(failed)?;
+    rustix::pty::unlockpt(&master).context(failed)?;
+    let slave = rustix::pty::ioctl_tiocgptpeer(
+        &master,
+        rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY,
+    )
+    .context(failed)?;
+    rustix::process::ioctl_tiocsctty(&slave).context(failed)?;
+    crate::wire::send_descriptor(tell, master.as_fd()).context(failed)?;
+    rustix::stdio::dup2_stdin(&slave).context(failed)?;
+    rustix::stdio::dup2_stdout(&slave).context(failed)?;
+    rustix::stdio::dup2_stderr(&slave).context(failed)
+}
+
+pub fn set_limits(process: &Process) -> Result<(), StartError> {
+    if let Some(adjust) = process.oom_score_adj {
+        // Lowering it needs a capability that not every root has; the kernel then judges as it did.
+        let _ = std::fs::write("/proc/self/oom_score_adj", adjust.to_string());
+    }
+    for limit in &process.rlimits {
+        let resource = resource(&limit.name)
+            .ok_or_else(|| StartError(format!("unknown resource limit {:?}", limit.name)))?;
+        let value = |number: u64| (number != u64::MAX).then_some(number);
+        let wanted = rustix::process::Rlimit { current: value(limit.soft), maximum: value(limit.hard) };
+        rustix::process::setrlimit(resource, wanted).context(|| format!("failed to set {}", limit.name))?;
+    }
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    Ok(())
+}
+
+fn resource(name: &str) -> Option<Resource> {
+    Some(match name {
+        "RLIMIT_NOFILE" => Resource::Nofile,
+        "RLIMIT_NPROC" => Resource::Nproc,
+        "RLIMIT_CORE" => Resource::Core,
+        "RLIMIT_MEMLOCK" => Resource::Memlock,
+        "RLIMIT_STACK" => Resource::Stack,
+        "RLIMIT_DATA" => Resource::Data,
+        "RLIMIT_FSIZE" => Resource::Fsize,
+        "RLIMIT_AS" => Resource::As,
+        _ => return None,
+    })
+}
+
+pub fn change_directory(process: &Process) -> Result<(), StartError> {
+    let cwd = if process.cwd.as_os_str().is_empty() { Path::new("/") } else { &process.cwd };
+    std::env::set_current_dir(cwd)
+        .context(|| format!("failed to change to the working directory {}", cwd.display()))
+}
+
+/// Becomes the program.
+pub fn execute(process: &Process, user: &ResolvedUser) -> Result<Never, StartError> {
+    let name = process.args.first().map(String::as_str).unwrap_or_default();
+    let env = environment(process, user);
+    let path = find(name, &env)?;
+    let text = |text: &str| {
+        CString::new(text)
+            .map_err(|_| StartError(format!("exec: {name:?}: an argument or variable has a zero byte")))
+    };
+    let program = text(&path.to_string_lossy())?;
+    let args = process.args.iter().map(|arg| text(arg)).collect::<Result<Vec<_>, _>>()?;
+    let env = env.iter().map(|one| text(one)).collect::<Result<Vec<_>, _>>()?;
+    sys::close_on_exec_from(3).context(|| "failed to close descriptors".to_owned())?;
+    let error = sys::execve(&program, &args, &env);
+    Err(StartError(format!("exec {}: {}", path.display(), words(&error))))
+}
+
+/// The last value of each name, in the order of the names; a home where none is set.
+fn environment(process: &Process, user: &ResolvedUser) -> Vec<String> {
+    let name = |pair: &str| pair.split('=').next().unwrap_or_default().to_owned();
+    let mut env: Vec<String> = Vec::with_capacity(process.env.len() + 2);
+    for pair in &process.env {
+        match env.iter_mut().find(|there| name(there) == name(pair)) {
+            Some(there) => pair.clone_into(there),
+            None => env.push(pair.clone()),
+        }
+    }
+    if !env.iter().any(|pair| pair.starts_with("HOME=")) {
+        env.push(format!("HOME={}", user.home));
+    }
+    env
+}
+
+/// As a shell would find it.
+fn find(name: &str, env: &[String]) -> Result<PathBuf, StartError> {
+    if name.is_empty() {
+        return Err(StartError("exec: no command".to_owned()));
+    }
+    if name.contains('/') {
+        return match check(Path::new(name)) {
+            Ok(()) => Ok(PathBuf::from(name)),
+            Err(error) => Err(StartError(format!("exec: {name:?}: {}", error.in_words(name)))),
+        };
+    }
+    let path = env.iter().find_map(|pair| pair.strip_prefix("PATH=")).unwrap_or(DEFAULT_PATH);
+    let mut denied = false;
+    for directory in path.split(':') {
+        let file = Path::new(if directory.is_empty() { "." } else { directory }).join(name);
+        match check(&file) {
+            Ok(()) => return Ok(file),
+            Err(Unusable::Denied) => denied = true,
+            Err(Unusable::Missing(_)) => {}
+        }
+    }
+    let why = if denied { "permission denied" } else { "executable file not found in $PATH" };
+    Err(StartError(format!("exec: {name:?}: {why}")))
+}
+
+enum Unusable {
+    Missing(std::io::Error),
+    Denied,
+}
+
+impl Unusable {
+    fn in_words(&self, name: &str) -> String {
+        match self {
+            Unusable::Missing(error) => format!("stat {name}: {}", words(error)),
+            Unusable::Denied => "permission denied".to_owned(),
+        }
+    }
+}
+
+fn check(file: &Path) -> Result<(), Unusable> {
+    use std::os::unix::fs::PermissionsExt;
+    let metadata = std::fs::metadata(file).map_err(Unusable::Missing)?;
+    if metadata.is_dir() || metadata.permissions().mode() & 0o111 == 0 {
+        return Err(Unusable::Denied);
+    }
+    Ok(())
+}
+
+/// Of an error of the kernel, without its number.
+fn words(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
+}

@@ -1,0 +1,162 @@
+//! System calls that have no safe wrapper. Everything else goes through `rustix`.
+#![allow(unsafe_code)]
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use rustix::process::Pid;
+
+/// Which side of a fork this is.
+pub enum Fork {
+    Child,
+    Parent { pid: Pid, pidfd: OwnedFd },
+}
+
+/// Flags of [`clone`].
+#[derive(Clone, Copy, Default)]
+pub struct CloneFlags(u64);
+
+impl CloneFlags {
+    pub const NEW_PID: CloneFlags = CloneFlags(libc::CLONE_NEWPID as u64);
+    pub const NEW_MOUNT: CloneFlags = CloneFlags(libc::CLONE_NEWNS as u64);
+    /// The child becomes a child of this process' parent.
+    pub const SIBLING: CloneFlags = CloneFlags(libc::CLONE_PARENT as u64);
+
+    pub fn and(self, other: CloneFlags) -> CloneFlags {
+        CloneFlags(self.0 | other.0)
+    }
+}
+
+/// Forks, with new namespaces where asked for.
+///
+/// Only for a process of one thread: the child goes on with a copy of it, where no other thread can have left a lock held.
+pub fn clone(flags: CloneFlags) -> io::Result<Fork> {
+    debug_assert!(threads().is_none_or(|count| count == 1));
+    let mut pidfd: libc::c_int = -1;
+    // The layout of `struct clone_args`, first version.
+    let args: [u64; 8] = [
+        flags.0 | libc::CLONE_PIDFD as u64,
+        &raw mut pidfd as u64,
+        0,
+        0,
+        // A sibling has no signal of its own: it takes that of the caller.
+        if flags.0 & libc::CLONE_PARENT as u64 != 0 { 0 } else { libc::SIGCHLD as u64 },
+        0,
+        0,
+        0,
+    ];
+    // SAFETY: the arguments are those the kernel defines for this size; without CLONE_VM and a stack it behaves like fork, and the
+    // process has one thread, so the child may run any code.
+    let pid = unsafe { libc::syscall(libc::SYS_clone3, args.as_ptr(), size_of_val(&args)) };
+    match pid {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(Fork::Child),
+        pid => {
+            let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::Other)?;
+            // SAFETY: the kernel has just opened it for us.
+            let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+            Ok(Fork::Parent { pid, pidfd })
+        }
+    }
+}
+
+/// How many threads this process has, where `/proc` is its own.
+pub fn threads() -> Option<usize> {
+    Some(std::fs::read_dir("/proc/self/task").ok()?.count())
+}
+
+/// Becomes another program; returns only if that failed.
+pub fn execve(path: &CString, args: &[CString], env: &[CString]) -> io::Error {
+    let pointers = |all: &[CString]| -> Vec<*const libc::c_char> {
+        all.iter().map(|one| one.as_ptr()).chain([std::ptr::null()]).collect()
+    };
+    let (args, env) = (pointers(args), pointers(env));
+    // SAFETY: all strings end with zero, both lists with a null pointer, and all live across the call.
+    unsafe { libc::execve(path.as_ptr(), args.as_ptr(), env.as_ptr()) };
+    io::Error::last_os_error()
+}
+
+/// Installs a filter of system calls: eight bytes an instruction.
+pub fn set_seccomp_filter(program: &[u8]) -> io::Result<()> {
+    let filters: Vec<libc::sock_filter> = program
+        .as_chunks::<8>()
+        .0
+        .iter()
+        .map(|raw| libc::sock_filter {
+            code: u16::from_ne_bytes([raw[0], raw[1]]),
+            jt: raw[2],
+            jf: raw[3],
+            k: u32::from_ne_bytes([raw[4], raw[5], raw[6], raw[7]]),
+        })
+        .collect();
+    let len = u16::try_from(filters.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let program = libc::sock_fprog { len, filter: filters.as_ptr().cast_mut() };
+    // SAFETY: the kernel copies and checks the program; it lives across the call.
+    let done =
+        unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const program) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// What to change about a mount.
+#[derive(Clone, Copy, Default)]
+pub struct MountAttributes {
+    pub set: u64,
+    pub propagation: u64,
+    pub recursive: bool,
+}
+
+pub const READ_ONLY: u64 = 0x1;
+pub const NO_SUID: u64 = 0x2;
+pub const NO_DEV: u64 = 0x4;
+pub const NO_EXEC: u64 = 0x8;
+
+pub const PRIVATE: u64 = libc::MS_PRIVATE;
+pub const SLAVE: u64 = libc::MS_SLAVE;
+
+/// Changes the mount that `at` is the root of.
+pub fn mount_setattr(at: BorrowedFd<'_>, attributes: MountAttributes) -> io::Result<()> {
+    // The layout of `struct mount_attr`: set, clear, propagation, user namespace.
+    let raw: [u64; 4] = [attributes.set, 0, attributes.propagation, 0];
+    let recursive = if attributes.recursive { libc::AT_RECURSIVE } else { 0 };
+    let flags = libc::AT_EMPTY_PATH | recursive;
+    // SAFETY: an empty path with AT_EMPTY_PATH means the descriptor itself; the struct has the size given.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            at.as_raw_fd(),
+            c"".as_ptr(),
+            flags,
+            raw.as_ptr(),
+            size_of_val(&raw),
+        )
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// No descriptor from `first` on survives the next exec.
+pub fn close_on_exec_from(first: u32) -> io::Result<()> {
+    // SAFETY: marks descriptors only, closes none.
+    let done = unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// What the first process of a namespace does: holds nothing, and buries the dead.
+pub fn wait_for_children() -> ! {
+    // SAFETY: nothing of this process is used any more but the standard streams.
+    unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
+    let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: the set is initialised before it is used; blocking a signal in the only thread changes nothing else.
+    let set = unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), libc::SIGCHLD);
+        libc::sigprocmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
+        set.assume_init()
+    };
+    loop {
+        while let Ok(Some(_)) = rustix::process::wait(rustix::process::WaitOptions::NOHANG) {}
+        let mut signal = 0;
+        // SAFETY: both are initialised and live.
+        unsafe { libc::sigwait(&raw const set, &raw mut signal) };
+    }
+}

@@ -1,0 +1,454 @@
+//! Containers from Debian's busybox, started, looked at and ended as the agent does. Needs root; says so and passes without.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test with its own main")]
+
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use container::config::{
+    ContainerConfig, Device, Mount, PidNamespace, PodConfig, Process, Root, Source, User,
+};
+use container::wire::{self, PodState, Reply, Request, SpawnPod};
+
+const BUSYBOX: &str = "/bin/busybox";
+
+fn main() {
+    if std::env::args().nth(1).as_deref() == Some("--spawner") {
+        let socket = std::io::stdin().as_fd().try_clone_to_owned().unwrap();
+        container::helper::serve_spawner(&socket).unwrap();
+        return;
+    }
+    if !rustix::process::geteuid().is_root() || !Path::new(BUSYBOX).exists() {
+        println!("skipped: needs root and Debian's busybox-static");
+        return;
+    }
+    let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
+    let tests: [(&str, fn()); 9] = [
+        ("a_container_runs_and_its_end_is_known", a_container_runs_and_its_end_is_known),
+        ("a_start_that_fails_says_why", a_start_that_fails_says_why),
+        ("identity_and_limits", identity_and_limits),
+        ("mounts_do_not_lead_out", mounts_do_not_lead_out),
+        ("exec_with_streams_and_terminal", exec_with_streams_and_terminal),
+        ("attach_reads_and_writes", attach_reads_and_writes),
+        ("containers_of_a_pod_share", containers_of_a_pod_share),
+        ("memory_that_ran_out_is_told", memory_that_ran_out_is_told),
+        ("a_helper_outlives_the_spawner", a_helper_outlives_the_spawner),
+    ];
+    let mut passed = 0;
+    for (name, test) in tests.iter().filter(|(name, _)| name.contains(&*filter)) {
+        test();
+        println!("test {name} ... ok");
+        passed += 1;
+    }
+    println!("\ntest result: ok. {passed} passed; 0 failed; 0 ignored; 0 measured; 0 filtered out");
+}
+
+/// One pod with its helper.
+struct Pod {
+    directory: tempfile::TempDir,
+    socket: UnixStream,
+    spawner: Option<std::process::Child>,
+    uid: String,
+}
+
+impl Pod {
+    fn new(change: impl FnOnce(&mut PodConfig)) -> Pod {
+        let directory = tempfile::tempdir().unwrap();
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let spawner = Command::new(std::env::current_exe().unwrap())
+            .arg("--spawner")
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .spawn()
+            .unwrap();
+        let uid = directory.path().file_name().unwrap().to_str().unwrap().replace('.', "");
+        let mut config = PodConfig {
+            uid: uid.clone(),
+            directory: directory.path().join("pod"),
+            hostname: "web-0".to_owned(),
+            own_network: true,
+            own_ipc: true,
+            own_uts: true,
+            ..PodConfig::default()
+        };
+        change(&mut config);
+        std::fs::create_dir(&config.directory).unwrap();
+        wire::send(ours.as_fd(), &SpawnPod { pod: config.clone() }, &[]).unwrap();
+        let (reply, _) = wire::receive::<Reply>(ours.as_fd()).unwrap().unwrap();
+        assert!(matches!(reply, Reply::Spawned { .. }), "{reply:?}");
+        let socket = UnixStream::connect(config.directory.join("helper.sock")).unwrap();
+        let pod = Pod { directory, socket, spawner: Some(spawner), uid };
+        pod.image();
+        pod
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// A layer with busybox under all its names.
+    fn image(&self) {
+        let bin = self.path("layer/bin");
+        std::fs::create_dir_all(&bin).unwrap();
+        std::fs::copy(BUSYBOX, bin.join("busybox")).unwrap();
+        for name in [
+            "sh", "cat", "echo", "id", "sleep", "hostname", "ls", "touch", "tty", "stty", "true", "ps",
+            "mount", "readlink", "head", "tail", "wc", "env", "pwd", "kill", "mkdir",
+        ] {
+            std::os::unix::fs::symlink("busybox", bin.join(name)).unwrap();
+        }
+        std::fs::create_dir_all(self.path("layer/etc")).unwrap();
+        std::fs::write(
+            self.path("layer/etc/passwd"),
+            "root:x:0:0::/root:/bin/sh\nweb:x:33:34::/srv:/bin/sh\n",
+        )
+        .unwrap();
+        std::fs::write(self.path("layer/etc/group"), "media:x:50:web\n").unwrap();
+    }
+
+    fn config(&self, id: &str, args: &[&str]) -> ContainerConfig {
+        for part in ["upper", "work", "root"] {
+            std::fs::create_dir_all(self.path(&format!("{part}-{id}"))).unwrap();
+        }
+        let filesystem = |kind: &str, options: &[(&str, &str)]| Source::Filesystem {
+            kind: kind.to_owned(),
+            options: options.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
+        };
+        let mount = |target: &str, source: Source| Mount {
+            target: target.into(),
+            source,
+            nosuid: true,
+            ..Mount::default()
+        };
+        let device = |name: &str, minor| Device {
+            path: format!("/dev/{name}").into(),
+            block: false,
+            major: 1,
+            minor,
+            mode: 0o666,
+        };
+        ContainerConfig {
+            id: id.to_owned(),
+            root: Root {
+                layers: vec![self.path("layer")],
+                upper: self.path(&format!("upper-{id}")),
+                work: self.path(&format!("work-{id}")),
+                target: self.path(&format!("root-{id}")),
+                readonly: false,
+            },
+            process: Process {
+                args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+                env: vec!["PATH=/bin".to_owned()],
+                ..Process::default()
+            },
+            mounts: vec![
+                mount("/proc", filesystem("proc", &[])),
+                mount("/dev", filesystem("tmpfs", &[("mode", "755"), ("size", "65536k")])),
+                mount(
+                    "/dev/pts",
+                    filesystem("devpts", &[("newinstance", ""), ("ptmxmode", "0666"), ("mode", "0620")]),
+                ),
+                mount("/dev/shm", Source::SharedMemory),
+            ],
+            devices: vec![device("null", 3), device("zero", 5)],
+            masked_paths: vec!["/proc/keys".into(), "/proc/acpi".into()],
+            readonly_paths: vec!["/proc/sys".into()],
+            cgroup: format!("setpoint-test/{}/{id}", self.uid).into(),
+            log: self.path(&format!("{id}.log")),
+            ..ContainerConfig::default()
+        }
+    }
+
+    fn ask(&self, request: &Request, beside: &[BorrowedFd<'_>]) -> (Reply, Vec<OwnedFd>) {
+        wire::send(self.socket.as_fd(), request, beside).unwrap();
+        wire::receive(self.socket.as_fd()).unwrap().unwrap()
+    }
+
+    fn start(&self, config: ContainerConfig) {
+        let (reply, _) = self.ask(&Request::Start(Box::new(config)), &[]);
+        assert!(matches!(reply, Reply::Done), "{reply:?}");
+    }
+
+    fn watch(&self) -> (UnixStream, PodState) {
+        let watcher = UnixStream::connect(self.path("pod/helper.sock")).unwrap();
+        wire::send(watcher.as_fd(), &Request::Watch, &[]).unwrap();
+        let state = next_state(&watcher);
+        (watcher, state)
+    }
+
+    /// Waits for the end of a container.
+    fn ended(&self, id: &str) -> container::wire::Ended {
+        let (watcher, mut state) = self.watch();
+        loop {
+            let ended = state.containers.iter().find(|one| one.id == id).and_then(|one| one.ended.clone());
+            if let Some(ended) = ended {
+                return ended;
+            }
+            state = next_state(&watcher);
+        }
+    }
+
+    /// What a container wrote to both streams, without times.
+    fn log(&self, id: &str) -> String {
+        let text = std::fs::read_to_string(self.path(&format!("{id}.log"))).unwrap();
+        text.lines().map(|line| line.split_once(' ').unwrap().1.to_owned() + "\n").collect()
+    }
+
+    /// Runs to its end.
+    fn output(&self, config: ContainerConfig) -> (i32, String) {
+        let id = config.id.clone();
+        self.start(config);
+        let code = self.ended(&id).code;
+        (code, self.log(&id))
+    }
+}
+
+impl Drop for Pod {
+    fn drop(&mut self) {
+        let _ = wire::send(self.socket.as_fd(), &Request::Shutdown, &[]);
+        let _ = wire::receive::<Reply>(self.socket.as_fd());
+        if let Some(mut spawner) = self.spawner.take() {
+            let _ = spawner.kill();
+            let _ = spawner.wait();
+        }
+        for controller in std::fs::read_dir("/sys/fs/cgroup").unwrap().flatten() {
+            let _ = std::fs::remove_dir(controller.path().join("setpoint-test").join(&self.uid));
+            let _ = std::fs::remove_dir(controller.path().join("setpoint-test"));
+        }
+    }
+}
+
+fn next_state(watcher: &UnixStream) -> PodState {
+    match wire::receive::<Reply>(watcher.as_fd()).unwrap().unwrap().0 {
+        Reply::State(state) => state,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn shell(script: &str) -> [&str; 3] {
+    ["sh", "-c", script]
+}
+
+fn a_container_runs_and_its_end_is_known() {
+    let pod = Pod::new(|_| {});
+    let script = "echo out; echo err >&2; hostname; echo $$; echo x > /written; exit 3";
+    let (code, log) = pod.output(pod.config("a", &shell(script)));
+    assert_eq!(code, 3);
+    assert_eq!(
+        log.lines().filter(|line| line.starts_with("stdout")).collect::<Vec<_>>(),
+        ["stdout F out", "stdout F web-0", "stdout F 1"]
+    );
+    assert!(log.contains("stderr F err"));
+    assert_eq!(std::fs::read_to_string(pod.path("upper-a/written")).unwrap(), "x\n");
+    assert!(!pod.path("layer/written").exists());
+    // Nothing of it is mounted here.
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    assert!(!mounts.contains(pod.directory.path().to_str().unwrap()));
+    // Killed by a signal.
+    pod.start(pod.config("b", &["sleep", "1000"]));
+    pod.ask(&Request::Signal { container: "b".to_owned(), signal: 9, all: false }, &[]);
+    let ended = pod.ended("b");
+    assert_eq!((ended.code, ended.signal, ended.oom_killed), (137, 9, false));
+    let (reply, _) = pod.ask(&Request::Remove { container: "b".to_owned() }, &[]);
+    assert!(matches!(reply, Reply::Done), "{reply:?}");
+}
+
+fn a_start_that_fails_says_why() {
+    let pod = Pod::new(|_| {});
+    for (args, expected) in [
+        (vec!["nothing"], "exec: \"nothing\": executable file not found in $PATH"),
+        (vec!["/no/such"], "exec: \"/no/such\": stat /no/such: no such file or directory"),
+        (vec!["/etc/passwd"], "exec: \"/etc/passwd\": permission denied"),
+    ] {
+        let (reply, _) = pod.ask(&Request::Start(Box::new(pod.config("a", &args))), &[]);
+        assert!(matches!(&reply, Reply::Failed(why) if why == expected), "{reply:?}");
+    }
+    let mut config = pod.config("a", &["true"]);
+    config.process.user = User { user: "nobody".to_owned(), ..User::default() };
+    let (reply, _) = pod.ask(&Request::Start(Box::new(config)), &[]);
+    assert!(matches!(&reply, Reply::Failed(why) if why.contains("unable to find user nobody")), "{reply:?}");
+    assert_eq!(pod.watch().1.containers, []);
+}
+
+fn identity_and_limits() {
+    let pod = Pod::new(|pod| {
+        pod.sysctls = vec![("net.ipv4.ip_unprivileged_port_start".to_owned(), "80".to_owned())]
+    });
+    let script = "id; cat /proc/self/status | head -60; cat /proc/sys/net/ipv4/ip_unprivileged_port_start; \
+                  touch /x; echo 1 > /proc/sys/kernel/pid_max; cat /proc/keys; ls /proc/acpi; pwd; env";
+    let mut config = pod.config("a", &shell(script));
+    config.process.user = User {
+        user: "web".to_owned(),
+        group: String::new(),
+        additional_groups: vec![2000],
+        merge_groups: true,
+    };
+    config.process.capabilities = vec!["CAP_CHOWN".to_owned(), "CAP_NET_RAW".to_owned()];
+    config.process.no_new_privileges = true;
+    config.process.cwd = "/made/here".into();
+    config.root.readonly = true;
+    config.resources.memory = Some(64 << 20);
+    config.resources.cpu_shares = Some(102);
+    config.resources.pids = Some(50);
+    let (_, log) = pod.output(config);
+    assert!(log.contains("uid=33(web) gid=34 groups=50(media),2000"), "{log}");
+    let value = |name: &str| {
+        log.lines().find_map(|line| line.strip_prefix(&format!("stdout F {name}:\t"))).unwrap_or("?")
+    };
+    assert_eq!(
+        (value("CapEff"), value("CapBnd"), value("NoNewPrivs")),
+        ("0000000000000000", "0000000000002001", "1")
+    );
+    assert!(log.contains("stdout F 80\n"), "{log}");
+    assert!(log.contains("touch: /x: Read-only file system"), "{log}");
+    assert!(log.contains("can't create /proc/sys/kernel/pid_max"), "{log}");
+    assert!(log.contains("stdout F /made/here\n") && log.contains("HOME=/srv"), "{log}");
+}
+
+fn mounts_do_not_lead_out() {
+    let pod = Pod::new(|_| {});
+    let volume = pod.path("volume");
+    std::fs::create_dir_all(volume.join("sub")).unwrap();
+    std::fs::write(volume.join("sub/file"), "inside").unwrap();
+    std::os::unix::fs::symlink("/etc", volume.join("out")).unwrap();
+    std::os::unix::fs::symlink("/etc", pod.path("layer/trap")).unwrap();
+    let bind = |target: &str, sub_path: &str, readonly: bool| Mount {
+        target: target.into(),
+        source: Source::Bind { path: volume.clone(), sub_path: sub_path.into() },
+        readonly,
+        ..Mount::default()
+    };
+    let mut config = pod
+        .config("a", &shell("cat /data/file /one /trap/deep/file; touch /ro/x; touch /data/new; ls /trap"));
+    config.mounts.extend([
+        bind("/data", "sub", false),
+        bind("/one", "sub/file", false),
+        bind("/ro", "", true),
+        // The image says that /trap is /etc: its own, never ours.
+        bind("/trap/deep", "sub", false),
+    ]);
+    let (_, log) = pod.output(config);
+    assert!(log.contains("insideinsideinside"), "{log}");
+    assert!(log.contains("touch: /ro/x: Read-only file system"), "{log}");
+    assert!(volume.join("sub/new").exists());
+    assert!(!Path::new("/etc/deep").exists());
+    for sub_path in ["out", "../layer", "out/passwd"] {
+        let mut config = pod.config("b", &["true"]);
+        config.mounts.push(bind("/data", sub_path, false));
+        let (reply, _) = pod.ask(&Request::Start(Box::new(config)), &[]);
+        assert!(matches!(&reply, Reply::Failed(why) if why.contains("failed to open")), "{reply:?}");
+    }
+}
+
+fn exec_with_streams_and_terminal() {
+    let pod = Pod::new(|_| {});
+    pod.start(pod.config("a", &["sleep", "1000"]));
+    let run = |script: &str, has_terminal: bool| {
+        let process = Process {
+            args: shell(script).map(str::to_owned).to_vec(),
+            env: vec!["PATH=/bin".to_owned()],
+            terminal: has_terminal,
+            ..Process::default()
+        };
+        let (input, their_input) = UnixStream::pair().unwrap();
+        let (mut output, their_output) = UnixStream::pair().unwrap();
+        let beside = [their_input.as_fd(), their_output.as_fd(), their_output.as_fd()];
+        let request = Request::Exec { container: "a".to_owned(), process: Box::new(process) };
+        let (reply, terminal) = pod.ask(&request, &beside);
+        assert!(matches!(reply, Reply::Execed { .. }), "{reply:?}");
+        drop((their_input, their_output));
+        if !has_terminal {
+            (&input).write_all(b"typed\n").unwrap();
+            input.shutdown(std::net::Shutdown::Write).unwrap();
+        }
+        let mut text = String::new();
+        if let Some(terminal) = terminal.into_iter().next() {
+            let mut terminal = std::fs::File::from(terminal);
+            terminal.write_all(b"typed\n").unwrap();
+            let mut bytes = Vec::new();
+            let _ = terminal.read_to_end(&mut bytes);
+            text = String::from_utf8_lossy(&bytes).into_owned();
+        } else {
+            output.read_to_string(&mut text).unwrap();
+        }
+        match wire::receive::<Reply>(pod.socket.as_fd()).unwrap().unwrap().0 {
+            Reply::ExecEnded { code, .. } => (code, text),
+            other => panic!("{other:?}"),
+        }
+    };
+    let (code, text) = run("cat; ps | wc -l; readlink /proc/1/exe; exit 7", false);
+    assert_eq!((code, &*text), (7, "typed\n5\n/bin/busybox\n"));
+    let (code, text) = run("tty; read line; echo got $line", true);
+    assert_eq!(code, 0);
+    assert!(text.contains("/dev/pts/0") && text.contains("got typed"), "{text}");
+    let request = Request::Exec {
+        container: "a".to_owned(),
+        process: Box::new(Process { args: vec!["nothing".to_owned()], ..Process::default() }),
+    };
+    let (reply, _) = pod.ask(&request, &[]);
+    assert!(matches!(&reply, Reply::Failed(why) if why.contains("executable file not found")), "{reply:?}");
+}
+
+fn attach_reads_and_writes() {
+    let pod = Pod::new(|_| {});
+    let mut config = pod.config("a", &shell("while read line; do echo got $line; done; echo closed"));
+    config.stdin = true;
+    config.stdin_once = true;
+    pod.start(config);
+    let (mut output, theirs) = UnixStream::pair().unwrap();
+    let (reply, input) =
+        pod.ask(&Request::Attach { container: "a".to_owned() }, &[theirs.as_fd(), theirs.as_fd()]);
+    assert!(matches!(reply, Reply::Attached), "{reply:?}");
+    drop(theirs);
+    let mut input = std::fs::File::from(input.into_iter().next().unwrap());
+    input.write_all(b"hello\n").unwrap();
+    drop(input);
+    let mut text = String::new();
+    output.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "got hello\nclosed\n");
+    assert_eq!(pod.ended("a").code, 0);
+    assert_eq!(pod.log("a"), "stdout F got hello\nstdout F closed\n");
+}
+
+fn containers_of_a_pod_share() {
+    let pod = Pod::new(|pod| pod.shared_pid = true);
+    let mut first = pod.config("a", &shell("echo shared > /dev/shm/x; sleep 1000"));
+    first.pid = PidNamespace::Pod;
+    pod.start(first);
+    let mut second =
+        pod.config("b", &shell("while ! cat /dev/shm/x; do true; done; readlink /proc/1/exe; ps"));
+    second.pid = PidNamespace::Pod;
+    let (code, log) = pod.output(second);
+    assert_eq!(code, 0, "{log}");
+    assert!(log.contains("stdout F shared") && log.contains("sleep 1000"), "{log}");
+}
+
+fn memory_that_ran_out_is_told() {
+    let pod = Pod::new(|_| {});
+    let mut config = pod.config("a", &["tail", "/dev/zero"]);
+    config.resources.memory = Some(16 << 20);
+    pod.start(config);
+    let ended = pod.ended("a");
+    assert_eq!((ended.code, ended.oom_killed), (137, true));
+}
+
+fn a_helper_outlives_the_spawner() {
+    let mut pod = Pod::new(|_| {});
+    pod.start(pod.config("a", &shell("read line; exit 5")));
+    let mut config = pod.config("b", &shell("read line; exit 5"));
+    config.stdin = true;
+    pod.start(config);
+    let mut spawner = pod.spawner.take().unwrap();
+    spawner.kill().unwrap();
+    spawner.wait().unwrap();
+    // A new agent connects, and hears of what ended meanwhile.
+    pod.socket = UnixStream::connect(pod.path("pod/helper.sock")).unwrap();
+    let (_, input) = pod.ask(&Request::Attach { container: "b".to_owned() }, &[]);
+    std::fs::File::from(input.into_iter().next().unwrap()).write_all(b"go\n").unwrap();
+    assert_eq!(pod.ended("b").code, 5);
+    let saved: PodState =
+        serde_json::from_slice(&std::fs::read(pod.path("pod/state.json")).unwrap()).unwrap();
+    assert_eq!(saved.containers.len(), 2);
+}
