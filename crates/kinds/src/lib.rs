@@ -103,7 +103,9 @@ pub use customresourcedefinition::{CUSTOM_RESOURCE_CLEANUP, approval as api_appr
 pub use deletion::{Decision, check_preconditions, decide, should_remove_after_update};
 pub use equal::same;
 pub use gates::drop_disabled;
-pub use kind::{Context, Defaults, Kind, Labels, NoLabels, Requester, Warn};
+pub use kind::{
+    Context, Defaults, Kind, Labels, NoLabels, Permission, Permissions, Requester, Unrestricted, Warn,
+};
 pub use list::{kind_of, kind_of_resource, strategy, unstored_kind};
 pub use metadata::{check_embedded, check_metadata, dedup_owner_references, finalizer_warnings};
 pub use namespace::is_immortal_namespace;
