@@ -6,7 +6,6 @@
 
 pub(crate) mod certificate_signing;
 pub(crate) mod cluster_authentication_trust;
-pub(crate) mod clusterrole_aggregation;
 pub(crate) mod custom_resource_definitions;
 pub(crate) mod flow_schemas;
 pub(crate) mod kubernetes_service;
@@ -29,13 +28,12 @@ pub use kubernetes_service::Advertised;
 const CSR_APPROVING: &str = "certificatesigningrequest-approving-controller";
 const CSR_CLEANER: &str = "certificatesigningrequest-cleaner-controller";
 const CSR_SIGNING: &str = "certificatesigningrequest-signing-controller";
-const ROLE_AGGREGATION: &str = "clusterrole-aggregation-controller";
 const RESOURCE_QUOTAS: &str = "resourcequota-controller";
 const SERVICE_CIDRS: &str = "service-cidr-controller";
 /// Controllers of this server that upstream runs in kube-controller-manager, by their names there: `--controllers` disables them
 /// like all others.
-pub const CONTROLLERS: [&str; 6] =
-    [CSR_APPROVING, CSR_CLEANER, CSR_SIGNING, ROLE_AGGREGATION, RESOURCE_QUOTAS, SERVICE_CIDRS];
+pub const CONTROLLERS: [&str; 5] =
+    [CSR_APPROVING, CSR_CLEANER, CSR_SIGNING, RESOURCE_QUOTAS, SERVICE_CIDRS];
 
 impl Api {
     /// Starts the controllers, once, however many sockets there are; they stop when a shutdown begins. The first caller owns the
@@ -65,9 +63,6 @@ impl Api {
         if certificates.approves || certificates.cleans || certificates.issuer.is_some() {
             tasks
                 .push(env.spawn("certificate-signing", certificate_signing::run(self.clone(), certificates)));
-        }
-        if enabled(ROLE_AGGREGATION) {
-            tasks.push(env.spawn("clusterrole-aggregation", clusterrole_aggregation::run(self.clone())));
         }
         if enabled(RESOURCE_QUOTAS) {
             tasks.push(env.spawn("resourcequota", resource_quota::run(self.clone())));

@@ -105,19 +105,7 @@ impl<'a> LoopbackClient<'a> {
         self.client.patch(target, Patch::Apply(config), options).await.map(|_| ())
     }
 
-    /// Applies fields of a cluster-scoped object, whoever owns them.
-    pub async fn apply(
-        &self,
-        plural: GroupResource,
-        name: &str,
-        field_manager: &str,
-        config: Value,
-    ) -> Result<(), Status> {
-        let options = WriteOptions { field_manager, force: true, ..WriteOptions::default() };
-        self.client.patch(gvr(plural).at("", name), Patch::Apply(config), options).await.map(|_| ())
-    }
-
-    /// The same in a namespace.
+    /// Merges a patch into an object in a namespace.
     pub async fn merge_in(
         &self,
         plural: GroupResource,

@@ -6,6 +6,7 @@
 mod bootstrap_token;
 mod bootstrapsigner;
 mod claim;
+mod clusterroleaggregation;
 mod condition;
 mod cronjob;
 mod daemonset;
@@ -105,6 +106,7 @@ pub struct ControllerDescriptor {
 /// All controllers. A new one is a folder and a row.
 pub const CONTROLLERS: &[ControllerDescriptor] = &[
     ControllerDescriptor { name: bootstrapsigner::NAME, start: bootstrapsigner::start },
+    ControllerDescriptor { name: clusterroleaggregation::NAME, start: clusterroleaggregation::start },
     ControllerDescriptor { name: cronjob::NAME, start: cronjob::start },
     ControllerDescriptor { name: daemonset::NAME, start: daemonset::start },
     ControllerDescriptor { name: "deployment-controller", start: deployment::start },

@@ -6,11 +6,10 @@ use controllers::{CONTROLLERS, OFF_BY_DEFAULT};
 pub const SCHEDULER: &str = "scheduler";
 
 /// Controllers that the API server starts itself, because it cannot be without them for long; upstream's controller manager has them.
-pub const SERVER_CONTROLLERS: [&str; 6] = [
+pub const SERVER_CONTROLLERS: [&str; 5] = [
     "certificatesigningrequest-approving-controller",
     "certificatesigningrequest-cleaner-controller",
     "certificatesigningrequest-signing-controller",
-    "clusterrole-aggregation-controller",
     "resourcequota-controller",
     "service-cidr-controller",
 ];

@@ -36,7 +36,7 @@ async fn recorded_cases_are_answered_as_upstream_does() {
     // The recording was made without kube-controller-manager.
     let without =
         |config: &mut apiserver::ApiConfig| config.cluster.without = apiserver::CONTROLLERS.to_vec();
-    let cluster = TestCluster::with(Env::simulated(11), without).await;
+    let cluster = TestCluster::with_accounts(Env::simulated(11), without).await;
     let mut played = 0;
     let mut failures = Vec::new();
     let mut new_known = String::from(HEAD);

@@ -26,7 +26,7 @@ use serde_json::json;
 use testkit::faults::{Faults, Plan};
 use testkit::{ControlPlane, TestCluster};
 
-use crate::volume_steps;
+use crate::{api_steps, volume_steps};
 
 const SEED: u64 = 5;
 
@@ -139,6 +139,7 @@ pub async fn hour(cluster: &TestCluster) {
     lost["spec"]["nodeName"] = json!("nowhere");
     cluster.post(core("default", "pods"), lost).await.ok(201);
     volume_steps::begin(cluster).await;
+    api_steps::begin(cluster).await;
     pause(90).await;
 
     // Enough changes for those who watch tokens alone to miss some.
@@ -173,6 +174,7 @@ pub async fn hour(cluster: &TestCluster) {
     cluster.delete("/api/v1/namespaces/default/pods/device").await.ok(200);
     cluster.merge(&db, mirrored(json!("true"))).await.ok(200);
     volume_steps::end(cluster).await;
+    api_steps::end(cluster).await;
     cluster.delete("/api/v1/namespaces/gone").await.ok(200);
     cluster.delete("/api/v1/namespaces/default/serviceaccounts/leaves").await.ok(200);
     cluster.delete("/api/v1/namespaces/default/serviceaccounts/default").await.ok(200);
@@ -283,6 +285,7 @@ fn check(state: &str) {
     assert!(!state.contains("\"observedGeneration\":\"old\""), "something is behind:\n{state}");
     let pods: Vec<&str> = state.lines().filter(|line| line.starts_with("pods default/")).collect();
     volume_steps::check(state);
+    api_steps::check(state);
     assert_eq!(pods.len(), 8, "{pods:#?}");
     assert!(pods.iter().all(|pod| pod.contains("\"nodeName\":\"*\"")), "{pods:#?}");
 }
