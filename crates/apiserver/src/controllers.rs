@@ -7,11 +7,11 @@
 pub(crate) mod certificate_signing;
 pub(crate) mod cluster_authentication_trust;
 pub(crate) mod custom_resource_definitions;
+pub(crate) mod default_service_cidr;
 pub(crate) mod flow_schemas;
 pub(crate) mod kubernetes_service;
 pub(crate) mod legacy_token_tracking;
 pub(crate) mod resource_quota;
-pub(crate) mod service_cidrs;
 pub(crate) mod service_ip_repair;
 pub(crate) mod store_maintenance;
 
@@ -29,11 +29,9 @@ const CSR_APPROVING: &str = "certificatesigningrequest-approving-controller";
 const CSR_CLEANER: &str = "certificatesigningrequest-cleaner-controller";
 const CSR_SIGNING: &str = "certificatesigningrequest-signing-controller";
 const RESOURCE_QUOTAS: &str = "resourcequota-controller";
-const SERVICE_CIDRS: &str = "service-cidr-controller";
 /// Controllers of this server that upstream runs in kube-controller-manager, by their names there: `--controllers` disables them
 /// like all others.
-pub const CONTROLLERS: [&str; 5] =
-    [CSR_APPROVING, CSR_CLEANER, CSR_SIGNING, RESOURCE_QUOTAS, SERVICE_CIDRS];
+pub const CONTROLLERS: [&str; 4] = [CSR_APPROVING, CSR_CLEANER, CSR_SIGNING, RESOURCE_QUOTAS];
 
 impl Api {
     /// Starts the controllers, once, however many sockets there are; they stop when a shutdown begins. The first caller owns the
@@ -66,9 +64,6 @@ impl Api {
         }
         if enabled(RESOURCE_QUOTAS) {
             tasks.push(env.spawn("resourcequota", resource_quota::run(self.clone())));
-        }
-        if enabled(SERVICE_CIDRS) {
-            tasks.push(env.spawn("service-cidrs", service_cidrs::run(self.clone())));
         }
         tasks
     }

@@ -36,6 +36,7 @@ mod replicationcontroller;
 mod resourceclaim;
 mod rootca;
 mod serviceaccount;
+mod servicecidrs;
 mod services;
 mod settings;
 mod statefulset;
@@ -133,6 +134,7 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
     ControllerDescriptor { name: resourceclaim::NAME, start: resourceclaim::start },
     ControllerDescriptor { name: rootca::NAME, start: rootca::start },
     ControllerDescriptor { name: serviceaccount::NAME, start: serviceaccount::start },
+    ControllerDescriptor { name: servicecidrs::NAME, start: servicecidrs::start },
     ControllerDescriptor { name: "statefulset-controller", start: statefulset::start },
     ControllerDescriptor { name: tokencleaner::NAME, start: tokencleaner::start },
     ControllerDescriptor { name: tokens::NAME, start: tokens::start },

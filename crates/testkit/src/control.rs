@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use crate::TestCluster;
 
 /// Those without which no pod can be created, and those whose work belongs to what the API itself does: who tests the API expects it.
-const BESIDE_THE_API: [&str; 1] = ["clusterrole-aggregation-controller"];
+const BESIDE_THE_API: [&str; 2] = ["clusterrole-aggregation-controller", "service-cidr-controller"];
 
 /// What a cluster starts with.
 pub(crate) fn base() -> impl Iterator<Item = &'static str> {
@@ -31,7 +31,8 @@ impl TestCluster {
     /// All controllers, in process, except those the cluster starts with.
     pub fn control_plane(&self) -> ControlPlane {
         let mut plane = self.bare_control_plane(self.local_clients());
-        let apart = |name: &str| base().any(|base| base == name) || controllers::OFF_BY_DEFAULT.contains(&name);
+        let apart =
+            |name: &str| base().any(|base| base == name) || controllers::OFF_BY_DEFAULT.contains(&name);
         plane.tasks = controllers::start(&plane.context, &|name| !apart(name));
         plane
     }

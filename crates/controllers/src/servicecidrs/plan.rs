@@ -13,7 +13,10 @@ const GRACE_SECONDS: i64 = 10;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Plan {
     /// The finalizer where it is missing, then the condition where it is another.
-    Ready { protect: bool, condition: Option<Condition> },
+    Ready {
+        protect: bool,
+        condition: Option<Condition>,
+    },
     /// Addresses would be orphaned.
     Blocked(Option<Condition>),
     /// For so many seconds.
@@ -31,7 +34,8 @@ pub struct Condition {
     pub message: &'static str,
 }
 
-const IS_READY: Condition = Condition { status: "True", reason: "", message: "Kubernetes Service CIDR is ready" };
+const IS_READY: Condition =
+    Condition { status: "True", reason: "", message: "Kubernetes Service CIDR is ready" };
 const BLOCKED: Condition = Condition {
     status: "False",
     reason: "Terminating",
@@ -53,12 +57,9 @@ impl Condition {
     pub fn configuration(self, now: i64) -> Value {
         let mut condition = Value::map();
         let members = condition.make_map();
-        for (name, text) in [
-            ("type", READY),
-            ("status", self.status),
-            ("reason", self.reason),
-            ("message", self.message),
-        ] {
+        for (name, text) in
+            [("type", READY), ("status", self.status), ("reason", self.reason), ("message", self.message)]
+        {
             members.set(name, text);
         }
         members.set("lastTransitionTime", time::format_seconds(now));

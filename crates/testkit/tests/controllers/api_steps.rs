@@ -1,9 +1,11 @@
-//! The part of the hour in `faults.rs` that is about the API's own objects: roles.
+//! The part of the hour in `faults.rs` that is about the API's own objects: roles, and the ranges of services.
 
 use serde_json::{Value, json};
 use testkit::TestCluster;
 
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+const CIDRS: &str = "/apis/networking.k8s.io/v1/servicecidrs";
+const SERVICES: &str = "/api/v1/namespaces/default/services";
 
 /// A role that becomes part of others by its label.
 fn part(name: &str, of: &str) -> Value {
@@ -16,15 +18,29 @@ pub async fn begin(cluster: &TestCluster) {
     for (name, of) in [("widgets", "view"), ("gadgets", "view"), ("gizmos", "edit")] {
         cluster.post(ROLES, part(name, of)).await.ok(201);
     }
+    for (name, range) in [("stays", "10.0.1.0/28"), ("goes", "10.0.2.0/28")] {
+        let range = json!({"metadata": {"name": name}, "spec": {"cidrs": [range]}});
+        cluster.post(CIDRS, range).await.ok(201);
+    }
+    let pinned =
+        json!({"metadata": {"name": "pinned"}, "spec": {"clusterIP": "10.0.2.5", "ports": [{"port": 80}]}});
+    cluster.post(SERVICES, pinned).await.ok(201);
+}
+
+/// A while before the end: the range waits for its address.
+pub async fn middle(cluster: &TestCluster) {
+    cluster.delete(format!("{CIDRS}/goes")).await.ok(200);
 }
 
 pub async fn end(cluster: &TestCluster) {
-    let more = json!({"rules": [{"apiGroups": ["example.com"], "resources": ["widgets"], "verbs": ["list"]}]});
+    let more =
+        json!({"rules": [{"apiGroups": ["example.com"], "resources": ["widgets"], "verbs": ["list"]}]});
     cluster.merge(format!("{ROLES}/widgets"), more).await.ok(200);
     cluster.delete(format!("{ROLES}/gadgets")).await.ok(200);
     let label = |of: &str| format!("rbac.authorization.k8s.io/aggregate-to-{of}");
     let moved = json!({"metadata": {"labels": {label("edit"): null, label("view"): "true"}}});
     cluster.merge(format!("{ROLES}/gizmos"), moved).await.ok(200);
+    cluster.delete(format!("{SERVICES}/pinned")).await.ok(200);
 }
 
 pub fn check(state: &str) {
@@ -37,4 +53,11 @@ pub fn check(state: &str) {
     assert!(view.contains("gizmos") && !view.contains("gadgets"), "{view}");
     // What may be viewed may be edited, too, and no more.
     assert!(edit.contains("widgets") && edit.contains("gizmos"), "{edit}");
+    let range = |name: &str| state.lines().find(|line| line.starts_with(&format!("servicecidrs /{name} ")));
+    assert_eq!(range("goes"), None, "its last address is gone");
+    for name in ["kubernetes", "stays"] {
+        let is_ready =
+            |range: &str| range.contains("service-cidr-finalizer") && range.contains("Service CIDR is ready");
+        assert!(range(name).is_some_and(is_ready), "{:?}", range(name));
+    }
 }

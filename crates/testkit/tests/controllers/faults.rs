@@ -142,6 +142,7 @@ pub async fn hour(cluster: &TestCluster) {
     api_steps::begin(cluster).await;
     pause(90).await;
 
+    api_steps::middle(cluster).await;
     // Enough changes for those who watch tokens alone to miss some.
     for n in 0..6 {
         let note = json!({"metadata": {"annotations": {"note": format!("{n}")}}});
