@@ -4,7 +4,6 @@
 //! They read the table, write through the chain ([`crate::loopback`]), and reconcile when an object changed
 //! ([`crate::table_watcher`]), when a write failed, and now and then.
 
-pub(crate) mod certificate_signing;
 pub(crate) mod cluster_authentication_trust;
 pub(crate) mod custom_resource_definitions;
 pub(crate) mod default_service_cidr;
@@ -25,13 +24,10 @@ use crate::flow_control;
 
 pub use kubernetes_service::Advertised;
 
-const CSR_APPROVING: &str = "certificatesigningrequest-approving-controller";
-const CSR_CLEANER: &str = "certificatesigningrequest-cleaner-controller";
-const CSR_SIGNING: &str = "certificatesigningrequest-signing-controller";
 const RESOURCE_QUOTAS: &str = "resourcequota-controller";
 /// Controllers of this server that upstream runs in kube-controller-manager, by their names there: `--controllers` disables them
 /// like all others.
-pub const CONTROLLERS: [&str; 4] = [CSR_APPROVING, CSR_CLEANER, CSR_SIGNING, RESOURCE_QUOTAS];
+pub const CONTROLLERS: [&str; 1] = [RESOURCE_QUOTAS];
 
 impl Api {
     /// Starts the controllers, once, however many sockets there are; they stop when a shutdown begins. The first caller owns the
@@ -53,15 +49,6 @@ impl Api {
             env.spawn("custom-resource-definitions", custom_resource_definitions::run(self.clone())),
         ];
         let enabled = |name: &str| !self.cluster().without.contains(&name);
-        let certificates = certificate_signing::Parts {
-            approves: enabled(CSR_APPROVING),
-            cleans: enabled(CSR_CLEANER),
-            issuer: self.issuer.clone().filter(|_| enabled(CSR_SIGNING)),
-        };
-        if certificates.approves || certificates.cleans || certificates.issuer.is_some() {
-            tasks
-                .push(env.spawn("certificate-signing", certificate_signing::run(self.clone(), certificates)));
-        }
         if enabled(RESOURCE_QUOTAS) {
             tasks.push(env.spawn("resourcequota", resource_quota::run(self.clone())));
         }

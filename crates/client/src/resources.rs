@@ -24,9 +24,12 @@ pub static DAEMON_SETS: Gvr = Gvr::new("apps", "v1", "daemonsets");
 pub static DEPLOYMENTS: Gvr = Gvr::new("apps", "v1", "deployments");
 pub static REPLICA_SETS: Gvr = Gvr::new("apps", "v1", "replicasets");
 pub static STATEFUL_SETS: Gvr = Gvr::new("apps", "v1", "statefulsets");
+pub static SUBJECT_ACCESS_REVIEWS: Gvr = Gvr::new("authorization.k8s.io", "v1", "subjectaccessreviews");
 pub static CRON_JOBS: Gvr = Gvr::new("batch", "v1", "cronjobs");
 pub static HORIZONTAL_POD_AUTOSCALERS: Gvr = Gvr::new("autoscaling", "v2", "horizontalpodautoscalers");
 pub static JOBS: Gvr = Gvr::new("batch", "v1", "jobs");
+pub static CERTIFICATE_SIGNING_REQUESTS: Gvr =
+    Gvr::new("certificates.k8s.io", "v1", "certificatesigningrequests");
 pub static LEASES: Gvr = Gvr::new("coordination.k8s.io", "v1", "leases");
 pub static ENDPOINT_SLICES: Gvr = Gvr::new("discovery.k8s.io", "v1", "endpointslices");
 pub static IP_ADDRESSES: Gvr = Gvr::new("networking.k8s.io", "v1", "ipaddresses");

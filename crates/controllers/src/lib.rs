@@ -9,6 +9,10 @@ mod claim;
 mod clusterroleaggregation;
 mod condition;
 mod cronjob;
+mod csr;
+mod csrapproving;
+mod csrcleaner;
+mod csrsigning;
 mod daemonset;
 mod deployment;
 mod endpoints;
@@ -51,6 +55,7 @@ mod volumes;
 
 use std::sync::Arc;
 
+use auth::pki::Issuer;
 use client::{Client, Clients};
 use env::Env;
 use object::{Obj, Status};
@@ -76,13 +81,15 @@ pub struct Context {
     pub settings: Arc<Settings>,
 }
 
-/// What no client can read from a server: whom to trust, and the key tokens are signed with. Controllers that need what is not
+/// What no client can read from a server: whom to trust, and the keys tokens and certificates are signed with. Controllers that need what is not
 /// there do not run.
 #[derive(Clone, Default)]
 pub struct Trust {
     /// The certificate authority pods must trust to reach the server, as PEM.
     pub root_ca: Option<Arc<str>>,
     pub sign: Option<SignToken>,
+    /// Signs certificates of the cluster's own signers.
+    pub issuer: Option<Issuer>,
 }
 
 /// A token for a service account that is good as long as the Secret holds it.
@@ -107,6 +114,9 @@ pub struct ControllerDescriptor {
 /// All controllers. A new one is a folder and a row.
 pub const CONTROLLERS: &[ControllerDescriptor] = &[
     ControllerDescriptor { name: bootstrapsigner::NAME, start: bootstrapsigner::start },
+    ControllerDescriptor { name: csrapproving::NAME, start: csrapproving::start },
+    ControllerDescriptor { name: csrcleaner::NAME, start: csrcleaner::start },
+    ControllerDescriptor { name: csrsigning::NAME, start: csrsigning::start },
     ControllerDescriptor { name: clusterroleaggregation::NAME, start: clusterroleaggregation::start },
     ControllerDescriptor { name: cronjob::NAME, start: cronjob::start },
     ControllerDescriptor { name: daemonset::NAME, start: daemonset::start },

@@ -6,12 +6,7 @@ use controllers::{CONTROLLERS, OFF_BY_DEFAULT};
 pub const SCHEDULER: &str = "scheduler";
 
 /// Controllers that the API server starts itself, because it cannot be without them for long; upstream's controller manager has them.
-pub const SERVER_CONTROLLERS: [&str; 4] = [
-    "certificatesigningrequest-approving-controller",
-    "certificatesigningrequest-cleaner-controller",
-    "certificatesigningrequest-signing-controller",
-    "resourcequota-controller",
-];
+pub const SERVER_CONTROLLERS: [&str; 1] = ["resourcequota-controller"];
 
 /// The names kube-controller-manager had for them before, which manifests still use (kubeadm's above all).
 const ALIASES: [(&str, &str); 36] = [

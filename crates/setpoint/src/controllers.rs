@@ -89,6 +89,7 @@ pub fn start(env: &Env, api: &Arc<Api>, settings: &Settings, shared: bool, host:
     settings.trust = Trust {
         root_ca: api.root_ca(),
         sign: Some(Arc::new(move |account, secret| signer.sign_secret_token(account, secret))),
+        issuer: api.issuer(),
     };
     if shared {
         settings.candidate = Some(Candidate { identity: format!("{host}_{}", env.uuid()) });

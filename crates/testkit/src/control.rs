@@ -13,7 +13,13 @@ use tokio::task::JoinHandle;
 use crate::TestCluster;
 
 /// Those without which no pod can be created, and those whose work belongs to what the API itself does: who tests the API expects it.
-const BESIDE_THE_API: [&str; 2] = ["clusterrole-aggregation-controller", "service-cidr-controller"];
+const BESIDE_THE_API: [&str; 5] = [
+    "certificatesigningrequest-approving-controller",
+    "certificatesigningrequest-cleaner-controller",
+    "certificatesigningrequest-signing-controller",
+    "clusterrole-aggregation-controller",
+    "service-cidr-controller",
+];
 
 /// What a cluster starts with.
 pub(crate) fn base() -> impl Iterator<Item = &'static str> {
@@ -71,9 +77,11 @@ impl TestCluster {
     /// What the cluster's server gives its controllers beside a client.
     pub fn trust(&self) -> Trust {
         let api = self.api().clone();
+        let (root_ca, issuer) = (api.root_ca(), api.issuer());
         Trust {
-            root_ca: api.root_ca(),
+            root_ca,
             sign: Some(Arc::new(move |account, secret| api.sign_secret_token(account, secret))),
+            issuer,
         }
     }
 

@@ -1,9 +1,13 @@
-//! The part of the hour in `faults.rs` that is about the API's own objects: roles, and the ranges of services.
+//! The part of the hour in `faults.rs` that is about the API's own objects: roles, ranges of services, certificates.
 
+use auth::pki::new_request;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use testkit::TestCluster;
 
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 const CIDRS: &str = "/apis/networking.k8s.io/v1/servicecidrs";
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 
@@ -13,6 +17,21 @@ fn part(name: &str, of: &str) -> Value {
     json!({"metadata": {"name": name, "labels": {label: "true"}},
         "rules": [{"apiGroups": ["example.com"], "resources": [name], "verbs": ["get"]}]})
 }
+
+/// A request for a certificate; where people decide, they approve it.
+async fn ask(cluster: &TestCluster, name: &str, common_name: &str, group: &str, signer: &str, usage: &str) {
+    let request = new_request(common_name, &[group.to_owned()], &[]).expect("a request").1;
+    let spec = json!({"signerName": format!("kubernetes.io/{signer}"), "usages": [usage, "digital signature"],
+        "request": STANDARD.encode(request)});
+    let mut csr = cluster.post(REQUESTS, json!({"metadata": {"name": name}, "spec": spec})).await.ok(201);
+    if signer != KUBELET {
+        csr["status"]["conditions"] = json!([{"type": "Approved", "status": "True", "reason": "Test"}]);
+        cluster.put(format!("{REQUESTS}/{name}/approval"), csr).await.ok(200);
+    }
+}
+
+const KUBELET: &str = "kube-apiserver-client-kubelet";
+const PEOPLE: &str = "kube-apiserver-client";
 
 pub async fn begin(cluster: &TestCluster) {
     for (name, of) in [("widgets", "view"), ("gadgets", "view"), ("gizmos", "edit")] {
@@ -29,6 +48,11 @@ pub async fn begin(cluster: &TestCluster) {
 
 /// A while before the end: the range waits for its address.
 pub async fn middle(cluster: &TestCluster) {
+    ask(cluster, "jane", "jane", "devs", PEOPLE, "client auth").await;
+    ask(cluster, "refused", "jane", "devs", PEOPLE, "server auth").await;
+    for node in ["one", "two", "three"] {
+        ask(cluster, node, &format!("system:node:{node}"), "system:nodes", KUBELET, "client auth").await;
+    }
     cluster.delete(format!("{CIDRS}/goes")).await.ok(200);
 }
 
@@ -60,4 +84,12 @@ pub fn check(state: &str) {
             |range: &str| range.contains("service-cidr-finalizer") && range.contains("Service CIDR is ready");
         assert!(range(name).is_some_and(is_ready), "{:?}", range(name));
     }
+    let request = |name: &str| {
+        let begins = format!("certificatesigningrequests /{name} ");
+        state.lines().find(|line| line.starts_with(&begins)).unwrap_or_else(|| panic!("no {name}:\n{state}"))
+    };
+    for name in ["jane", "one", "two", "three"] {
+        assert!(request(name).contains(r#""certificate":"*""#), "{}", request(name));
+    }
+    assert!(request("refused").contains("SignerValidationFailure"), "{}", request("refused"));
 }

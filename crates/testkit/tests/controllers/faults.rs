@@ -297,14 +297,15 @@ const AGENTS: &str = "node agents";
 /// Writes nothing but events, which may be lost.
 const TELLS: &str = "persistentvolume-expander-controller";
 
-/// Looks once a day, and would do nothing in this hour: it has a test of its own.
-const ONCE_A_DAY: &str = "legacy-serviceaccount-token-cleaner-controller";
+/// Look once a day or once an hour, and would do nothing in this hour: they have tests of their own.
+const SELDOM: [&str; 2] =
+    ["certificatesigningrequest-cleaner-controller", "legacy-serviceaccount-token-cleaner-controller"];
 
 fn rows() -> impl Iterator<Item = &'static str> {
     controllers::CONTROLLERS
         .iter()
         .map(|row| row.name)
-        .filter(|name| ![ONCE_A_DAY, TELLS].contains(name) && is_asked_for(name))
+        .filter(|name| *name != TELLS && !SELDOM.contains(name) && is_asked_for(name))
 }
 
 /// `SETPOINT_FAULTS=a,b` restricts a run to these.
