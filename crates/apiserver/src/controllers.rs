@@ -1,5 +1,4 @@
-//! Controllers this server runs itself: those of kube-apiserver, and a few of kube-controller-manager whose work is done best
-//! beside the table.
+//! Controllers this server runs itself: those of kube-apiserver.
 //!
 //! They read the table, write through the chain ([`crate::loopback`]), and reconcile when an object changed
 //! ([`crate::table_watcher`]), when a write failed, and now and then.
@@ -10,7 +9,6 @@ pub(crate) mod default_service_cidr;
 pub(crate) mod flow_schemas;
 pub(crate) mod kubernetes_service;
 pub(crate) mod legacy_token_tracking;
-pub(crate) mod resource_quota;
 pub(crate) mod service_ip_repair;
 pub(crate) mod store_maintenance;
 
@@ -24,11 +22,6 @@ use crate::flow_control;
 
 pub use kubernetes_service::Advertised;
 
-const RESOURCE_QUOTAS: &str = "resourcequota-controller";
-/// Controllers of this server that upstream runs in kube-controller-manager, by their names there: `--controllers` disables them
-/// like all others.
-pub const CONTROLLERS: [&str; 1] = [RESOURCE_QUOTAS];
-
 impl Api {
     /// Starts the controllers, once, however many sockets there are; they stop when a shutdown begins. The first caller owns the
     /// tasks and joins them.
@@ -37,7 +30,7 @@ impl Api {
             return Vec::new();
         }
         let env = self.registry.env();
-        let mut tasks = vec![
+        vec![
             env.spawn("store-maintenance", store_maintenance::run(self.clone())),
             env.spawn("flow-control", flow_control::run(self.clone())),
             env.spawn("service-ip-repair", service_ip_repair::run(self.clone())),
@@ -47,11 +40,6 @@ impl Api {
             env.spawn("legacy-token-uses", legacy_token_tracking::record_uses(self.clone())),
             env.spawn("flow-schemas", flow_schemas::run(self.clone())),
             env.spawn("custom-resource-definitions", custom_resource_definitions::run(self.clone())),
-        ];
-        let enabled = |name: &str| !self.cluster().without.contains(&name);
-        if enabled(RESOURCE_QUOTAS) {
-            tasks.push(env.spawn("resourcequota", resource_quota::run(self.clone())));
-        }
-        tasks
+        ]
     }
 }

@@ -14,6 +14,7 @@ pub static PERSISTENT_VOLUMES: Gvr = Gvr::new("", "v1", "persistentvolumes");
 pub static PERSISTENT_VOLUME_CLAIMS: Gvr = Gvr::new("", "v1", "persistentvolumeclaims");
 pub static PODS: Gvr = Gvr::new("", "v1", "pods");
 pub static REPLICATION_CONTROLLERS: Gvr = Gvr::new("", "v1", "replicationcontrollers");
+pub static RESOURCE_QUOTAS: Gvr = Gvr::new("", "v1", "resourcequotas");
 pub static SECRETS: Gvr = Gvr::new("", "v1", "secrets");
 pub static SERVICE_ACCOUNTS: Gvr = Gvr::new("", "v1", "serviceaccounts");
 pub static SERVICES: Gvr = Gvr::new("", "v1", "services");

@@ -38,6 +38,7 @@ mod pvprotection;
 mod replicaset;
 mod replicationcontroller;
 mod resourceclaim;
+mod resourcequota;
 mod rootca;
 mod serviceaccount;
 mod servicecidrs;
@@ -142,6 +143,7 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
     ControllerDescriptor { name: "replicaset-controller", start: replicaset::start },
     ControllerDescriptor { name: "replicationcontroller-controller", start: replicationcontroller::start },
     ControllerDescriptor { name: resourceclaim::NAME, start: resourceclaim::start },
+    ControllerDescriptor { name: resourcequota::NAME, start: resourcequota::start },
     ControllerDescriptor { name: rootca::NAME, start: rootca::start },
     ControllerDescriptor { name: serviceaccount::NAME, start: serviceaccount::start },
     ControllerDescriptor { name: servicecidrs::NAME, start: servicecidrs::start },

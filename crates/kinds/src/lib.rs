@@ -71,7 +71,7 @@ mod replicationcontroller;
 mod reset_fields;
 pub mod resource_metrics;
 mod resourceclaim;
-mod resourcequota;
+pub mod resourcequota;
 mod resourceslice;
 mod rules;
 mod runtimeclass;

@@ -13,11 +13,12 @@ use tokio::task::JoinHandle;
 use crate::TestCluster;
 
 /// Those without which no pod can be created, and those whose work belongs to what the API itself does: who tests the API expects it.
-const BESIDE_THE_API: [&str; 5] = [
+const BESIDE_THE_API: [&str; 6] = [
     "certificatesigningrequest-approving-controller",
     "certificatesigningrequest-cleaner-controller",
     "certificatesigningrequest-signing-controller",
     "clusterrole-aggregation-controller",
+    "resourcequota-controller",
     "service-cidr-controller",
 ];
 

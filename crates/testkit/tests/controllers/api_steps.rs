@@ -1,4 +1,4 @@
-//! The part of the hour in `faults.rs` that is about the API's own objects: roles, ranges of services, certificates.
+//! The part of the hour in `faults.rs` that is about the API's own objects: roles, ranges of services, certificates, quotas.
 
 use auth::pki::new_request;
 use base64::Engine as _;
@@ -9,6 +9,7 @@ use testkit::TestCluster;
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 const CIDRS: &str = "/apis/networking.k8s.io/v1/servicecidrs";
+const QUOTAS: &str = "/api/v1/namespaces/default/resourcequotas";
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 
 /// A role that becomes part of others by its label.
@@ -34,6 +35,14 @@ const KUBELET: &str = "kube-apiserver-client-kubelet";
 const PEOPLE: &str = "kube-apiserver-client";
 
 pub async fn begin(cluster: &TestCluster) {
+    let quota = |name: &str, hard: Value| json!({"metadata": {"name": name}, "spec": {"hard": hard}});
+    let all = json!({"count/pods": "100", "pods": "100", "services": "50", "persistentvolumeclaims": "50",
+        "count/deployments.apps": "9"});
+    cluster.post(QUOTAS, quota("all", all)).await.ok(201);
+    let mut urgent = quota("urgent", json!({"pods": "100"}));
+    urgent["spec"]["scopeSelector"] =
+        json!({"matchExpressions": [{"scopeName": "PriorityClass", "operator": "Exists"}]});
+    cluster.post(QUOTAS, urgent).await.ok(201);
     for (name, of) in [("widgets", "view"), ("gadgets", "view"), ("gizmos", "edit")] {
         cluster.post(ROLES, part(name, of)).await.ok(201);
     }
@@ -65,6 +74,10 @@ pub async fn end(cluster: &TestCluster) {
     let moved = json!({"metadata": {"labels": {label("edit"): null, label("view"): "true"}}});
     cluster.merge(format!("{ROLES}/gizmos"), moved).await.ok(200);
     cluster.delete(format!("{SERVICES}/pinned")).await.ok(200);
+    cluster
+        .merge(format!("{QUOTAS}/all"), json!({"spec": {"hard": {"count/deployments.apps": null}}}))
+        .await
+        .ok(200);
 }
 
 pub fn check(state: &str) {
@@ -92,4 +105,14 @@ pub fn check(state: &str) {
         assert!(request(name).contains(r#""certificate":"*""#), "{}", request(name));
     }
     assert!(request("refused").contains("SignerValidationFailure"), "{}", request("refused"));
+    let count =
+        |plural: &str| state.lines().filter(|line| line.starts_with(&format!("{plural} default/"))).count();
+    let quota = state.lines().find(|line| line.starts_with("resourcequotas default/all "));
+    let used = format!(
+        r#""used":{{"count/pods":"{pods}","persistentvolumeclaims":"{}","pods":"{pods}","services":"{}"}}"#,
+        count("persistentvolumeclaims"),
+        count("services"),
+        pods = count("pods"),
+    );
+    assert!(quota.is_some_and(|quota| quota.contains(&used)), "{used}: {quota:?}");
 }
