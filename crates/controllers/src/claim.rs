@@ -41,14 +41,14 @@ pub(crate) fn matches(selector: &Selector, obj: &Obj) -> bool {
 }
 
 /// Where an index has what a selector means: under a label that is on all of it, if the selector names one.
-fn place(namespace: &str, selector: &LabelSelector) -> String {
+pub(crate) fn place(namespace: &str, selector: &LabelSelector) -> String {
     let mut fixed =
         selector.requirements().iter().filter_map(|r| Some((r.key.as_str(), selector.exact(&r.key)?)));
     fixed.next().map_or_else(|| namespace.to_owned(), |(name, value)| under(namespace, name, value))
 }
 
 /// All places an object may be meant from.
-fn places(obj: &Obj) -> Vec<String> {
+pub(crate) fn places(obj: &Obj) -> Vec<String> {
     let namespace = obj.namespace();
     let mut places = vec![namespace.to_owned()];
     places.extend(obj.labels().map(|(name, value)| under(namespace, name, value)));

@@ -1,17 +1,13 @@
 //! A quota as it is stored, and what it should say.
 
-use std::sync::Arc;
-
 use catalog::{Catalog, Storage, StorageId};
 use codec::json;
+use object::Value;
 use object::normalise::{Strict, normalise};
-use object::{Obj, Status, Value};
-use table::{Scope, Selection, Table};
 
 use super::evaluator::{Evaluator, Measured};
 use super::list::{self, List};
 use super::scopes::{Facts, Selector};
-use crate::list_newest;
 
 /// One ResourceQuota.
 #[derive(Clone, Debug)]
@@ -54,34 +50,28 @@ impl Quota {
         self.hard.keys().any(|name| evaluator.counts(name)) && self.selectors.iter().all(|s| s.matches(facts))
     }
 
-    /// Counts everything again, as the table shows it now: `measure` is given each object that may count.
-    /// Where they cannot be read now nothing is counted.
-    pub fn settle(
-        &mut self,
-        table: &Table,
-        measure: &mut dyn FnMut(&Evaluator, &Arc<Obj>) -> Arc<Measured>,
-    ) -> Result<(), Status> {
-        let mut counted = List::new();
-        for (storage, evaluator) in evaluators(&table.catalog(), &self.wanted) {
-            for name in self.wanted.keys().filter(|name| evaluator.counts(name)) {
-                counted.entry(name.clone()).or_insert(list::count(0));
-            }
-            let namespace = Selection::everything(Scope::Namespace(self.namespace().into()));
-            for obj in list_newest(table, storage, &namespace)?.items {
-                let measured = measure(&evaluator, &obj);
-                if self.selectors.iter().all(|selector| selector.matches(&measured.facts)) {
-                    for (name, sum) in &mut counted {
-                        if let Some(amount) = measured.used.get(name) {
-                            *sum = *sum + *amount;
-                        }
-                    }
+    /// The names it counts of these objects, and zero of each.
+    pub fn nothing(&self, evaluator: &Evaluator) -> List {
+        let names = self.wanted.keys().filter(|name| evaluator.counts(name));
+        names.map(|name| (name.clone(), list::count(0))).collect()
+    }
+
+    /// Adds what an object uses to a sum, if the quota is about it.
+    pub fn sum(&self, sum: &mut List, measured: &Measured) {
+        if self.selectors.iter().all(|selector| selector.matches(&measured.facts)) {
+            for (name, sum) in sum {
+                if let Some(amount) = measured.used.get(name) {
+                    *sum = *sum + *amount;
                 }
             }
         }
+    }
+
+    /// The status the spec wants, with what was counted; what nobody counts here stays as it is.
+    pub fn settle(&mut self, counted: List) {
         self.hard = self.wanted.clone();
         self.used.retain(|name, _| self.hard.contains_key(name));
         self.used.extend(counted);
-        Ok(())
     }
 
     /// The whole object with this status, in its storage version.

@@ -7,7 +7,6 @@ use object::quantity::{Format, Quantity};
 use super::list::{self, List};
 use super::pods;
 use super::scopes::Facts;
-use crate::{Attempt, Operation};
 
 const STORAGE_CLASS: &str = ".storageclass.storage.k8s.io/";
 const DEVICE_CLASS: &str = ".deviceclass.resource.k8s.io/devices";
@@ -79,24 +78,6 @@ impl Evaluator {
                     || name.starts_with("requests.deviceclass.resource.kubernetes.io/")
             }
             Evaluator::Count(names) => names.iter().any(|n| n == name),
-        }
-    }
-
-    /// Can this write make the object use more?
-    pub fn handles(&self, attempt: &Attempt<'_>, new: &Value) -> bool {
-        let create = attempt.operation == Operation::Create;
-        let update = attempt.operation == Operation::Update;
-        match (self, attempt.subresource) {
-            (Evaluator::Pods, None) => {
-                // A deadline that comes or goes moves the pod from one quota to another.
-                let moves = attempt.old.is_some_and(|o| pods::is_terminating(o) != pods::is_terminating(new));
-                create || (update && moves)
-            }
-            (Evaluator::Pods, Some("resize")) => update,
-            (Evaluator::VolumeClaims, Some("status")) => update,
-            (_, Some(_)) => false,
-            (Evaluator::Count(_), None) => create,
-            (_, None) => create || update,
         }
     }
 

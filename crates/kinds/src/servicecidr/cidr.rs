@@ -11,16 +11,37 @@ const STATIC_STEP: u64 = 16;
 /// Upstream's allocator takes no larger IPv6 ranges.
 const SHORTEST_V6: u8 = 64;
 
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum BadRange {
-    #[error("{0} is not a range of addresses: write it as ADDRESS/BITS, such as 10.96.0.0/16")]
     NotARange(String),
-    #[error("{0} is too large: an IPv6 range must have at least 64 bits, such as fd00::/108")]
     TooLarge(String),
-    #[error("{0} has no address to give out: take fewer bits, such as /16 for IPv4 or /108 for IPv6")]
     Empty(String),
-    #[error("{0} must be one range, or one of IPv4 and one of IPv6")]
     Families(String),
+}
+
+impl std::error::Error for BadRange {}
+
+impl fmt::Display for BadRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadRange::NotARange(text) => {
+                write!(
+                    f,
+                    "{text} is not a range of addresses: write it as ADDRESS/BITS, such as 10.96.0.0/16"
+                )
+            }
+            BadRange::TooLarge(text) => {
+                write!(f, "{text} is too large: an IPv6 range must have at least 64 bits, such as fd00::/108")
+            }
+            BadRange::Empty(text) => {
+                let advice = "take fewer bits, such as /16 for IPv4 or /108 for IPv6";
+                write!(f, "{text} has no address to give out: {advice}")
+            }
+            BadRange::Families(text) => {
+                write!(f, "{text} must be one range, or one of IPv4 and one of IPv6")
+            }
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +101,7 @@ pub struct Cidr {
 
 impl Cidr {
     /// 10.96.0.0/16.
-    pub(super) const DEFAULT: Cidr = Cidr { family: Family::V4, network: 0x0a60_0000, bits: 16 };
+    pub const DEFAULT: Cidr = Cidr { family: Family::V4, network: 0x0a60_0000, bits: 16 };
 
     pub fn parse(text: &str) -> Result<Cidr, BadRange> {
         let bad = || BadRange::NotARange(text.to_owned());
@@ -97,7 +118,7 @@ impl Cidr {
     }
 
     /// Fit for allotting: not too large, and with an address to give.
-    pub(super) fn usable(&self) -> Result<(), BadRange> {
+    pub fn usable(&self) -> Result<(), BadRange> {
         if self.family == Family::V6 && self.bits < SHORTEST_V6 {
             return Err(BadRange::TooLarge(self.to_string()));
         }
@@ -114,7 +135,7 @@ impl Cidr {
     }
 
     /// The network's own address.
-    pub(super) fn network(&self) -> IpAddr {
+    pub fn network(&self) -> IpAddr {
         self.family.address(self.network)
     }
 
@@ -136,7 +157,7 @@ impl Cidr {
 
     /// Addresses in the order they are tried: those behind the static band from a random one on and around, then
     /// the band the same way. `random(n)` is below `n`.
-    pub(super) fn candidates(&self, random: impl Fn(u64) -> u64) -> impl Iterator<Item = IpAddr> {
+    pub fn candidates(&self, random: impl Fn(u64) -> u64) -> impl Iterator<Item = IpAddr> {
         let (hosts, band) = (self.hosts(), self.static_band());
         // A range may have more addresses than a number has room for; nobody walks that far.
         let bands = [(band, hosts.saturating_sub(band)), (0, band.min(hosts))];
