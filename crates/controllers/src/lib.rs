@@ -5,6 +5,7 @@
 
 mod bootstrap_token;
 mod bootstrapsigner;
+mod changed;
 mod claim;
 mod clusterroleaggregation;
 mod condition;

@@ -37,7 +37,7 @@ pub fn limits(pod: &Pod, event: &Event) -> bool {
     }
 }
 
-/// Differs from kube-scheduler, which tries again after every change of any volume, and forgets claims when a driver
+/// Differs from kube-scheduler, which tries again after every change of any volume, also of one that is another's, and forgets claims when a driver
 /// does not say any more how much room it has.
 pub fn binding(pod: &Pod, event: &Event, storage: &Storage) -> bool {
     match event {
@@ -49,7 +49,10 @@ pub fn binding(pod: &Pod, event: &Event, storage: &Storage) -> bool {
             let claim = v.claim_name(&pod.name).and_then(|name| storage.claim(pod.namespace(), &name));
             claim.is_some_and(|claim| match claim.is_bound() {
                 true => claim.volume == volume.name,
-                false => claim.class == volume.class,
+                false => match &volume.claim {
+                    Some(own) => own.namespace == claim.namespace && own.name == claim.name,
+                    None => claim.class == volume.class,
+                },
             })
         }),
         Event::CapacityAdded | Event::CapacityGrown | Event::CapacityIgnored => true,
