@@ -10,7 +10,7 @@ use env::Env;
 use object::{Value, time};
 
 use super::addresses::Addresses;
-use super::behaviour::Behaviour;
+use super::behaviour::{Behaviour, Unready};
 use super::command::{self, End};
 use crate::container_runtime::{Container, Exit, Health, Millis, Running, Runtime, Sandbox};
 use crate::pod::{self, Pod, Restart, Role, short_uid};
@@ -115,13 +115,18 @@ impl Runtime for Containers {
     fn look(&mut self, pod: &Pod<'_>, now: Millis) -> Option<Sandbox> {
         let there = self.pods.get(&short_uid(pod.uid))?;
         let mut next = None;
+        let unready = Unready::read(pod.annotations());
         let containers = there.containers.iter().enumerate();
         let containers = containers.map(|(index, course)| {
             let course = course.as_ref()?;
             let coming = [course.starts, course.ready, course.ends];
             let coming = coming.into_iter().filter(|at| *at > now && *at <= course.ends && *at != NEVER);
             next = coming.chain(next).min();
-            Some(course.seen(pod, index, now))
+            let mut seen = course.seen(pod, index, now);
+            if let Container::Running { ready, .. } = &mut seen.state {
+                *ready &= !unready.contains(pod.containers[index].name);
+            }
+            Some(seen)
         });
         let containers = containers.collect();
         let ip = there.address.map(|ip| ip.to_string()).unwrap_or_default();
@@ -175,13 +180,14 @@ impl Runtime for Containers {
         let wanted = own.stop_millis.or(self.node.stop_millis).unwrap_or(0);
         let grace = grace_seconds.max(0).saturating_mul(1000);
         let Some(there) = self.pods.get_mut(&short_uid(pod.uid)) else { return };
-        for slot in &mut there.containers {
+        for (index, slot) in there.containers.iter_mut().enumerate() {
             let Some(course) = slot else { continue };
             if course.starts > now {
                 // It never came to be.
                 *slot = None;
                 continue;
             }
+            let wanted = wanted.saturating_add(pre_stop_millis(&pod.containers[index]));
             let stops = now.saturating_add(wanted.min(grace));
             if stops < course.ends {
                 // A server stops well when it is asked to; work that was to end by itself did not get there.
@@ -284,4 +290,13 @@ fn id(pod: &Pod<'_>, index: usize, attempt: u32) -> String {
 fn probe_delay(container: &pod::Container<'_>) -> Millis {
     let delay = container.spec.at(&["readinessProbe", "initialDelaySeconds"]).and_then(Value::as_int);
     delay.unwrap_or(0).clamp(0, 86_400) * 1000
+}
+
+/// How long the hook takes that comes before a container is asked to stop.
+fn pre_stop_millis(container: &pod::Container<'_>) -> Millis {
+    let Some(hook) = container.spec.at(&["lifecycle", "preStop"]) else { return 0 };
+    if let Some(seconds) = hook.at(&["sleep", "seconds"]).and_then(Value::as_int) {
+        return seconds.max(0).saturating_mul(1000);
+    }
+    hook.get("exec").and_then(command::end_of).map_or(0, |end| end.after_millis)
 }
