@@ -10,7 +10,7 @@ use env::Env;
 use object::{Value, time};
 
 use super::addresses::Addresses;
-use super::behaviour::Behaviour;
+use super::behaviour::{Behaviour, Unready};
 use super::command::{self, End, Run, World};
 use crate::container_runtime::{Container, Exit, Health, Millis, Running, Runtime, Sandbox};
 use crate::pod::{self, Pod, Restart, Role, short_uid};
@@ -132,13 +132,18 @@ impl Runtime for Containers {
     fn look(&mut self, pod: &Pod<'_>, now: Millis) -> Option<Sandbox> {
         let there = self.pods.get(&short_uid(pod.uid))?;
         let mut next = None;
+        let unready = Unready::read(pod.annotations());
         let containers = there.containers.iter().enumerate();
         let containers = containers.map(|(index, course)| {
             let course = course.as_ref()?;
             let coming = [course.starts, course.ready, course.ends];
             let coming = coming.into_iter().filter(|at| *at > now && *at <= course.ends && *at != NEVER);
             next = coming.chain(next).min();
-            Some(course.seen(pod, index, now))
+            let mut seen = course.seen(pod, index, now);
+            if let Container::Running { ready, .. } = &mut seen.state {
+                *ready &= !unready.contains(pod.containers[index].name);
+            }
+            Some(seen)
         });
         let containers = containers.collect();
         let ip = there.address.map(|ip| ip.to_string()).unwrap_or_default();
@@ -194,7 +199,7 @@ impl Runtime for Containers {
         let told = own.stop_millis.or(self.node.stop_millis);
         let grace = grace_seconds.max(0).saturating_mul(1000);
         let Some(there) = self.pods.get_mut(&short_uid(pod.uid)) else { return };
-        for slot in &mut there.containers {
+        for (index, slot) in there.containers.iter_mut().enumerate() {
             let Some(course) = slot else { continue };
             if course.starts > now {
                 // It never came to be.
@@ -203,6 +208,7 @@ impl Runtime for Containers {
             }
             let trap = course.on_term.as_ref().filter(|_| !course.stopped);
             let wanted = told.unwrap_or_else(|| trap.map_or(0, |end| end.after_millis));
+            let wanted = wanted.saturating_add(pre_stop_millis(&pod.containers[index]));
             let stops = now.saturating_add(wanted.min(grace));
             if stops < course.ends {
                 // A server stops well when it is asked to; work that was to end by itself did not get there.
@@ -347,4 +353,16 @@ fn variable(pod: &Pod<'_>, container: &pod::Container<'_>, name: &str) -> String
     };
     let plain = || pod.tree.str_at(&field.split('.').collect::<Vec<_>>());
     keyed("labels").or_else(|| keyed("annotations")).or_else(plain).unwrap_or("").to_owned()
+}
+
+/// How long the hook takes that comes before a container is asked to stop.
+fn pre_stop_millis(container: &pod::Container<'_>) -> Millis {
+    let Some(hook) = container.spec.at(&["lifecycle", "preStop"]) else { return 0 };
+    if let Some(seconds) = hook.at(&["sleep", "seconds"]).and_then(Value::as_int) {
+        return seconds.max(0).saturating_mul(1000);
+    }
+    let Some(exec) = hook.get("exec") else { return 0 };
+    let (nothing, mut files) = (|_: &str| String::new(), BTreeSet::new());
+    let run = command::run_of(exec, &mut World::new(&nothing, &str::to_owned, &mut files));
+    run.end.map_or(0, |end| end.after_millis)
 }

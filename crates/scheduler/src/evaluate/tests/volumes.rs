@@ -503,3 +503,41 @@ fn a_volume_wakes_the_pods_it_may_be_for_and_no_others() {
     set_volumes(&mut engine, &[volume("free", "1Gi", "", "")]);
     assert_eq!(engine.lengths().unschedulable, 0, "anyone may have it");
 }
+
+#[test]
+fn a_released_volume_wakes_the_pods_whose_claim_it_was() {
+    let mut engine = two_nodes();
+    let claimed = r#""claimRef":{"namespace":"ns","name":"c","uid":"u-c"}"#;
+    set_volumes(&mut engine, &[volume("v", "1Gi", claimed, "")]);
+    let mut going = bound("c", "v");
+    going.map_at(&["metadata"]).set("deletionTimestamp", "2026-01-01T00:00:00Z");
+    set_claims(&mut engine, &[going]);
+    engine.set_pod(&with_claims("p", &["c"]), NOW);
+    engine.set_pod(&with_claims("other", &["d"]), NOW);
+    for _ in 0..2 {
+        next(&mut engine).expect_err("it waits");
+    }
+    engine.set_claim("ns", "c", None, NOW);
+    set_volumes(&mut engine, &[at(volume("v", "1Gi", claimed, ""), "9")]);
+    assert_eq!(engine.lengths().unschedulable, 1, "the other waits on");
+    assert_eq!(why(&mut engine), "0/2 nodes are available: persistentvolumeclaim \"c\" not found. not found");
+}
+
+#[test]
+fn a_pod_that_waits_for_its_volume_makes_room_for_another() {
+    let preempted = "running PreBind plugin \"VolumeBinding\": preempted by DefaultPreemption";
+    let mut engine = provisioning();
+    assert!(engine.cancel_binding("p"));
+    assert_eq!(next(&mut engine), Err(preempted.to_owned()));
+    assert!(!engine.cancel_binding("p"), "it waits no more");
+
+    // What is on its way is waited for: the answer may yet be a refusal.
+    let mut engine = two_nodes();
+    set_claims(&mut engine, &[claim("c", "", "")]);
+    engine.set_pod(&with_claims("p", &["c"]), NOW);
+    assert!(next(&mut engine).is_ok());
+    assert!(engine.cancel_binding("p"));
+    assert_eq!(next(&mut engine), Err("nothing waits".to_owned()));
+    engine.volumes_written("p", vec![2], NOW);
+    assert_eq!(next(&mut engine), Err(preempted.to_owned()));
+}

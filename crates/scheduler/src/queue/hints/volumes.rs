@@ -46,6 +46,14 @@ pub fn binding(pod: &Pod, event: &Event, storage: &Storage) -> bool {
         Event::StorageClass { old, new } => old.is_none_or(|old| old.topologies != new.topologies),
         Event::Claim { new, .. } => uses(pod, new),
         Event::Volume { new: volume, .. } => pod.class.volumes.iter().any(|v| {
+            // Also when a claim is gone, which the volume still names: what was said of the claim is no longer so.
+            if volume
+                .claim
+                .as_ref()
+                .is_some_and(|c| c.namespace == *pod.namespace() && v.is_claim(&pod.name, &c.name))
+            {
+                return true;
+            }
             let claim = v.claim_name(&pod.name).and_then(|name| storage.claim(pod.namespace(), &name));
             claim.is_some_and(|claim| match claim.is_bound() {
                 true => claim.volume == volume.name,
