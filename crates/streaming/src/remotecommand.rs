@@ -72,14 +72,8 @@ pub const SPDY_CLIENT_PROTOCOLS: [&str; 5] =
 const SPDY_SERVER_PROTOCOLS: [&str; 4] =
     ["v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io"];
 
-const WEBSOCKET_SERVER_PROTOCOLS: [&str; 6] = [
-    "v5.channel.k8s.io",
-    "v4.channel.k8s.io",
-    "v4.base64.channel.k8s.io",
-    "channel.k8s.io",
-    "base64.channel.k8s.io",
-    "",
-];
+const WEBSOCKET_SERVER_PROTOCOLS: [&str; 5] =
+    ["v4.channel.k8s.io", "v4.base64.channel.k8s.io", "channel.k8s.io", "base64.channel.k8s.io", ""];
 
 /// The streams a session has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -109,6 +103,13 @@ impl Options {
         }
         Ok(options)
     }
+
+    /// The query of a request to a node, without the container's command.
+    pub fn to_query(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let Options { stdin, stdout, stderr, tty } = *self;
+        let pairs = [("input", stdin), ("output", stdout), ("error", stderr), ("tty", tty)];
+        pairs.into_iter().filter(|(_, wanted)| *wanted).map(|(name, _)| (name, "1"))
+    }
 }
 
 /// How a server and its client agreed to speak.
@@ -126,7 +127,10 @@ pub fn negotiate(method: &Method, headers: &HeaderMap) -> Result<(Negotiated, Ac
         let version = Version::parse(&accepted.protocol).unwrap_or(Version::V1);
         return Ok((Negotiated { version, codec: None }, accepted));
     }
-    let accepted = upgrade::accept_websocket(method, headers, &WEBSOCKET_SERVER_PROTOCOLS)?;
+    // Version 5 is chosen wherever the client put it: kubelet serves it, and passes all others on to its runtime.
+    let v5 = [Version::V5.name()];
+    let supported = if upgrade::is_websocket_v5(headers) { &v5[..] } else { &WEBSOCKET_SERVER_PROTOCOLS };
+    let accepted = upgrade::accept_websocket(method, headers, supported)?;
     let (version, codec) = match accepted.protocol.as_str() {
         "v5.channel.k8s.io" => (Version::V5, Codec::BinaryWithClose),
         "v4.channel.k8s.io" => (Version::V4, Codec::Binary),

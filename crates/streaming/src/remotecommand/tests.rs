@@ -90,6 +90,8 @@ fn server_chooses_as_upstream_s() {
     assert_eq!(chosen(&websocket_request(&env, &["v5.channel.k8s.io"])), "v5.channel.k8s.io");
     assert_eq!(chosen(&websocket_request(&env, &["base64.channel.k8s.io"])), "base64.channel.k8s.io");
     assert_eq!(chosen(&websocket_request(&env, &[])), "");
+    let both = websocket_request(&env, &["v4.channel.k8s.io", "v5.channel.k8s.io"]);
+    assert_eq!(chosen(&both), "v5.channel.k8s.io");
     assert!(negotiate(&Method::GET, &websocket_request(&env, &["v2.channel.k8s.io"])).is_err());
 }
 
@@ -286,5 +288,8 @@ fn options_are_read_from_a_node_s_query() {
         options(&[("input", "1"), ("output", "1"), ("error", "1"), ("tty", "1"), ("command", "x")]),
         Ok(Options { stdin: true, stdout: true, stderr: false, tty: true })
     );
+    for all in [ALL, Options { stdin: false, stderr: false, tty: true, ..ALL }] {
+        assert_eq!(Options::from_query(all.to_query()), Ok(all));
+    }
     assert_eq!(options(&[("output", "true")]), Err("you must specify at least 1 of stdin, stdout, stderr"));
 }
