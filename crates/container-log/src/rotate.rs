@@ -67,6 +67,21 @@ pub fn all_logs(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// Removes a log with all its files; what is gone already is no failure.
+pub fn remove(path: &Path) -> io::Result<()> {
+    let (kept, unused) = match rotated(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found?,
+    };
+    for file in kept.iter().chain(&unused).map(PathBuf::as_path).chain([path]) {
+        match fs::remove_file(file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Rotated files, oldest first; and leftovers of rotations that were cut off.
 fn rotated(path: &Path) -> io::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
     let folder = path.parent().unwrap_or(Path::new("."));

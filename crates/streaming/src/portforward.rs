@@ -54,7 +54,8 @@ pub fn negotiate(
         return Ok((Negotiated::Spdy, upgrade::accept_spdy(headers, &[PROTOCOL])?));
     }
     if upgrade::is_websocket_tunnel(headers) {
-        return Ok((Negotiated::Tunnel, upgrade::tunnel_response(method, headers, PROTOCOL)?));
+        let supported = upgrade::tunnel_protocol(PROTOCOL);
+        return Ok((Negotiated::Tunnel, upgrade::accept_websocket(method, headers, &[&supported])?));
     }
     let ports = parse_ports(ports).map_err(|message| Refused {
         status: http::StatusCode::BAD_REQUEST,

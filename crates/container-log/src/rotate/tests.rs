@@ -76,3 +76,16 @@ fn second_rotation_in_a_second_loses_nothing() {
     writer.rotate(SECOND).unwrap();
     assert_eq!(all_logs(&path).unwrap().len(), 3);
 }
+
+#[test]
+fn log_is_removed_with_all_its_files_and_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["0.log", "0.log.1.gz", "0.log.2", "0.log.2.gz", "0.log.3.tmp", "1.log", "10.log"] {
+        fs::write(folder.path().join(name), name).unwrap();
+    }
+    for _ in 0..2 {
+        remove(&folder.path().join("0.log")).unwrap();
+        assert_eq!(names(folder.path()), ["1.log", "10.log"]);
+    }
+    remove(&folder.path().join("gone/0.log")).unwrap();
+}

@@ -163,6 +163,20 @@ async fn client_reset_ends_the_connection_into_the_pod() {
 }
 
 #[test]
+fn tunnel_of_another_protocol_is_refused() {
+    let env = Env::machine();
+    let refused = |protocol: &str| {
+        negotiate(&Method::GET, &websocket_request(&env, &[protocol]), &["80"])
+            .err()
+            .map(|r| r.status.as_u16())
+    };
+    assert_eq!(refused("SPDY/3.1+portforward.k8s.io"), None);
+    assert_eq!(refused("SPDY/3.1+other.k8s.io"), Some(403));
+    assert_eq!(refused("v5.channel.k8s.io"), Some(403));
+    assert_eq!(refused("v4.channel.k8s.io"), None);
+}
+
+#[test]
 fn ports_are_read_as_upstream_reads_them() {
     assert_eq!(parse_ports(&["80", "443,8080"]), Ok(vec![80, 443, 8080]));
     assert_eq!(parse_ports(&[]), Err("query parameter \"port\" is required".to_owned()));

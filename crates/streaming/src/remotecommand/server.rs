@@ -111,8 +111,8 @@ async fn over_spdy(connection: &spdy::Connection, wanted: [bool; 5]) -> Result<S
 
 async fn over_websocket(env: &Env, io: Io, codec: Codec, options: &Options) -> (Link, Streams) {
     let (channels, streams) = Channels::new::<5>(env, io, Role::Server, codec, Some(IDLE_TIMEOUT));
-    // Sizes are always read: a WebSocket client announces none of its channels.
-    let wanted = [options.stdin, options.stdout, options.stderr, true, true];
+    // Without a terminal nobody would read its sizes, and unread they would hold up the rest.
+    let wanted = [options.stdin, options.stdout, options.stderr, true, options.tty];
     let mut streams = streams.map(Some);
     for (stream, wanted) in streams.iter_mut().zip(wanted) {
         if !wanted {

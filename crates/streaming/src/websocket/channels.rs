@@ -208,3 +208,6 @@ impl Encode for Writer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

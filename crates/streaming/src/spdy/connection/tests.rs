@@ -268,3 +268,73 @@ async fn any_bytes_end_a_connection_at_worst() {
         server.closed().await;
     }
 }
+
+/// Streams opened by both sides at random, written in random pieces, then finished or dropped, read slowly or fast: each
+/// reader gets what was written, all of it if the writer finished, and the connection goes on.
+#[tokio::test(start_paused = true)]
+async fn every_stream_delivers_what_was_written_whatever_else_happens() {
+    for seed in 0..6 {
+        let env = Env::simulated(seed);
+        let (near, far) = duplex(1 + env.random_below(5000) as usize);
+        let client = Connection::client(&env, Box::new(near), Settings::default());
+        let server = Connection::server(&env, Box::new(far), Settings::default());
+        let pattern = |at: usize| (at % 251) as u8;
+        let write = async |connection: &Connection| {
+            let writers = (0..4).map(|_| async {
+                let stream = connection.open(Headers::new([("streamType", "data")])).await.unwrap();
+                let total = env.random_below(300_000) as usize;
+                let mut sent = 0;
+                while sent < total {
+                    let size = (1 + env.random_below(50_000) as usize).min(total - sent);
+                    let piece: Vec<u8> = (sent..sent + size).map(pattern).collect();
+                    if stream.send(&piece).await.is_err() {
+                        return;
+                    }
+                    sent += size;
+                }
+                if env.random_below(4) > 0 {
+                    stream.finish();
+                    // Until the reader has read everything, or has given up.
+                    let end = stream.read_all(100).await.unwrap();
+                    assert!(end.is_empty() || end == total.to_string().as_bytes(), "seed {seed}: {end:?}");
+                }
+            });
+            futures_util::future::join_all(writers).await;
+        };
+        let read = async |connection: &Connection| {
+            let accepted = (0..4).map(|_| async { connection.accept().await.unwrap().accept() });
+            let mut streams = Vec::new();
+            for stream in accepted {
+                streams.push(stream.await);
+            }
+            let readers = streams.into_iter().map(|stream| async {
+                let stream = stream;
+                let mut received = 0;
+                loop {
+                    let piece = stream.chunk().await.unwrap();
+                    assert!(
+                        piece.iter().enumerate().all(|(n, byte)| *byte == pattern(received + n)),
+                        "seed {seed}"
+                    );
+                    received += piece.len();
+                    if piece.is_empty() {
+                        break;
+                    }
+                    match env.random_below(100) {
+                        0 => return,
+                        1..20 => env.sleep(Duration::from_millis(1)).await,
+                        _ => {}
+                    }
+                }
+                // The writer may have dropped its stream.
+                let _ = stream.send(received.to_string().as_bytes()).await;
+                stream.finish();
+            });
+            futures_util::future::join_all(readers).await;
+        };
+        tokio::join!(write(&client), read(&server), write(&server), read(&client));
+        let (near, far) = open_one(&client, &server).await;
+        near.send(b"still alive").await.unwrap();
+        assert_eq!(far.chunk().await.unwrap(), &b"still alive"[..], "seed {seed}");
+    }
+}
