@@ -2,9 +2,7 @@
 //! what none of them may say.
 
 use auth::Attributes;
-use auth::pki::{RequestError, SigningRequest};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use auth::pki::request_of;
 use object::{Value, quote};
 
 use crate::{Attempt, Authorize, Effects, Operation, Plugin, Refusal};
@@ -21,13 +19,6 @@ pub struct CertificateSigning(pub Authorize);
 
 /// No certificate for `system:masters`: it could not be taken back.
 pub struct CertificateSubjectRestriction;
-
-/// The request inside a CertificateSigningRequest.
-pub fn request_of(csr: &Value) -> Result<SigningRequest, RequestError> {
-    let text = csr.str_at(&["spec", "request"]).unwrap_or("");
-    let pem = STANDARD.decode(text).map_err(|_| RequestError::NotPem)?;
-    SigningRequest::from_pem(&pem)
-}
 
 impl Plugin for CertificateApproval {
     fn name(&self) -> &'static str {

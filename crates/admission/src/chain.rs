@@ -223,6 +223,11 @@ impl Chain {
         self.each(Phase::Admit, attempt, effects, |plugin, effects| plugin.mutate(attempt, new, effects))
     }
 
+    /// Asks whether a user may do something.
+    pub fn authorize(&self) -> &Authorize {
+        &self.authorize
+    }
+
     /// A PUT that creates its object was let in as an update. Whether its user may create is asked where upstream asks: once the
     /// object is complete and valid, before the plugins that judge it.
     pub fn authorize_create(&self, attempt: &Attempt<'_>) -> Result<(), Status> {

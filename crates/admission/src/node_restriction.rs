@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use auth::groups;
 use object::{About, Status, Value, quote};
 
-use crate::{Attempt, Authorize, Effects, Operation, Plugin, Refusal, certificates};
+use crate::{Attempt, Authorize, Effects, Operation, Plugin, Refusal};
 
 const USER: &str = "system:node:";
 const NODE_LEASES: &str = "kube-node-lease";
@@ -256,7 +256,7 @@ fn signing_request(attempt: &Attempt<'_>, node: &str, new: Option<&Value>) -> Re
     if !matches!(signer, "kubernetes.io/kubelet-serving" | "kubernetes.io/kube-apiserver-client-kubelet") {
         return Ok(());
     }
-    let request = certificates::request_of(new);
+    let request = auth::pki::request_of(new);
     let request = request.map_err(|error| attempt.forbidden(format!("unable to parse csr: {error}")))?;
     if request.common_name() != format!("{USER}{node}") {
         return Err(attempt.forbidden(format!("can only create a node CSR with CN={USER}{node}")));

@@ -5,27 +5,21 @@
 //!                                                                                   guarded by the quota as read
 //! ```
 //! Two writes that charge the same quota cannot both pass their guard, so what is used never passes what is
-//! allowed, on however many servers. What becomes free is counted by a loop of the server.
+//! allowed, on however many servers. What becomes free is counted by a controller (`controllers::resourcequota`).
 
-mod evaluator;
-mod list;
-mod pods;
-mod quota;
-mod scopes;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use kinds::resourcequota::usage::{
+    self, Evaluator, List, Measured, Quota, Selector, evaluators, is_terminating,
+};
 use object::{Obj, Status, Value};
+use table::{Scope, Selection};
 
-pub use evaluator::{Evaluator, Measured};
-pub use quota::{Quota, evaluators};
-pub use scopes::Selector;
-
-use crate::{Attempt, Effects, Operation, Plugin, Refusal};
-use list::List;
+use crate::{Attempt, Effects, Operation, Plugin, Refusal, list_newest};
 
 /// What may be used only where a quota covers it.
 #[derive(Clone, Debug, Default)]
@@ -67,7 +61,7 @@ impl Plugin for ResourceQuota {
             return Ok(());
         }
         let Some(evaluator) = Evaluator::of(attempt.storage) else { return Ok(()) };
-        if !evaluator.handles(attempt, new) {
+        if !handles(&evaluator, attempt, new) {
             return Ok(());
         }
         let charges = self.charges(attempt, &evaluator, new, quotas)?;
@@ -76,7 +70,7 @@ impl Plugin for ResourceQuota {
         }
         let Some(storage) = attempt.stored("", "resourcequotas") else { return Ok(()) };
         for Charge { obj, mut quota, delta } in charges {
-            list::add(&mut quota.used, &delta);
+            usage::add(&mut quota.used, &delta);
             effects.replace(&obj, quota.encode(storage));
         }
         Ok(())
@@ -103,10 +97,8 @@ impl ResourceQuota {
             // Differs from kube-apiserver, which lets everything pass until its controller has counted: a quota
             // counts from the moment it exists.
             if quota.is_unsettled(attempt.catalog) {
-                let tree = |obj: &Obj| attempt.tree(obj);
-                quota.settle(attempt.table, &mut |evaluator, obj| {
-                    Arc::new(evaluator.measure(&tree(obj), now))
-                })?;
+                let counted = count(attempt, &quota, now)?;
+                quota.settle(counted);
             }
             let matched = quota.selectors.iter().filter(|s| s.matches(&measured.facts));
             covered.extend(matched.map(|s| s.scope.clone()));
@@ -130,9 +122,9 @@ impl ResourceQuota {
         let nothing = List::new();
         let grown = |covered_before: bool| match &before {
             Some(before) if covered_before && attempt.operation == Operation::Update => {
-                list::growth(&measured.used, &before.used)
+                usage::growth(&measured.used, &before.used)
             }
-            _ => list::growth(&measured.used, &nothing),
+            _ => usage::growth(&measured.used, &nothing),
         };
         let mut charges: Vec<Charge> = Vec::new();
         let anything = if about.is_empty() { !grown(true).is_empty() } else { false };
@@ -193,6 +185,38 @@ impl ResourceQuota {
     }
 }
 
+/// Can this write make the object use more?
+fn handles(evaluator: &Evaluator, attempt: &Attempt<'_>, new: &Value) -> bool {
+    let create = attempt.operation == Operation::Create;
+    let update = attempt.operation == Operation::Update;
+    match (evaluator, attempt.subresource) {
+        (Evaluator::Pods, None) => {
+            // A deadline that comes or goes moves the pod from one quota to another.
+            let moves = attempt.old.is_some_and(|o| is_terminating(o) != is_terminating(new));
+            create || (update && moves)
+        }
+        (Evaluator::Pods, Some("resize")) => update,
+        (Evaluator::VolumeClaims, Some("status")) => update,
+        (_, Some(_)) => false,
+        (Evaluator::Count(_), None) => create,
+        (_, None) => create || update,
+    }
+}
+
+/// Counts everything a quota is about, as the table shows it now. Where it cannot be read now nothing is counted.
+fn count(attempt: &Attempt<'_>, quota: &Quota, now: i64) -> Result<List, Status> {
+    let mut counted = List::new();
+    for (storage, evaluator) in evaluators(&attempt.table.catalog(), &quota.wanted) {
+        let namespace = Selection::everything(Scope::Namespace(quota.namespace().into()));
+        let mut sum = quota.nothing(&evaluator);
+        for obj in list_newest(attempt.table, storage, &namespace)?.items {
+            quota.sum(&mut sum, &evaluator.measure(&attempt.tree(&obj), now));
+        }
+        usage::add(&mut counted, &sum);
+    }
+    Ok(counted)
+}
+
 impl Charge {
     /// Keeps what the quota counts of `delta`; a refusal when it is too much.
     fn fit(&mut self, attempt: &Attempt<'_>) -> Result<(), Status> {
@@ -218,9 +242,9 @@ impl Charge {
         Err(attempt.forbidden(format!(
             "exceeded quota: {}, requested: {}, used: {}, limited: {}",
             quota.name(),
-            list::show(&requested),
-            list::show(&used),
-            list::show(&limited)
+            usage::show(&requested),
+            usage::show(&used),
+            usage::show(&limited)
         )))
     }
 }

@@ -8,7 +8,6 @@
 //! An address is taken by creating its IPAddress: the store lets only one do so. All node ports are bits of one
 //! object, written with a guard.
 
-mod cidr;
 mod cluster_ips;
 mod families;
 mod node_ports;
@@ -19,10 +18,8 @@ mod tests;
 
 use object::{FieldError, Value};
 
-pub use cidr::{BadRange, Cidr, Family};
-pub use cluster_ips::{
-    IP_FAMILY_LABEL, MANAGED_BY, MANAGED_BY_LABEL, address_object, is_ready, parent_of, ranges_of,
-};
+pub use cluster_ips::{address_object, is_ready, parent_of};
+pub use kinds::servicecidr::{BadRange, Cidr, Family};
 pub use node_ports::{BadPorts, NODE_PORTS, NodePorts, PortRange, in_use};
 
 use crate::{Allocator, Attempt, Effects, Refusal};

@@ -50,7 +50,7 @@ pub struct Api {
     /// Controllers run once, however many sockets there are.
     pub(crate) controllers_started: AtomicBool,
     trigger: Trigger,
-    pub(crate) issuer: Option<Issuer>,
+    issuer: Option<Issuer>,
     cluster: ClusterSettings,
     /// Guards what is known only once a socket is bound; set once, before the controllers start.
     advertised: Mutex<Option<Advertised>>,
@@ -158,6 +158,11 @@ impl Api {
     /// The CA bundle pods need, as PEM, for the controller that publishes it.
     pub fn root_ca(&self) -> Option<Arc<str>> {
         self.cluster.root_ca.as_deref().map(Arc::from)
+    }
+
+    /// Signs certificates, for the controller that does.
+    pub fn issuer(&self) -> Option<Issuer> {
+        self.issuer.clone()
     }
 
     /// A legacy service account token, valid as long as its Secret exists, for the controller that fills such Secrets: the key

@@ -27,18 +27,31 @@ pub enum Caller {
     Refused,
 }
 
-pub(crate) async fn authenticate(api: &Api, caller: &Caller, parts: &Parts) -> Result<Arc<UserInfo>, Status> {
+/// Who asks, and what they are told of their credentials, whatever comes of the request.
+pub(crate) struct Identity {
+    pub user: Arc<UserInfo>,
+    pub warning: Option<&'static str>,
+}
+
+impl From<Arc<UserInfo>> for Identity {
+    fn from(user: Arc<UserInfo>) -> Identity {
+        Identity { user, warning: None }
+    }
+}
+
+pub(crate) async fn authenticate(api: &Api, caller: &Caller, parts: &Parts) -> Result<Identity, Status> {
     let begun = api.registry.env().monotonic();
-    let user = user(api, caller, parts).await;
+    let identity = identify(api, caller, parts).await;
     let took = api.registry.env().monotonic() - begun;
-    api.metrics.auth().authenticated(user.as_ref().ok().map(|user| &*user.name), took);
-    user
+    let name = identity.as_ref().ok().map(|identity| &*identity.user.name);
+    api.metrics.auth().authenticated(name, took);
+    identity
 }
 
 /// A certificate, then tokens. Without credentials a client is anonymous; with invalid ones it is refused.
-async fn user(api: &Api, caller: &Caller, parts: &Parts) -> Result<Arc<UserInfo>, Status> {
+async fn identify(api: &Api, caller: &Caller, parts: &Parts) -> Result<Identity, Status> {
     if let Caller::Known(user) = caller {
-        return Ok(user.clone());
+        return Ok(user.clone().into());
     }
     let upgrade = parts.extensions.get::<Arc<PendingUpgrade>>();
     let (token, upgrade) = match (bearer_token(&parts.headers), upgrade) {
@@ -56,7 +69,7 @@ async fn user(api: &Api, caller: &Caller, parts: &Parts) -> Result<Arc<UserInfo>
     if token.is_empty() {
         return match caller {
             Caller::Refused => Err(Status::unauthorized()),
-            _ => Ok(Arc::new(UserInfo::anonymous())),
+            _ => Ok(Arc::new(UserInfo::anonymous()).into()),
         };
     }
     let audiences = api.token_authenticator.service_accounts().audiences();
@@ -65,7 +78,7 @@ async fn user(api: &Api, caller: &Caller, parts: &Parts) -> Result<Arc<UserInfo>
             if let Some(upgrade) = upgrade {
                 upgrade.token_used();
             }
-            Ok(bearer.user)
+            Ok(Identity { user: bearer.user, warning: bearer.warning })
         }
         Err(why) => {
             tracing::debug!(why, "bearer token refused");

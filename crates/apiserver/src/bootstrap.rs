@@ -11,7 +11,7 @@ use object::{Status, Value};
 
 use crate::api::Api;
 use crate::controllers::{
-    cluster_authentication_trust, flow_schemas, kubernetes_service, service_cidrs, service_ip_repair,
+    cluster_authentication_trust, default_service_cidr, flow_schemas, kubernetes_service, service_ip_repair,
 };
 use crate::loopback::{GroupResource, LoopbackClient, lost_race};
 use reconcile::{Reconciled, reconcile};
@@ -37,7 +37,7 @@ impl Api {
             tracing::warn!(error = status.message, "could not write the status of the first FlowSchemas");
         }
         cluster_authentication_trust::sync(&client).await?;
-        service_cidrs::ensure_default(&client).await?;
+        default_service_cidr::ensure(&client).await?;
         if let Err(status) = kubernetes_service::ensure_service(&client).await {
             // A range whose first address is taken must not prevent the API from being served.
             tracing::warn!(error = status.message, "could not create the service of the API server");

@@ -17,7 +17,7 @@ use http::request::Parts;
 use object::Status;
 
 use crate::api::Api;
-use crate::authenticate::{self, Caller};
+use crate::authenticate::{self, Caller, Identity};
 use crate::body::{Body, RequestBody};
 use crate::flow_control::{self, AuthorizedRequest, is_critical_level};
 use crate::negotiate::{Negotiated, negotiate_error};
@@ -80,6 +80,9 @@ impl Api {
             respond::status(&catalog, &status, negotiate_error(&parts.headers, &query))
         });
         authenticate::warn_about_ignored_token(caller, &parts.headers, &mut answer);
+        if let Some(warning) = record.warning {
+            respond::warn_first(&mut answer, warning);
+        }
         if let Some(classified) = &record.classified {
             flow_control::label(&mut answer, classified);
         }
@@ -100,7 +103,9 @@ impl Api {
         let deadline = deadline::of(head)?;
         // Authenticate: before anything is done in the client's name. Requests that fail are not critical.
         let ordinary = |_: &Status| body.prefer_pool(Pool::Ordinary);
-        let user = authenticate::authenticate(self, caller, head.parts).await.inspect_err(ordinary)?;
+        let Identity { user, warning } =
+            authenticate::authenticate(self, caller, head.parts).await.inspect_err(ordinary)?;
+        record.warning = warning;
         // Impersonate: once it is known who asks, before it is known what they may do; it takes a permission itself.
         let attributes = attributes::of(head);
         let user = impersonate::impersonate(self, user, head.parts, &attributes).inspect_err(ordinary)?;

@@ -40,8 +40,6 @@ pub struct ClusterSettings {
     pub root_ca: Option<String>,
     /// The advertised address, when it is known before the socket is bound.
     pub advertised: Option<Advertised>,
-    /// Which of [`CONTROLLERS`](crate::CONTROLLERS) are disabled.
-    pub without: Vec<&'static str>,
     /// What pods use, where it is known: metrics.k8s.io is served from it.
     pub usage: Option<PodUsage>,
     /// Limits of requests in flight.

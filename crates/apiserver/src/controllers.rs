@@ -1,18 +1,14 @@
-//! Controllers this server runs itself: those of kube-apiserver, and a few of kube-controller-manager whose work is done best
-//! beside the table.
+//! Controllers this server runs itself: those of kube-apiserver.
 //!
 //! They read the table, write through the chain ([`crate::loopback`]), and reconcile when an object changed
 //! ([`crate::table_watcher`]), when a write failed, and now and then.
 
-pub(crate) mod certificate_signing;
 pub(crate) mod cluster_authentication_trust;
-pub(crate) mod clusterrole_aggregation;
 pub(crate) mod custom_resource_definitions;
+pub(crate) mod default_service_cidr;
 pub(crate) mod flow_schemas;
 pub(crate) mod kubernetes_service;
 pub(crate) mod legacy_token_tracking;
-pub(crate) mod resource_quota;
-pub(crate) mod service_cidrs;
 pub(crate) mod service_ip_repair;
 pub(crate) mod store_maintenance;
 
@@ -26,17 +22,6 @@ use crate::flow_control;
 
 pub use kubernetes_service::Advertised;
 
-const CSR_APPROVING: &str = "certificatesigningrequest-approving-controller";
-const CSR_CLEANER: &str = "certificatesigningrequest-cleaner-controller";
-const CSR_SIGNING: &str = "certificatesigningrequest-signing-controller";
-const ROLE_AGGREGATION: &str = "clusterrole-aggregation-controller";
-const RESOURCE_QUOTAS: &str = "resourcequota-controller";
-const SERVICE_CIDRS: &str = "service-cidr-controller";
-/// Controllers of this server that upstream runs in kube-controller-manager, by their names there: `--controllers` disables them
-/// like all others.
-pub const CONTROLLERS: [&str; 6] =
-    [CSR_APPROVING, CSR_CLEANER, CSR_SIGNING, ROLE_AGGREGATION, RESOURCE_QUOTAS, SERVICE_CIDRS];
-
 impl Api {
     /// Starts the controllers, once, however many sockets there are; they stop when a shutdown begins. The first caller owns the
     /// tasks and joins them.
@@ -45,7 +30,7 @@ impl Api {
             return Vec::new();
         }
         let env = self.registry.env();
-        let mut tasks = vec![
+        vec![
             env.spawn("store-maintenance", store_maintenance::run(self.clone())),
             env.spawn("flow-control", flow_control::run(self.clone())),
             env.spawn("service-ip-repair", service_ip_repair::run(self.clone())),
@@ -55,26 +40,6 @@ impl Api {
             env.spawn("legacy-token-uses", legacy_token_tracking::record_uses(self.clone())),
             env.spawn("flow-schemas", flow_schemas::run(self.clone())),
             env.spawn("custom-resource-definitions", custom_resource_definitions::run(self.clone())),
-        ];
-        let enabled = |name: &str| !self.cluster().without.contains(&name);
-        let certificates = certificate_signing::Parts {
-            approves: enabled(CSR_APPROVING),
-            cleans: enabled(CSR_CLEANER),
-            issuer: self.issuer.clone().filter(|_| enabled(CSR_SIGNING)),
-        };
-        if certificates.approves || certificates.cleans || certificates.issuer.is_some() {
-            tasks
-                .push(env.spawn("certificate-signing", certificate_signing::run(self.clone(), certificates)));
-        }
-        if enabled(ROLE_AGGREGATION) {
-            tasks.push(env.spawn("clusterrole-aggregation", clusterrole_aggregation::run(self.clone())));
-        }
-        if enabled(RESOURCE_QUOTAS) {
-            tasks.push(env.spawn("resourcequota", resource_quota::run(self.clone())));
-        }
-        if enabled(SERVICE_CIDRS) {
-            tasks.push(env.spawn("service-cidrs", service_cidrs::run(self.clone())));
-        }
-        tasks
+        ]
     }
 }

@@ -81,7 +81,7 @@ pub use body::{Body, RequestBody};
 pub use certificate_rotation::{CertificateRotation, WriteKubeconfig};
 pub use config::{ApiConfig, ClusterSettings};
 pub use connections::MAX_CONNECTIONS;
-pub use controllers::{Advertised, CONTROLLERS};
+pub use controllers::Advertised;
 pub use flowcontrol::Limits;
 pub use local::{LocalClient, LocalClients};
 pub use pools::Pools;

@@ -23,6 +23,7 @@ use tokio::time::Instant;
 use crate::api::Api;
 use crate::negotiate::MetaVersion;
 use crate::shutdown::Shutdown;
+use crate::verbs::answer_review;
 use crate::views::MetadataView;
 use crate::{deadline, flow_control, resource_metrics};
 
@@ -346,6 +347,15 @@ impl Client for LocalClient {
             let admitted = self.admitted("deletecollection", &target, &which.field_selector, None).await?;
             let request = admitted.request();
             self.api.registry().delete_unseen(&request, &options, &which).await
+        })
+    }
+
+    fn review<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Value> {
+        Box::pin(async move {
+            let admitted = self.admitted("create", &target, "", None).await?;
+            let resource = &admitted.resource;
+            let review = with_type(resource, target.subresource, body);
+            answer_review(&self.api, &self.user, resource, target.namespace, review).await
         })
     }
 

@@ -1,11 +1,9 @@
-//! The loopback client: how this server's own controllers read and write, and as which user (ADR 9).
+//! The loopback client: how this server's own controllers read and write, as `system:apiserver` of `system:masters` (ADR 9).
 //!
 //! ```text
-//! controllers of kube-controller-manager   LoopbackClient::for_controller   the service account and role of upstream's controller
-//! what kube-apiserver itself writes        LoopbackClient::new              system:apiserver, of system:masters
-//!      both: LocalClient ── authorize ── admit ── validate ── commit
+//! what kube-apiserver itself writes ── LoopbackClient ── LocalClient ── authorize ── admit ── validate ── commit
 //! ```
-//! The second row writes the first objects of a cluster and reconciles them, repairs the addresses of services, and keeps the
+//! It writes the first objects of a cluster and reconciles them, repairs the addresses of services, and keeps the
 //! `kubernetes` service and this server's lease. Without it nobody could write the roles everybody else needs.
 //! Two writes bypass the chain: the bitmap of node ports, which is no object (`Registry::keep`), and the budget an eviction counts
 //! in (`registry/src/evict.rs`), because a user who may evict need not be allowed to write budgets.
@@ -37,12 +35,6 @@ impl<'a> LoopbackClient<'a> {
     pub fn new(api: &'a Arc<Api>) -> LoopbackClient<'a> {
         let user = UserInfo::new(names::API_SERVER, &[groups::MASTERS, groups::AUTHENTICATED]);
         LoopbackClient { api, client: LocalClient::new(api.clone(), user, "kube-apiserver") }
-    }
-
-    /// As a controller that upstream runs outside kube-apiserver, with the permissions of its service account.
-    pub fn for_controller(api: &'a Arc<Api>, name: &str) -> LoopbackClient<'a> {
-        let user = UserInfo::service_account("kube-system", name, "");
-        LoopbackClient { api, client: LocalClient::new(api.clone(), user, name) }
     }
 
     pub fn api(&self) -> &'a Arc<Api> {
@@ -105,19 +97,7 @@ impl<'a> LoopbackClient<'a> {
         self.client.patch(target, Patch::Apply(config), options).await.map(|_| ())
     }
 
-    /// Applies fields of a cluster-scoped object, whoever owns them.
-    pub async fn apply(
-        &self,
-        plural: GroupResource,
-        name: &str,
-        field_manager: &str,
-        config: Value,
-    ) -> Result<(), Status> {
-        let options = WriteOptions { field_manager, force: true, ..WriteOptions::default() };
-        self.client.patch(gvr(plural).at("", name), Patch::Apply(config), options).await.map(|_| ())
-    }
-
-    /// The same in a namespace.
+    /// Merges a patch into an object in a namespace.
     pub async fn merge_in(
         &self,
         plural: GroupResource,

@@ -21,6 +21,8 @@ pub(crate) struct RequestRecord {
     pub outcome: Outcome,
     /// Once its user is known.
     pub classified: Option<Classified>,
+    /// About its credentials.
+    pub warning: Option<&'static str>,
 }
 
 /// How far a request came.

@@ -77,7 +77,8 @@ impl TokenAuthenticator {
         if !audiences.is_empty()
             && let Some(user) = self.static_user(token).or_else(|| self.bootstrap_user(token, now))
         {
-            return Ok(Authenticated { user: Arc::new(user.authenticated()), audiences });
+            let user = Arc::new(user.authenticated());
+            return Ok(Authenticated { user, audiences, warning: None });
         }
         let check = || self.service_accounts.authenticate(token, wanted_audiences, now, &self.objects);
         let mut checked = check();

@@ -36,6 +36,7 @@ use crate::respond::{self, Answer};
 use crate::{component_statuses, connect, resource_metrics};
 
 pub(crate) use options::{include, list_options};
+pub(crate) use review::answer_review;
 
 pub async fn serve(
     authorized: &AuthorizedRequest<'_>,

@@ -38,7 +38,7 @@ pub(crate) use der::sequence;
 pub use identity::{Identity, ServingCertificate, kubeconfig, kubeconfig_with_token};
 pub use issuer::{IssueError, Issuer, not_after};
 pub use pem::{certificates as certificates_from_pem, private_key as private_key_from_pem};
-pub use request::{RequestError, SigningRequest, new_request};
+pub use request::{RequestError, SigningRequest, new_request, request_of};
 pub use service_account::service_account_key;
 
 use crate::x509::ClientCa;

@@ -7,7 +7,7 @@ mod rule;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use aggregation::{RoleForAggregation, Selector, aggregated_rules, selectors_of};
+pub use aggregation::{RoleForAggregation, aggregated_rules, selectors_of};
 pub use escalation::{check_binding_write, check_role_write, covers, escalation_message};
 pub use policy::{Policy, RoleKind};
 pub use rule::Rule;

@@ -83,6 +83,8 @@ pub trait Objects {
 pub struct Authenticated {
     pub user: Arc<UserInfo>,
     pub audiences: Vec<String>,
+    /// For the client: it should use another kind of token.
+    pub warning: Option<&'static str>,
 }
 
 /// Why a token of our issuer is invalid, worded as in kube-apiserver.
@@ -152,11 +154,14 @@ impl ServiceAccounts {
                 quoted_list(wanted_audiences)
             )));
         }
-        match &claims.private {
-            Private::Bound { .. } => bound_token_holds(claims, now_nanos, objects)?,
+        let warning = match &claims.private {
+            Private::Bound { .. } => {
+                bound_token_holds(claims, now_nanos, objects)?;
+                None
+            }
             Private::Legacy { .. } => legacy_token_holds(claims, token, now_nanos, objects)?,
-        }
-        Ok(Some(Authenticated { user: verified.user.clone(), audiences }))
+        };
+        Ok(Some(Authenticated { user: verified.user.clone(), audiences, warning }))
     }
 
     /// A token for a Secret of type `kubernetes.io/service-account-token`; valid as long as the Secret contains it.
@@ -258,13 +263,14 @@ fn bound_token_holds(claims: &Claims, now_nanos: u128, objects: &dyn Objects) ->
     Ok(())
 }
 
+/// With a warning about a token that came with its account, before tokens were requested.
 fn legacy_token_holds(
     claims: &Claims,
     token: &str,
     now_nanos: u128,
     objects: &dyn Objects,
-) -> Result<(), Refusal> {
-    let Private::Legacy { namespace, account, secret } = &claims.private else { return Ok(()) };
+) -> Result<Option<&'static str>, Refusal> {
+    let Private::Legacy { namespace, account, secret } = &claims.private else { return Ok(None) };
     for (value, name) in [
         (&claims.subject, "sub"),
         (namespace, "namespace"),
@@ -311,8 +317,15 @@ fn legacy_token_holds(
             account.name
         )));
     }
-    Ok(())
+    let owner = objects.read(Kind::ServiceAccount, namespace, &account.name);
+    let named = owner.as_ref().and_then(|owner| owner.get("secrets")).and_then(Value::as_list);
+    let is_auto_generated =
+        named.unwrap_or_default().iter().any(|named| named.str_at(&["name"]) == Some(secret));
+    Ok(is_auto_generated.then_some(AUTO_GENERATED))
 }
+
+const AUTO_GENERATED: &str = "Use tokens from the TokenRequest API or manually created secret-based tokens instead of \
+                              auto-generated secret-based tokens.";
 
 /// The label says today, or tomorrow: servers' clocks differ.
 fn was_used_today(secret: &Value, now_nanos: u128) -> bool {

@@ -166,6 +166,7 @@ pub fn contains(container: &Val<'_>, item: &Val<'_>) -> Result<bool, Error> {
         Val::Map(map @ Map::View { schema: Some(_), .. }) => {
             map.find(item).transpose().map(|found| found.is_some())
         }
+        Val::Map(Map::Custom(map)) => map.contains(item),
         Val::Map(map) => match map.find(item) {
             Some(Err(error)) if error.is_fatal() => Err(error),
             found => Ok(found.is_some()),

@@ -321,6 +321,14 @@ impl Client for HttpClient {
         })
     }
 
+    fn review<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Value> {
+        Box::pin(async move {
+            let content = Some(Content::Object(body));
+            let (_, answer) = self.call(Method::POST, target, String::new(), content, JSON).await?;
+            tree(&answer)
+        })
+    }
+
     fn act<'a>(&'a self, target: Target<'a>, body: Value, options: WriteOptions<'a>) -> Answer<'a, ()> {
         Box::pin(async move {
             let mut query = String::new();

@@ -197,6 +197,12 @@ pub trait Client: Send + Sync {
     /// Carries something out: `binding`, `eviction`.
     fn act<'a>(&'a self, target: Target<'a>, body: Value, options: WriteOptions<'a>) -> Answer<'a, ()>;
 
+    /// Asks what is answered and not stored, such as a SubjectAccessReview; the answer is the review with its status.
+    fn review<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Value> {
+        let _ = (target, body);
+        Box::pin(async { Err(Status::no_such_resource()) })
+    }
+
     /// GET of a path below `/apis`, with its query: what leads to no object of the catalogue, such as metrics. The answer is not kept, and
     /// is as fresh as its server likes.
     fn get_raw<'a>(&'a self, path: &'a str) -> Answer<'a, Value> {

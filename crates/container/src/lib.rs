@@ -13,7 +13,6 @@
 pub mod cgroup;
 pub mod config;
 pub mod helper;
-mod log;
 mod start;
 mod sys;
 pub mod wire;

@@ -19,6 +19,9 @@ pub(crate) type Selector = Result<LabelSelector, String>;
 /// Objects nobody controls, by namespace and by each of their labels.
 const ORPHANS: &str = "orphans";
 
+/// Objects by each of their labels, whoever controls them.
+const BY_LABEL: &str = "label";
+
 /// Owners, by a label that all they select have.
 const BY_SELECTOR: &str = "selector";
 
@@ -40,15 +43,18 @@ pub(crate) fn matches(selector: &Selector, obj: &Obj) -> bool {
     selector.as_ref().is_ok_and(|selector| selector.matches(&|name| obj.label(name)))
 }
 
-/// Where an index has what a selector means: under a label that is on all of it, if the selector names one.
-fn place(namespace: &str, selector: &LabelSelector) -> String {
-    let mut fixed =
-        selector.requirements().iter().filter_map(|r| Some((r.key.as_str(), selector.exact(&r.key)?)));
-    fixed.next().map_or_else(|| namespace.to_owned(), |(name, value)| under(namespace, name, value))
+/// A label that is on everything a selector means, if it names one.
+fn label_of(selector: &LabelSelector) -> Option<(&str, &str)> {
+    selector.requirements().iter().find_map(|r| Some((r.key.as_str(), selector.exact(&r.key)?)))
+}
+
+/// Where an index has what a selector means.
+pub(crate) fn place(namespace: &str, selector: &LabelSelector) -> String {
+    label_of(selector).map_or_else(|| namespace.to_owned(), |(name, value)| under(namespace, name, value))
 }
 
 /// All places an object may be meant from.
-fn places(obj: &Obj) -> Vec<String> {
+pub(crate) fn places(obj: &Obj) -> Vec<String> {
     let namespace = obj.namespace();
     let mut places = vec![namespace.to_owned()];
     places.extend(obj.labels().map(|(name, value)| under(namespace, name, value)));
@@ -65,6 +71,25 @@ pub(crate) fn index_orphans(children: &Informer) {
         Some(_) => Vec::new(),
         None => places(obj),
     });
+}
+
+/// Has to be called before [`selected`].
+pub(crate) fn index_labels(objects: &Informer) {
+    objects.store().add_index(BY_LABEL, |obj| {
+        let namespace = obj.namespace();
+        obj.labels().map(|(name, value)| under(namespace, name, value)).collect()
+    });
+}
+
+/// What a selector means in a namespace, in the order of names.
+pub(crate) fn selected(objects: &Informer, namespace: &str, selector: &LabelSelector) -> Vec<Arc<Obj>> {
+    let store = objects.store();
+    let mut found = match label_of(selector) {
+        Some((name, value)) => store.by_index(BY_LABEL, &under(namespace, name, value)),
+        None => store.list_namespace(namespace),
+    };
+    found.retain(|obj| selector.matches(&|name| obj.label(name)));
+    found
 }
 
 /// Has to be called before [`selecting`].

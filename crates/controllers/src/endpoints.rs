@@ -23,6 +23,7 @@ use tokio::task::JoinHandle;
 
 pub use self::plan::{Address, Port, Subset, repack};
 use self::plan::{CONTROLLER, Member, OVER_CAPACITY};
+use crate::claim::{index_labels, selected};
 use crate::endpointslice::set_changed_at;
 use crate::namespace_is_going;
 use crate::services::{ServiceView, TriggerTimes, index_services, service_view, services_to_update};
@@ -43,6 +44,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         (informers.of(&SERVICES), informers.of(&PODS), informers.of(&ENDPOINTS));
     let of_pods = services.clone();
     index_services(&services);
+    index_labels(&pods);
     let controller = Controller::new(&context.env, NAME)
         .workers(context.settings.workers("concurrent-endpoint-syncs"))
         .owns_keys_of(&services)
@@ -129,9 +131,10 @@ impl EndpointsReconciler {
         view: &ServiceView,
         there: Option<Arc<Obj>>,
     ) -> Result<(), Failure> {
-        let pods = self.pods.store().list_namespace(&view.namespace);
-        let pods: Vec<_> =
-            pods.into_iter().filter(|pod| view.selects(pod)).map(|pod| (pod_view(&pod), pod)).collect();
+        let selector = view.selector.as_ref();
+        let pods =
+            selector.map(|selector| selected(&self.pods, &view.namespace, selector)).unwrap_or_default();
+        let pods: Vec<_> = pods.into_iter().map(|pod| (pod_view(&pod), pod)).collect();
         let changed = pods.iter().map(|(pod, obj)| (obj.name(), pod.ready_since));
         let changed_at = self.times.next(request.key, view.created, changed);
         let members: Vec<Member<'_>> = pods

@@ -55,7 +55,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         })
         .reads(&slices);
     let slices = Arc::new(Slices::new(&context.env, slices, CONTROLLER));
-    slices.follow(controller.queue(), Duration::ZERO);
+    slices.follow(controller.queue(), Duration::ZERO, |_| {});
     let mirror = MirrorReconciler { client, recorder, services, endpoints, slices };
     tasks.extend(controller.start(&context.controllers, Arc::new(mirror), context.stop.clone()));
     tasks

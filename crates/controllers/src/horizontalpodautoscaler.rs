@@ -38,6 +38,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::Context;
+use crate::claim::{index_labels, selected};
 use behavior::History;
 use metrics::MetricsClient;
 use plan::{Note, Parameters, Samples, Scale, Stage, World, stage};
@@ -76,7 +77,9 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let settings = &context.settings.horizontal_pod_autoscaler;
     let mut tasks = Vec::new();
     let (client, recorder) = context.identity(IDENTITY, &mut tasks);
-    let autoscalers = context.informers.of(&HORIZONTAL_POD_AUTOSCALERS);
+    let (autoscalers, pods) =
+        (context.informers.of(&HORIZONTAL_POD_AUTOSCALERS), context.informers.of(&PODS));
+    index_labels(&pods);
     let period = settings.sync_period.max(Duration::from_millis(1));
     // A failure waits as long as everything else.
     let limits = Limits { first: period, most: period, per_second: f64::MAX, burst: f64::MAX };
@@ -92,7 +95,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         client,
         recorder,
         autoscalers: autoscalers.clone(),
-        pods: context.informers.of(&PODS),
+        pods,
         period,
         parameters: Parameters {
             tolerance: settings.tolerance,
@@ -299,8 +302,7 @@ impl Sync {
                 format!("couldn't convert selector into a corresponding internal selector object: {why}");
             refuse("InvalidSelector", message)
         })?;
-        let mut pods = self.pods.store().list_namespace(obj.namespace());
-        pods.retain(|pod| parsed.matches(&|name| pod.label(name)));
+        let pods = selected(&self.pods, obj.namespace(), &parsed);
         let mut selectors = self.selectors.lock();
         // One that was deleted meanwhile is not put back.
         if self.autoscalers.store().get(obj.namespace(), obj.name()).is_some() {

@@ -16,6 +16,7 @@ mod plan;
 mod pods;
 mod policy;
 mod released;
+mod tally;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -34,7 +35,7 @@ use object::{Obj, Revision};
 use parking_lot::Mutex;
 use runtime::queue::Limits;
 use runtime::{
-    Action, Controller, Expectations, Failure, Informer, Key, Reconcile, ReconcileRequest, Recorder,
+    Action, BY_CONTROLLER, Controller, Expectations, Failure, Informer, Key, Reconcile, ReconcileRequest, Recorder,
 };
 use tokio::task::JoinHandle;
 
@@ -42,6 +43,7 @@ use crate::Context;
 use crate::claim::{index_orphans, index_selectors};
 use backoff::Record;
 use released::Released;
+use tally::PodTally;
 
 pub use view::{Job, job_view};
 
@@ -93,6 +95,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let (jobs, pods) = (context.informers.of(&JOBS), context.informers.of(&PODS));
     index_orphans(&pods);
     index_selectors(&jobs, |job| job_view(job).spec.selector.clone());
+    pods.store().add_tally::<PodTally>(BY_CONTROLLER);
     let state = Arc::new(Jobs {
         env: context.env.clone(),
         client,

@@ -5,9 +5,15 @@
 
 mod bootstrap_token;
 mod bootstrapsigner;
+mod changed;
 mod claim;
+mod clusterroleaggregation;
 mod condition;
 mod cronjob;
+mod csr;
+mod csrapproving;
+mod csrcleaner;
+mod csrsigning;
 mod daemonset;
 mod deployment;
 mod endpoints;
@@ -33,8 +39,10 @@ mod pvprotection;
 mod replicaset;
 mod replicationcontroller;
 mod resourceclaim;
+mod resourcequota;
 mod rootca;
 mod serviceaccount;
+mod servicecidrs;
 mod services;
 mod settings;
 mod statefulset;
@@ -49,6 +57,7 @@ mod volumes;
 
 use std::sync::Arc;
 
+use auth::pki::Issuer;
 use client::{Client, Clients};
 use env::Env;
 use object::{Obj, Status};
@@ -74,13 +83,15 @@ pub struct Context {
     pub settings: Arc<Settings>,
 }
 
-/// What no client can read from a server: whom to trust, and the key tokens are signed with. Controllers that need what is not
+/// What no client can read from a server: whom to trust, and the keys tokens and certificates are signed with. Controllers that need what is not
 /// there do not run.
 #[derive(Clone, Default)]
 pub struct Trust {
     /// The certificate authority pods must trust to reach the server, as PEM.
     pub root_ca: Option<Arc<str>>,
     pub sign: Option<SignToken>,
+    /// Signs certificates of the cluster's own signers.
+    pub issuer: Option<Issuer>,
 }
 
 /// A token for a service account that is good as long as the Secret holds it.
@@ -105,6 +116,10 @@ pub struct ControllerDescriptor {
 /// All controllers. A new one is a folder and a row.
 pub const CONTROLLERS: &[ControllerDescriptor] = &[
     ControllerDescriptor { name: bootstrapsigner::NAME, start: bootstrapsigner::start },
+    ControllerDescriptor { name: csrapproving::NAME, start: csrapproving::start },
+    ControllerDescriptor { name: csrcleaner::NAME, start: csrcleaner::start },
+    ControllerDescriptor { name: csrsigning::NAME, start: csrsigning::start },
+    ControllerDescriptor { name: clusterroleaggregation::NAME, start: clusterroleaggregation::start },
     ControllerDescriptor { name: cronjob::NAME, start: cronjob::start },
     ControllerDescriptor { name: daemonset::NAME, start: daemonset::start },
     ControllerDescriptor { name: "deployment-controller", start: deployment::start },
@@ -129,8 +144,10 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
     ControllerDescriptor { name: "replicaset-controller", start: replicaset::start },
     ControllerDescriptor { name: "replicationcontroller-controller", start: replicationcontroller::start },
     ControllerDescriptor { name: resourceclaim::NAME, start: resourceclaim::start },
+    ControllerDescriptor { name: resourcequota::NAME, start: resourcequota::start },
     ControllerDescriptor { name: rootca::NAME, start: rootca::start },
     ControllerDescriptor { name: serviceaccount::NAME, start: serviceaccount::start },
+    ControllerDescriptor { name: servicecidrs::NAME, start: servicecidrs::start },
     ControllerDescriptor { name: "statefulset-controller", start: statefulset::start },
     ControllerDescriptor { name: tokencleaner::NAME, start: tokencleaner::start },
     ControllerDescriptor { name: tokens::NAME, start: tokens::start },

@@ -1,16 +1,18 @@
 //! PodDisruptionBudget: keeps the status that evictions are decided by.
 //!
 //! ```text
-//! budgets, pods that match ──> queue ── sync: pods, their controllers' scales ── plan ── status
+//! budgets, pods that match ──> queue ── sync: pods that changed, all pods' controllers' scales ── plan ── status
 //! pods said to be disrupted, two minutes later ──> stale: the condition turns to False
 //! ```
 
+mod members;
 mod plan;
 mod scale;
 mod stale;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,14 +23,18 @@ use client::{Client, WriteOptions};
 use env::Env;
 use futures_util::future::BoxFuture;
 use object::Obj;
+use object::selector::LabelSelector;
+use parking_lot::Mutex;
 use runtime::{
     Action, Cause, Controller, Failure, Informer, InformerEvent, Key, Reconcile, ReconcileRequest, Recorder,
     Severity,
 };
 use tokio::task::JoinHandle;
 
-use crate::claim::{index_selectors, selecting};
-use crate::{Context, pod_view};
+use crate::Context;
+use crate::changed::{Changed, Parts};
+use crate::claim::{index_labels, index_selectors, selected, selecting};
+use members::{Members, Seen};
 use plan::{Budget, Requirement};
 
 struct Budgets {
@@ -38,6 +44,17 @@ struct Budgets {
     budgets: Arc<Informer>,
     pods: Arc<Informer>,
     scales: scale::Scales,
+    /// Pods of each budget that changed since it was last looked at.
+    changed: Changed,
+    /// Guards what was counted for each budget; taken for a few instructions.
+    counted: Mutex<BTreeMap<Key, Counted>>,
+}
+
+/// The pods of a budget as they were last seen.
+struct Counted {
+    uid: String,
+    selector: LabelSelector,
+    pods: Members,
 }
 
 pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
@@ -67,6 +84,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         stateful_sets,
     };
     index_selectors(&budgets, |budget| Ok(budget_view(budget).selector.clone()));
+    index_labels(&pods);
     let state = Arc::new(Budgets {
         env: context.env.clone(),
         client: client.clone(),
@@ -74,12 +92,28 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         budgets,
         pods: pods.clone(),
         scales,
+        changed: Changed::default(),
+        counted: Mutex::default(),
     });
+    let for_budgets = state.clone();
+    state.budgets.add_resyncing_handler(Box::new(move |event| {
+        if matches!(event, InformerEvent::Updated { sync: true, .. }) {
+            for_budgets.changed.forget(&Key::of(event.obj()));
+        }
+    }));
     let (for_pods, queue, stale_queue) = (state.clone(), main.queue(), stale.queue());
     let env = context.env.clone();
     pods.add_resyncing_handler(Box::new(move |event| {
         let pod = event.obj();
+        if let InformerEvent::Updated { old, new, sync: false } = event
+            && !old.labels().eq(new.labels())
+        {
+            for budget in for_pods.matching(old) {
+                for_pods.changed.note(&Key::of(&budget), old.name());
+            }
+        }
         for budget in for_pods.budgets_of(pod) {
+            for_pods.changed.note(&budget, pod.name());
             queue.add(budget, runtime::queue::NORMAL, Some(Cause::new(&PODS, pod, "changed")));
         }
         if !matches!(event, InformerEvent::Deleted { .. })
@@ -97,7 +131,11 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
 impl Reconcile for Budgets {
     fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
         Box::pin(async move {
-            let Some(obj) = self.budgets.store().get_key(request.key) else { return Ok(Action::AwaitChange) };
+            let Some(obj) = self.budgets.store().get_key(request.key) else {
+                self.changed.forget(request.key);
+                self.counted.lock().remove(request.key);
+                return Ok(Action::AwaitChange);
+            };
             let now = self.env.now_seconds() as i64;
             match self.sync(&obj, now, &request).await {
                 Ok(next) => Ok(next),
@@ -118,9 +156,15 @@ impl Reconcile for Budgets {
 
 impl Budgets {
     /// Budgets whose selector fits the pod.
-    fn budgets_of(&self, pod: &Obj) -> Vec<Key> {
+    fn matching(&self, pod: &Obj) -> Vec<Arc<Obj>> {
         let mut all = selecting(&self.budgets, pod);
         all.retain(|budget| budget_view(budget).selects(pod));
+        all
+    }
+
+    /// Those to look at when a pod changes.
+    fn budgets_of(&self, pod: &Obj) -> Vec<Key> {
+        let all = self.matching(pod);
         if let [first, _, ..] = &all[..] {
             let (namespace, name) = (pod.namespace(), pod.name());
             let message = format!(
@@ -140,17 +184,52 @@ impl Budgets {
         request: &ReconcileRequest<'_>,
     ) -> Result<Action, Failure> {
         let budget = budget_view(obj);
+        let pods = self.members(request.key, obj, &budget);
+        let result = self.sync_with(obj, &budget, &pods, now, request).await;
+        let counted = Counted { uid: obj.uid().to_owned(), selector: budget.selector.clone(), pods };
+        self.counted.lock().insert(request.key.clone(), counted);
+        result
+    }
+
+    /// The budget's pods: those it had, with what changed of them, or all looked up anew.
+    fn members(&self, key: &Key, obj: &Obj, budget: &Budget) -> Members {
+        let (changed, counted) = (self.changed.take(key), self.counted.lock().remove(key));
+        let same = |counted: &Counted| counted.uid == obj.uid() && counted.selector == budget.selector;
+        match (changed, counted.filter(same)) {
+            (Parts::Only(names), Some(Counted { mut pods, .. })) => {
+                for name in names {
+                    let pod = self.pods.store().get(obj.namespace(), &name);
+                    pods.set(&name, pod.filter(|pod| budget.selects(pod)).map(|pod| Seen::of(&pod)));
+                }
+                pods
+            }
+            _ => {
+                let mut pods = Members::default();
+                for pod in selected(&self.pods, obj.namespace(), &budget.selector) {
+                    pods.set(pod.name(), Some(Seen::of(&pod)));
+                }
+                pods
+            }
+        }
+    }
+
+    async fn sync_with(
+        &self,
+        obj: &Arc<Obj>,
+        budget: &Budget,
+        pods: &Members,
+        now: i64,
+        request: &ReconcileRequest<'_>,
+    ) -> Result<Action, Failure> {
         let tell = |severity, reason: &str, message: String| {
             self.recorder.event(&POD_DISRUPTION_BUDGETS, obj, severity, reason, message);
         };
-        let mut pods = self.pods.store().list_namespace(obj.namespace());
-        pods.retain(|pod| budget.selects(pod));
-        if pods.is_empty() {
+        if pods.len() == 0 {
             tell(Severity::Normal, "NoPods", "No matching pods found".to_owned());
         }
         let mut scale = None;
         if budget.wanted.needs_scale() {
-            match self.scales.of(&pods).await {
+            match self.scales.of(obj.namespace(), pods).await {
                 Ok(found) => scale = Some(found),
                 Err(failure) => {
                     let message = format!("Failed to calculate the number of expected pods: {failure}");
@@ -168,18 +247,14 @@ impl Budgets {
             );
             tell(Severity::Warning, "UnmanagedPods", message);
         }
-        let seen: Vec<plan::Seen<'_>> = pods
-            .iter()
-            .map(|pod| plan::Seen { name: pod.name(), deleting: pod.deleting(), ready: pod_view(pod).ready })
-            .collect();
         let expected = scale.map_or(pods.len() as i64, |scale| scale.expected);
-        let plan = budget.plan(&seen, expected, now);
+        let plan = budget.plan(pods, expected, now);
         request.plan(|| format!("{plan:?}"));
         for name in &plan.not_deleted {
-            if let Some(pod) = pods.iter().find(|pod| pod.name() == name) {
+            if let Some(pod) = self.pods.store().get(obj.namespace(), name) {
                 // Differs from kube-controller-manager: the budget's name, where that says its namespace twice.
                 let message = format!("Pod was expected by PDB {} to be deleted but it wasn't", obj.path());
-                self.recorder.event(&PODS, pod, Severity::Warning, "NotDeleted", message);
+                self.recorder.event(&PODS, &pod, Severity::Warning, "NotDeleted", message);
             }
         }
         if !budget.is_told(&plan) {

@@ -41,6 +41,7 @@ pub const CONCURRENCY: &[Concurrency] = &[
     Concurrency { flag: "concurrent-rc-syncs", default: 5, of: "ReplicationControllers" },
     Concurrency { flag: "concurrent-replicaset-syncs", default: 5, of: "ReplicaSets" },
     Concurrency { flag: "concurrent-resourceclaim-syncs", default: 50, of: "ResourceClaims" },
+    Concurrency { flag: "concurrent-resource-quota-syncs", default: 5, of: "ResourceQuotas" },
     Concurrency {
         flag: "concurrent-service-endpoint-syncs",
         default: 5,
@@ -71,6 +72,8 @@ pub struct Settings {
     pub node_lifecycle: NodeLifecycle,
     /// Time since its last use after which an auto-generated token is invalid, and after which an invalid one is deleted.
     pub legacy_service_account_token_clean_up_period: Duration,
+    /// Between two full recalculations of a ResourceQuota; zero: there are none.
+    pub resource_quota_sync_period: Duration,
     /// Finished pods that may lie around.
     pub terminated_pod_gc_threshold: usize,
 }
@@ -83,6 +86,7 @@ impl Default for Settings {
             node_ipam: None,
             node_lifecycle: NodeLifecycle::default(),
             legacy_service_account_token_clean_up_period: Duration::from_secs(365 * 24 * 3600),
+            resource_quota_sync_period: Duration::from_secs(5 * 60),
             terminated_pod_gc_threshold: 12_500,
         }
     }

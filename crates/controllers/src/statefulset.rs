@@ -37,7 +37,7 @@ use crate::Context;
 use crate::claim::{candidates_among, matches};
 use crate::history::{History, Restorer, surplus};
 use crate::pods::{Pod, next_available};
-use identity::{REVISION, is_member, parent_and_ordinal};
+use identity::{REVISION, is_member, parent_and_ordinal, sets_of_claim};
 use owners::Claimant;
 use plan::Snapshot;
 use revisions::Same;
@@ -199,13 +199,12 @@ impl Sync {
             InformerEvent::Updated { old, new, .. } if old.uid() != new.uid() => old,
             _ => return Vec::new(),
         };
-        let waiting = owners::owners_of(gone).into_iter().filter_map(|owner| match owner.kind.as_str() {
-            "StatefulSet" => Some(owner.name),
-            "Pod" => parent_and_ordinal(&owner.name).map(|(set, _)| set.to_owned()),
-            _ => None,
+        let known = sets_of_claim(gone.name()).filter_map(|(template, set)| {
+            let set = self.sets.store().get(gone.namespace(), set)?;
+            let has_template = StatefulSet::of(&set).claim_templates.iter().any(|name| name == template);
+            has_template.then(|| Key::of(&set))
         });
-        let known = waiting.filter_map(|set| self.sets.store().get(gone.namespace(), &set));
-        known.map(|set| Key::of(&set)).collect()
+        known.collect()
     }
 
     fn owner_of(&self, pod: &Obj) -> Option<Key> {

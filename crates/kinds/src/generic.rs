@@ -26,6 +26,8 @@ pub(crate) struct GenericKind {
     check: fn(&Write<'_>, &mut Errors),
     /// What the kind drops or keeps when an object, not its status, changes.
     update: Option<fn(&mut Value, &Value)>,
+    /// The same when its status changes.
+    status_update: Option<fn(&mut Value, &Value)>,
     create: Option<fn(&mut Value)>,
     undeletable: Option<fn(&str) -> Option<&'static str>>,
     blank: Option<fn(&mut Value)>,
@@ -50,6 +52,7 @@ impl GenericKind {
             check,
             create: None,
             update: None,
+            status_update: None,
             undeletable: None,
             blank: None,
         }
@@ -108,6 +111,10 @@ impl GenericKind {
         self.update = Some(update);
         self
     }
+    pub(crate) const fn with_status_update(mut self, update: fn(&mut Value, &Value)) -> GenericKind {
+        self.status_update = Some(update);
+        self
+    }
 }
 
 impl Kind for GenericKind {
@@ -156,9 +163,12 @@ impl Kind for GenericKind {
         }
     }
     fn prepare_update(&self, new: &mut Value, old: &Value, ctx: &Context<'_>) {
-        if let Some(update) = self.update
-            && ctx.is_object()
-        {
+        let update = match (ctx.is_object(), ctx.is_status()) {
+            (true, _) => self.update,
+            (_, true) => self.status_update,
+            _ => None,
+        };
+        if let Some(update) = update {
             update(new, old);
         }
     }

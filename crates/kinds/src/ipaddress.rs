@@ -13,6 +13,11 @@ use crate::rules::{NameRule, Rules};
 use crate::workload::SPEC;
 use crate::write::Write;
 
+pub const MANAGED_BY_LABEL: &str = "ipaddress.kubernetes.io/managed-by";
+pub const IP_FAMILY_LABEL: &str = "ipaddress.kubernetes.io/ip-family";
+/// Whose the addresses are that services get.
+pub const MANAGED_BY: &str = "ipallocator.k8s.io";
+
 pub(crate) static KIND: GenericKind =
     GenericKind::new(Rules::PLAIN.with_name(NameRule::IpAddress), check).with_printer(&columns::PRINTER);
 

@@ -29,6 +29,8 @@ pub struct Context<'a> {
     pub requester: Requester<'a>,
     /// Of the object's namespace, as far as there is one.
     pub namespace: &'a dyn Labels,
+    /// For the kinds that ask for more than the permission to make the request.
+    pub permissions: &'a dyn Permissions,
     /// Takes what validation lets pass and the client should know.
     pub warnings: &'a dyn Warn,
 }
@@ -64,6 +66,38 @@ impl Labels for NoLabels {
     }
 }
 
+/// A permission on the resource that is written, or on a subresource that exists for permissions only.
+#[derive(Clone, Copy, Debug)]
+pub struct Permission<'a> {
+    pub verb: &'a str,
+    pub subresource: &'a str,
+    /// Empty: in all of them.
+    pub namespace: &'a str,
+    /// Empty: all of them.
+    pub name: &'a str,
+}
+
+/// What the requester may do.
+pub trait Permissions: std::fmt::Debug {
+    /// The verb of the request.
+    fn verb(&self) -> &str;
+    /// The message of the 403 where it is not allowed.
+    fn check(&self, wanted: &Permission<'_>) -> Result<(), String>;
+}
+
+/// Everything is allowed.
+#[derive(Debug)]
+pub struct Unrestricted;
+
+impl Permissions for Unrestricted {
+    fn verb(&self) -> &str {
+        "update"
+    }
+    fn check(&self, _: &Permission<'_>) -> Result<(), String> {
+        Ok(())
+    }
+}
+
 impl<'a> Context<'a> {
     /// A write to the object itself in its storage version, without a user.
     pub fn plain(storage: &'a Storage, now: i64) -> Context<'a> {
@@ -75,6 +109,7 @@ impl<'a> Context<'a> {
             version: &storage.version,
             requester: Requester::default(),
             namespace: &NoLabels,
+            permissions: &Unrestricted,
             warnings: &(),
         }
     }

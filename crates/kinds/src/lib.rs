@@ -47,7 +47,7 @@ mod generic;
 mod horizontalpodautoscaler;
 mod ingress;
 mod ingressclass;
-mod ipaddress;
+pub mod ipaddress;
 mod job;
 mod kind;
 mod lease;
@@ -71,7 +71,7 @@ mod replicationcontroller;
 mod reset_fields;
 pub mod resource_metrics;
 mod resourceclaim;
-mod resourcequota;
+pub mod resourcequota;
 mod resourceslice;
 mod rules;
 mod runtimeclass;
@@ -79,7 +79,7 @@ mod scale;
 mod secret;
 mod service;
 mod serviceaccount;
-mod servicecidr;
+pub mod servicecidr;
 mod statefulset;
 mod storageclass;
 mod strategy;
@@ -103,7 +103,9 @@ pub use customresourcedefinition::{CUSTOM_RESOURCE_CLEANUP, approval as api_appr
 pub use deletion::{Decision, check_preconditions, decide, should_remove_after_update};
 pub use equal::same;
 pub use gates::drop_disabled;
-pub use kind::{Context, Defaults, Kind, Labels, NoLabels, Requester, Warn};
+pub use kind::{
+    Context, Defaults, Kind, Labels, NoLabels, Permission, Permissions, Requester, Unrestricted, Warn,
+};
 pub use list::{kind_of, kind_of_resource, strategy, unstored_kind};
 pub use metadata::{check_embedded, check_metadata, dedup_owner_references, finalizer_warnings};
 pub use namespace::is_immortal_namespace;

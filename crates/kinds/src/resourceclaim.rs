@@ -1,5 +1,6 @@
 //! Resource claims and their templates: the request is immutable, and so is the allocation.
 
+mod authorization;
 mod columns;
 mod defaults;
 mod shown;
@@ -21,6 +22,7 @@ pub(crate) static CLAIM: GenericKind =
     GenericKind::new(Rules::PLAIN.with_status(StatusMeta::KeepAll), check_claim)
         .with_defaults(defaults::apply)
         .with_printer(&columns::PRINTER)
+        .with_status_update(status::drop_deallocated)
         .without_status_table();
 pub(crate) static TEMPLATE: GenericKind = GenericKind::new(Rules::PLAIN, check_template)
     .with_defaults(defaults::apply_template)
@@ -79,6 +81,8 @@ fn check_template(write: &Write<'_>, errors: &mut Errors) {
     for (name, value) in others.filter(|(name, _)| !matches!(&***name, "annotations" | "labels")) {
         // Not even an empty list, which Go distinguishes from nil.
         if !value.is_null() && value.as_str() != Some("") {
+            // By the name of the member in Go.
+            let name = if &**name == "uid" { "uID" } else { name };
             errors.forbidden(&at.child(name), "cannot be set");
         }
     }

@@ -2,6 +2,7 @@
 
 mod columns;
 mod defaults;
+pub mod usage;
 mod validation;
 mod warnings;
 

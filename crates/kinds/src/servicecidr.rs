@@ -1,16 +1,19 @@
 //! Service CIDRs: one block of addresses, or one of each family; a second may come later, nothing else changes.
 
+mod cidr;
 mod columns;
 
 use object::Value;
 
-use crate::check::text::{Cidr, parse_cidr, sloppy_cidr};
+use crate::check::text::{Cidr as CheckedCidr, parse_cidr, sloppy_cidr};
 use crate::check::{Errors, IMMUTABLE, Path, items, texts};
 use crate::generic::GenericKind;
 use crate::metadata::shown;
 use crate::rules::{Rules, StatusMeta};
 use crate::workload::SPEC;
 use crate::write::Write;
+
+pub use cidr::{BadRange, Cidr, Family};
 
 pub(crate) static KIND: GenericKind =
     GenericKind::new(Rules::PLAIN.with_status(StatusMeta::KeepAll), check).with_printer(&columns::PRINTER);
@@ -51,7 +54,7 @@ fn check_cidrs(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     for (i, cidr) in cidrs.iter().enumerate() {
         errors.cidr(&at.index(i), cidr, &[]);
-        if let Cidr::Good(ip, bits) = parse_cidr(cidr) {
+        if let CheckedCidr::Good(ip, bits) = parse_cidr(cidr) {
             let canonical = format!("{}/{bits}", crate::check::text::masked(ip, bits));
             if ip == crate::check::text::masked(ip, bits) && canonical != *cidr {
                 let detail = format!("must be in canonical form (\"{canonical}\")");
@@ -68,4 +71,10 @@ fn check_cidrs(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
             "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
         errors.invalid(at, spec.get("cidrs"), detail);
     }
+}
+
+/// The ranges a ServiceCIDR names.
+pub fn ranges_of(service_cidr: &Value) -> Vec<Cidr> {
+    let texts = service_cidr.at(&["spec", "cidrs"]).and_then(Value::as_list).unwrap_or_default();
+    texts.iter().filter_map(Value::as_str).filter_map(|text| Cidr::parse(text).ok()).collect()
 }

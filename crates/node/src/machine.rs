@@ -128,12 +128,12 @@ impl Machine {
     }
 }
 
-/// What a kubelet of this version declares; sorted.
-const DECLARED_FEATURES: [&str; 4] = [
+/// What a kubelet of this version declares; sorted. Without RestartAllContainersOnContainerExits: pods that need it would be
+/// scheduled here, and their rules not followed.
+const DECLARED_FEATURES: [&str; 3] = [
     "ExtendWebSocketsToKubelet",
     "InPlacePodLevelResourcesVerticalScaling",
     "InPlacePodVerticalScalingInitContainers",
-    "RestartAllContainersOnContainerExits",
 ];
 
 /// Differs from what is there in more than the time of the last sign of life?

@@ -25,7 +25,7 @@ pub use controllers::{
     NodeLifecycle, Settings as ControllerSettings, Trust, local_storage_class,
 };
 pub use leader_election::Candidate;
-pub use selection::{ControllerSelection, SERVER_CONTROLLERS, UnknownController};
+pub use selection::{ControllerSelection, UnknownController};
 
 use leading::Leading;
 

@@ -5,16 +5,6 @@ use controllers::{CONTROLLERS, OFF_BY_DEFAULT};
 /// The scheduler is one of the controllers as far as choosing goes.
 pub const SCHEDULER: &str = "scheduler";
 
-/// Controllers that the API server starts itself, because it cannot be without them for long; upstream's controller manager has them.
-pub const SERVER_CONTROLLERS: [&str; 6] = [
-    "certificatesigningrequest-approving-controller",
-    "certificatesigningrequest-cleaner-controller",
-    "certificatesigningrequest-signing-controller",
-    "clusterrole-aggregation-controller",
-    "resourcequota-controller",
-    "service-cidr-controller",
-];
-
 /// The names kube-controller-manager had for them before, which manifests still use (kubeadm's above all).
 const ALIASES: [(&str, &str); 36] = [
     ("bootstrapsigner", "bootstrap-signer-controller"),
@@ -105,7 +95,7 @@ impl ControllerSelection {
 }
 
 fn names() -> impl Iterator<Item = &'static str> {
-    CONTROLLERS.iter().map(|row| row.name).chain(SERVER_CONTROLLERS).chain([SCHEDULER])
+    CONTROLLERS.iter().map(|row| row.name).chain([SCHEDULER])
 }
 
 #[cfg(test)]

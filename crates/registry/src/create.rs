@@ -288,7 +288,7 @@ impl Registry {
     ) -> Result<Vec<u8>, CreateError> {
         let (generate_name, now) = (creation.generate_name.as_str(), creation.now);
         let kind = kinds::kind_of(storage);
-        let namespace = InNamespace { table: self.table(), request };
+        let namespace = InNamespace { table: self.table(), request, authorize: self.admission.authorize() };
         let context = context(request, storage, now, &namespace);
         let given = name_of(new);
         let mut attempt = self.attempt(request, storage, Operation::Create, &given, request.options.dry_run);

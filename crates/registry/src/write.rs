@@ -12,9 +12,10 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use ::managed_fields::keep_times_of_unchanged;
-use admission::{Effects, Operation};
+use admission::{Authorize, Effects, Operation};
+use auth::Attributes;
 use catalog::{Resource, Storage};
-use kinds::{Context, Labels, Requester};
+use kinds::{Context, Labels, Permission, Permissions, Requester};
 use object::normalise::{Strict, normalise, normalise_decoded};
 use object::{FieldError, Obj, Status, Value};
 use store::{CommitError, Guard, Key, Op, Revision};
@@ -294,7 +295,7 @@ impl Registry {
         if let Some(allocator) = self.admission.allocator(storage) {
             allocator.reserve(&attempt, new, effects).map_err(|refusal| refusal.status)?;
         }
-        let namespace = InNamespace { table: self.table(), request };
+        let namespace = InNamespace { table: self.table(), request, authorize: self.admission.authorize() };
         let warnings = RefCell::default();
         let context = Context { warnings: &warnings, ..context(request, storage, now, &namespace) };
         let kind = kinds::kind_of(storage);
@@ -506,14 +507,16 @@ pub(crate) fn context<'a>(
             extra: Some(&user.extra),
         },
         namespace,
+        permissions: namespace,
         warnings: &(),
     }
 }
 
-/// The namespace a write goes to, which is looked up when its labels are asked for.
+/// What a write can ask of the cluster around it: the labels of its namespace, and what its user may do.
 pub(crate) struct InNamespace<'a> {
     pub table: &'a Table,
     pub request: &'a RequestContext<'a>,
+    pub authorize: &'a Authorize,
 }
 
 impl std::fmt::Debug for InNamespace<'_> {
@@ -527,6 +530,30 @@ impl Labels for InNamespace<'_> {
         let storage = self.request.catalog.find_storage("", "namespaces")?;
         let namespace = self.table.get(storage.id, &storage.key("", self.request.namespace))?;
         namespace.label(name).map(str::to_owned)
+    }
+}
+
+impl Permissions for InNamespace<'_> {
+    fn verb(&self) -> &str {
+        self.request.verb.names().next().unwrap_or_default()
+    }
+
+    fn check(&self, wanted: &Permission<'_>) -> Result<(), String> {
+        let resource = self.request.resource;
+        let wanted = Attributes {
+            verb: wanted.verb,
+            group: &resource.group,
+            resource: &resource.plural,
+            subresource: wanted.subresource,
+            namespace: wanted.namespace,
+            name: wanted.name,
+            ..Attributes::default()
+        };
+        let decision = (self.authorize)(self.request.user, &wanted);
+        match decision.allowed {
+            true => Ok(()),
+            false => Err(auth::forbidden(self.request.user, &wanted, &decision.reason).message),
+        }
     }
 }
 

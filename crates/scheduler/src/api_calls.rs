@@ -133,7 +133,7 @@ impl ApiCalls {
     /// Deletes a pod to make room for another, and says so on it first.
     pub async fn evict(&self, victim: &Placed, for_pod: &Pod, node: &str) -> Result<(), Status> {
         let (namespace, name) = (&victim.class.namespace, &victim.name);
-        let related = Some(self.reference(for_pod.namespace(), &for_pod.name, &for_pod.uid));
+        let told = self.preempted(victim, for_pod, node);
         let mut condition = Map::default();
         condition.set("type", "DisruptionTarget");
         condition.set("status", "True");
@@ -163,16 +163,26 @@ impl ApiCalls {
         let options =
             DeleteOptions { preconditions: Preconditions::uid(&*victim.uid), ..DeleteOptions::default() };
         gone(self.bounded(self.client.delete(PODS.at(namespace, name), options)).await)?;
-        let message = format!("Preempted by pod {} on node {node}", for_pod.uid);
-        self.recorder.tell(NewEvent {
-            about: reference(namespace, name, &victim.uid, known.as_deref()),
-            related,
+        self.recorder.tell(told);
+        Ok(())
+    }
+
+    /// A pod that was not bound yet had to make room for another: it is not deleted, and waits for its turn.
+    pub fn tell_cancelled(&self, victim: &Placed, for_pod: &Pod, node: &str) {
+        let mut told = self.preempted(victim, for_pod, node);
+        told.note.push_str(" (in kube-scheduler memory).");
+        self.recorder.tell(told);
+    }
+
+    fn preempted(&self, victim: &Placed, for_pod: &Pod, node: &str) -> NewEvent {
+        NewEvent {
+            about: self.reference(&victim.class.namespace, &victim.name, &victim.uid),
+            related: Some(self.reference(for_pod.namespace(), &for_pod.name, &for_pod.uid)),
             severity: Severity::Normal,
             reason: "Preempted",
             action: "Preempting",
-            note: message,
-        });
-        Ok(())
+            note: format!("Preempted by pod {} on node {node}", for_pod.uid),
+        }
     }
 
     /// The pod as it was seen last; another one of that name is not it.

@@ -492,6 +492,8 @@ impl Engine {
             return;
         }
         if let Some(placed) = self.cluster.remove_pod(&uid) {
+            // Wherever it comes next, nobody waits for it to go.
+            self.preempting.values_mut().for_each(|victims| victims.retain(|victim| *victim != uid));
             self.queue.moved(&Event::gone(&placed), &self.cluster, now);
         }
         self.queue.put_back(queued, Plugins::EMPTY, now);

@@ -284,11 +284,14 @@ impl Queue {
         if self.rejections[ALL.len()] == 0 && !event.concerns().iter().any(concerned) {
             return;
         }
+        // Many wait for a claim of their own each.
         let waiting: Vec<Arc<str>> = match event {
-            // Many wait for a claim of their own each.
-            Event::Claim { new, .. } if self.rejections[ALL.len()] == 0 => {
-                let users = self.by_claim.get(&(new.namespace.clone(), new.name.clone()));
-                users.into_iter().flatten().map(|number| self.unschedulable[number].clone()).collect()
+            _ if self.rejections[ALL.len()] > 0 => self.unschedulable.values().cloned().collect(),
+            Event::Claim { new, .. } => self.users([(new.namespace.clone(), new.name.clone())]),
+            Event::Volume { old, new }
+                if !concerned(Plugin::VolumeZone) || old.is_some_and(|old| old.zones() == new.zones()) =>
+            {
+                self.users(cluster.storage().claims_for(new))
             }
             _ => self.unschedulable.values().cloned().collect(),
         };
@@ -297,6 +300,13 @@ impl Queue {
                 self.requeue(&uid, event.label(), now);
             }
         }
+    }
+
+    /// The unschedulable that use one of the claims.
+    fn users(&self, claims: impl IntoIterator<Item = (Arc<str>, Arc<str>)>) -> Vec<Arc<str>> {
+        let numbers = claims.into_iter().filter_map(|claim| self.by_claim.get(&claim)).flatten();
+        let numbers: BTreeSet<u64> = numbers.copied().collect();
+        numbers.iter().map(|number| self.unschedulable[number].clone()).collect()
     }
 
     /// Tries a pod at once, wherever it waits.

@@ -294,15 +294,26 @@ impl Task {
         Some(engine.set_pod(&tree(&obj), now))
     }
 
-    fn failed(&mut self, failure: Failure, begun: Instant) {
+    fn failed(&mut self, mut failure: Failure, begun: Instant) {
         let profile = &failure.pod.scheduler_name;
         let Some(api_calls) = self.api_calls.get(&**profile).cloned() else { return };
         self.metrics.attempt("unschedulable", profile, self.since(begun));
         self.debugger.decided(&failure.pod, failure.attempts, failure.cause, failure.message.clone());
         let node = failure.nominated_node.clone().unwrap_or_default();
-        let failure = Arc::new(failure);
-        if !node.is_empty() && !failure.victims.is_empty() {
+        let preempts = !node.is_empty() && !failure.victims.is_empty();
+        if preempts {
             self.metrics.preempted(failure.victims.len());
+            let Failure { pod, victims, .. } = &mut failure;
+            victims.retain(|victim| {
+                let cancelled = self.engine.lock().cancel_binding(&victim.uid);
+                if cancelled {
+                    api_calls.tell_cancelled(victim, pod, &node);
+                }
+                !cancelled
+            });
+        }
+        let failure = Arc::new(failure);
+        if preempts {
             let failure = failure.clone();
             self.in_flight.push(self.env.spawn("preempt", async move {
                 let result = caught(preempt(&api_calls, &failure, &node)).await;

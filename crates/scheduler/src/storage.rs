@@ -35,6 +35,9 @@ pub struct Storage {
     attachments: HashMap<Arc<str>, Attachment>,
     /// Names of attachments by node.
     attached: HashMap<Arc<str>, BTreeSet<Arc<str>>>,
+    /// Claims that have a volume, by its name, and claims that have none, by class.
+    claims_bound: HashMap<Arc<str>, BTreeSet<Key>>,
+    claims_unbound: HashMap<Arc<str>, BTreeSet<Key>>,
     /// Volumes that any claim may have, by class, the smallest first.
     free: HashMap<Arc<str>, BTreeSet<(i64, Arc<str>)>>,
     /// Volumes that name a claim, by the claim.
@@ -113,9 +116,13 @@ impl Storage {
         if self.assumed_claims.get(&key).is_some_and(|assumed| Some(assumed.revision) != seen) {
             self.assumed_claims.remove(&key);
         }
-        let claims = self.claims.entry(key.0).or_default();
-        match new {
-            Some(claim) => claims.insert(key.1, claim),
+        if let Some(new) = &new {
+            let (index, by) = self.claims_like(new);
+            index.entry(by).or_default().insert(key.clone());
+        }
+        let claims = self.claims.entry(key.0.clone()).or_default();
+        let old = match &new {
+            Some(claim) => claims.insert(key.1.clone(), claim.clone()),
             None => {
                 let old = claims.remove(name);
                 if claims.is_empty() {
@@ -123,7 +130,34 @@ impl Storage {
                 }
                 old
             }
+        };
+        let place = |claim: &Claim| (claim.is_bound(), claim.volume.clone(), claim.class.clone());
+        if let Some(old) = old.as_deref().filter(|old| new.as_deref().map(place) != Some(place(old))) {
+            let (index, by) = self.claims_like(old);
+            if let Some(claims) = index.get_mut(&by) {
+                claims.remove(&key);
+                if claims.is_empty() {
+                    index.remove(&by);
+                }
+            }
         }
+        old
+    }
+
+    /// Where claims in the same state are found, and by what.
+    fn claims_like(&mut self, claim: &Claim) -> (&mut HashMap<Arc<str>, BTreeSet<Key>>, Arc<str>) {
+        match claim.is_bound() {
+            true => (&mut self.claims_bound, claim.volume.clone()),
+            false => (&mut self.claims_unbound, claim.class.clone()),
+        }
+    }
+
+    /// The claims a volume may be of use to: its own, or, while it is free, all of its class that have none.
+    pub fn claims_for<'a>(&'a self, volume: &'a Volume) -> impl Iterator<Item = Key> + 'a {
+        let own = volume.claim.as_ref().map(|claim| (claim.namespace.clone(), claim.name.clone()));
+        let others = if own.is_none() { self.claims_unbound.get(&volume.class) } else { None };
+        let bound = self.claims_bound.get(&volume.name);
+        own.into_iter().chain(bound.into_iter().chain(others).flatten().cloned())
     }
 
     pub fn set_volume(&mut self, name: &str, new: Option<Arc<Volume>>) -> Option<Arc<Volume>> {

@@ -14,6 +14,7 @@ const AUTOSCALING: &str = "Horizontal pod autoscaling";
 const NODES: &str = "Nodes";
 const CONCURRENT: &str = "Controller concurrency";
 const COLLECTION: &str = "Garbage collection";
+const QUOTAS: &str = "Resource quotas";
 
 pub fn flags() -> Vec<Arg> {
     let text = |name: &'static str, value: &'static str, default: &'static str, group, help: &'static str| {
@@ -132,6 +133,12 @@ pub fn flags() -> Vec<Arg> {
             COLLECTION,
             "Time since its last use after which an auto-generated service account token is invalidated, and then deleted",
         ),
+        duration(
+            "resource-quota-sync-period",
+            "5m0s",
+            QUOTAS,
+            "How often the usage of every ResourceQuota is calculated anew; 0 never",
+        ),
     ];
     flags.extend(CONCURRENCY.iter().map(|row| {
         Arg::new(row.flag)
@@ -191,6 +198,7 @@ pub fn settings(matches: &ArgMatches) -> Result<Settings> {
                 .map_or(50, |nodes| *nodes as usize),
         },
         legacy_service_account_token_clean_up_period: period,
+        resource_quota_sync_period: duration("resource-quota-sync-period")?,
         // 0 or less: never.
         terminated_pod_gc_threshold: usize::try_from(threshold).ok().filter(|n| *n > 0).unwrap_or(usize::MAX),
     })
@@ -264,6 +272,7 @@ mod tests {
             "--horizontal-pod-autoscaler-sync-period=1m30s",
             "--horizontal-pod-autoscaler-tolerance=0.2",
             "--node-monitor-grace-period=40s",
+            "--resource-quota-sync-period=1m",
             "--terminated-pod-gc-threshold=0",
             "--allocate-node-cidrs",
             "--cluster-cidr=10.244.0.0/16",
@@ -274,6 +283,7 @@ mod tests {
         assert_eq!(settings.workers("concurrent-gc-syncs"), 20);
         assert_eq!(settings.horizontal_pod_autoscaler.sync_period, Duration::from_secs(90));
         assert_eq!(settings.node_lifecycle.monitor_grace_period, Duration::from_secs(40));
+        assert_eq!(settings.resource_quota_sync_period, Duration::from_secs(60));
         assert_eq!(settings.terminated_pod_gc_threshold, usize::MAX);
         assert!(settings.node_ipam.is_some());
     }

@@ -59,11 +59,6 @@ pub fn settings(matches: &ArgMatches) -> Result<Settings> {
     Ok(Settings { choice, scheduler, nodes, controllers, ..Settings::default() })
 }
 
-/// The API server's own controllers that the flags disable.
-pub fn disabled(settings: &Settings) -> Vec<&'static str> {
-    apiserver::CONTROLLERS.into_iter().filter(|name| !settings.choice.runs(name)).collect()
-}
-
 /// What a cluster with nodes begins with: a default class, whose volumes are directories on them, and the role to read what their
 /// pods use.
 pub fn initial_objects(settings: &Settings) -> Vec<Value> {
@@ -89,6 +84,7 @@ pub fn start(env: &Env, api: &Arc<Api>, settings: &Settings, shared: bool, host:
     settings.trust = Trust {
         root_ca: api.root_ca(),
         sign: Some(Arc::new(move |account, secret| signer.sign_secret_token(account, secret))),
+        issuer: api.issuer(),
     };
     if shared {
         settings.candidate = Some(Candidate { identity: format!("{host}_{}", env.uuid()) });
@@ -109,13 +105,5 @@ impl ControllerStatus for PlaneStatus {
     }
     fn leads(&self, lease: &str) -> Option<Result<(), String>> {
         self.0.leads(lease)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn controllers_of_the_api_server_are_known_to_the_flag() {
-        assert_eq!(plane::SERVER_CONTROLLERS, apiserver::CONTROLLERS);
     }
 }

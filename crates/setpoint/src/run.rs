@@ -330,7 +330,6 @@ fn new_api(
             client_ca: Some(keys.pki.ca_pem().to_owned()),
             root_ca: Some(keys.pki.ca_pem().to_owned()),
             advertised: None,
-            without: controllers::disabled(&settings.controllers),
             usage: settings.controllers.nodes.is_some().then_some(node::simulated::usage::containers),
             limits: settings.limits,
             initial_objects: controllers::initial_objects(&settings.controllers),

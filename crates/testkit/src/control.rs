@@ -12,6 +12,21 @@ use tokio::task::JoinHandle;
 
 use crate::TestCluster;
 
+/// Those without which no pod can be created, and those whose work belongs to what the API itself does: who tests the API expects it.
+const BESIDE_THE_API: [&str; 6] = [
+    "certificatesigningrequest-approving-controller",
+    "certificatesigningrequest-cleaner-controller",
+    "certificatesigningrequest-signing-controller",
+    "clusterrole-aggregation-controller",
+    "resourcequota-controller",
+    "service-cidr-controller",
+];
+
+/// What a cluster starts with.
+pub(crate) fn base() -> impl Iterator<Item = &'static str> {
+    controllers::ACCOUNTS.into_iter().chain(BESIDE_THE_API)
+}
+
 /// A controller manager: informers, controllers, and a stop switch.
 pub struct ControlPlane {
     pub context: Context,
@@ -24,7 +39,7 @@ impl TestCluster {
     pub fn control_plane(&self) -> ControlPlane {
         let mut plane = self.bare_control_plane(self.local_clients());
         let apart =
-            |name: &str| controllers::ACCOUNTS.contains(&name) || controllers::OFF_BY_DEFAULT.contains(&name);
+            |name: &str| base().any(|base| base == name) || controllers::OFF_BY_DEFAULT.contains(&name);
         plane.tasks = controllers::start(&plane.context, &|name| !apart(name));
         plane
     }
@@ -63,15 +78,17 @@ impl TestCluster {
     /// What the cluster's server gives its controllers beside a client.
     pub fn trust(&self) -> Trust {
         let api = self.api().clone();
+        let (root_ca, issuer) = (api.root_ca(), api.issuer());
         Trust {
-            root_ca: api.root_ca(),
+            root_ca,
             sign: Some(Arc::new(move |account, secret| api.sign_secret_token(account, secret))),
+            issuer,
         }
     }
 
-    /// The controllers without which no pod can be created.
-    pub(crate) fn start_accounts(&mut self) {
-        self.accounts = Some(self.controllers(self.local_clients(), &controllers::ACCOUNTS));
+    /// The controllers a cluster starts with.
+    pub(crate) fn start_base(&mut self, names: &[&str]) {
+        self.base = Some(self.controllers(self.local_clients(), names));
     }
 
     /// Clients without a socket, one identity for each controller.

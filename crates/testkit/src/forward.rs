@@ -29,6 +29,9 @@ pub trait Forward: Send + Sync {
     fn get_raw<'a>(&'a self, path: &'a str) -> Answer<'a, Value> {
         self.inner().get_raw(path)
     }
+    fn review<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Value> {
+        self.inner().review(target, body)
+    }
     fn list<'a>(&'a self, target: Target<'a>, options: ListOptions) -> Answer<'a, List> {
         self.inner().list(target, options)
     }
@@ -103,6 +106,9 @@ impl<F: Forward> Client for Forwarding<F> {
     }
     fn get_raw<'a>(&'a self, path: &'a str) -> Answer<'a, Value> {
         self.0.get_raw(path)
+    }
+    fn review<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Value> {
+        self.0.review(target, body)
     }
     fn list<'a>(&'a self, target: Target<'a>, options: ListOptions) -> Answer<'a, List> {
         self.0.list(target, options)

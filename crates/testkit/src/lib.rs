@@ -47,8 +47,8 @@ pub use widgets::widgets;
 pub struct TestCluster {
     api: Arc<Api>,
     controllers: Vec<JoinHandle<()>>,
-    /// Creates default ServiceAccounts, if nothing else does.
-    accounts: Option<ControlPlane>,
+    /// The controllers it started with.
+    base: Option<ControlPlane>,
     sockets: Vec<JoinHandle<()>>,
 }
 
@@ -71,8 +71,17 @@ impl TestCluster {
 
     /// With a given [`Env`] and configuration.
     pub async fn with(env: Env, change: impl FnOnce(&mut ApiConfig)) -> TestCluster {
+        Self::with_base(env, change, &control::base().collect::<Vec<_>>()).await
+    }
+
+    /// The same where no controllers run but those that make ServiceAccounts and their tokens.
+    pub async fn with_accounts(env: Env, change: impl FnOnce(&mut ApiConfig)) -> TestCluster {
+        Self::with_base(env, change, &controllers::ACCOUNTS).await
+    }
+
+    async fn with_base(env: Env, change: impl FnOnce(&mut ApiConfig), names: &[&str]) -> TestCluster {
         let mut cluster = Self::bare(env, change).await;
-        cluster.start_accounts();
+        cluster.start_base(names);
         cluster.settled().await;
         cluster
     }
@@ -102,7 +111,7 @@ impl TestCluster {
             panic!("the cluster's first objects: {}", status.message);
         }
         let controllers = api.start_controllers();
-        TestCluster { api, controllers, accounts: None, sockets: Vec::new() }
+        TestCluster { api, controllers, base: None, sockets: Vec::new() }
     }
 
     /// Changes the spec of the CustomResourceDefinition at `path`, and waits until it is served so.
@@ -164,8 +173,8 @@ impl TestCluster {
 
     /// Ends watches, waits for controllers and sockets.
     pub async fn shutdown(mut self) {
-        if let Some(accounts) = self.accounts.take() {
-            accounts.stop().await;
+        if let Some(base) = self.base.take() {
+            base.stop().await;
         }
         self.api.begin_shutdown();
         for task in self.controllers.drain(..).chain(self.sockets.drain(..)) {

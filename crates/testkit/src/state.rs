@@ -94,7 +94,9 @@ fn observed(now: &Value, value: &mut Value) {
 }
 
 /// Differ between two runs that came to the same end; that they are there does not.
-const CHANCE: [&str; 12] = [
+const CHANCE: [&str; 14] = [
+    "certificate",
+    "request",
     "uid",
     "zone",
     "resourceVersion",

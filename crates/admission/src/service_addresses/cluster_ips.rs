@@ -4,10 +4,11 @@ use std::net::IpAddr;
 
 use codec::json;
 use kinds::Context;
+use kinds::ipaddress::{IP_FAMILY_LABEL, MANAGED_BY, MANAGED_BY_LABEL};
+use kinds::servicecidr::{Cidr, Family, ranges_of};
 use object::normalise::{Strict, normalise};
 use object::{FieldError, Map, Status, Value, time};
 
-use super::cidr::{Cidr, Family};
 use super::families::{is_left_alone, shown_list};
 use super::invalid;
 use super::spec::{EXTERNAL_NAME, Spec};
@@ -18,11 +19,6 @@ const TAKEN: &str = "provided IP is already allocated";
 const FOREIGN: &str = "the provided network does not match the current range";
 const NOT_READY: &str = "allocator not ready";
 const FULL: &str = "range is full";
-
-pub const MANAGED_BY_LABEL: &str = "ipaddress.kubernetes.io/managed-by";
-pub const IP_FAMILY_LABEL: &str = "ipaddress.kubernetes.io/ip-family";
-/// Whose the addresses are that services get.
-pub const MANAGED_BY: &str = "ipallocator.k8s.io";
 
 /// A new IPAddress for a service, without what the server adds to every object.
 pub fn address_object(address: &IpAddr, namespace: &str, service: &str) -> Value {
@@ -47,12 +43,6 @@ pub fn address_object(address: &IpAddr, namespace: &str, service: &str) -> Value
 pub fn parent_of(address: &Value) -> Option<(&str, &str)> {
     let text = |name: &str| address.str_at(&["spec", "parentRef", name]).unwrap_or("");
     (text("group").is_empty() && text("resource") == "services").then(|| (text("namespace"), text("name")))
-}
-
-/// The ranges a ServiceCIDR names.
-pub fn ranges_of(service_cidr: &Value) -> Vec<Cidr> {
-    let texts = service_cidr.at(&["spec", "cidrs"]).and_then(Value::as_list).unwrap_or_default();
-    texts.iter().filter_map(Value::as_str).filter_map(|text| Cidr::parse(text).ok()).collect()
 }
 
 /// May addresses be taken from a ServiceCIDR? One that nobody has judged yet counts as ready.

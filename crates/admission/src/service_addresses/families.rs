@@ -3,8 +3,8 @@
 use codec::json;
 use object::{FieldError, Value, quote};
 
+use super::Family;
 use super::ServiceRanges;
-use super::cidr::Family;
 use super::spec::{NONE, Spec, family_of};
 
 const SINGLE: &str = "SingleStack";

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use object::Value;
 
-use super::cidr::Family;
+use super::Family;
 
 pub(super) const NONE: &str = "None";
 pub(super) const EXTERNAL_NAME: &str = "ExternalName";

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use admission::list_readable;
-use admission::service_addresses::{
-    Family, IP_FAMILY_LABEL, MANAGED_BY, MANAGED_BY_LABEL, NODE_PORTS, NodePorts, address_object, parent_of,
-    ranges_of,
-};
+use admission::service_addresses::{Family, NODE_PORTS, NodePorts, address_object, parent_of};
 use codec::json;
+use kinds::ipaddress::{IP_FAMILY_LABEL, MANAGED_BY, MANAGED_BY_LABEL};
+use kinds::servicecidr::ranges_of;
 use object::{Obj, Status, Value, time};
 use table::{EventKind, Scope, Selection};
 

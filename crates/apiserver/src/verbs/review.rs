@@ -1,6 +1,7 @@
 //! Resources that are answered and not stored: access reviews and the like.
 
 use auth::{Attributes, UserInfo, reviews};
+use catalog::Resource;
 use object::{Map, Status, Value};
 use registry::BodyType;
 
@@ -26,34 +27,37 @@ impl Call<'_> {
         review.make_map().set("kind", of.kind);
         review.make_map().set("apiVersion", self.request.resource.api_version());
         self.api.registry.track_answered(&self.writing(None)?, of, &mut review);
-        match self.reviewed(review).await {
+        let Call { api, request, .. } = self;
+        match answer_review(api, request.user, request.resource, request.namespace, review).await {
             Ok(answer) => Ok(self.answered(of, answer, wanted, &warnings)),
             Err(status) => Err(status.after_warnings(warnings)),
         }
     }
+}
 
-    async fn reviewed(&self, review: Value) -> Result<Value, Status> {
-        let (api, user) = (self.api, self.request.user);
-        let authorize = |user: &UserInfo, wanted: &Attributes<'_>| api.authorizer.authorize(user, wanted);
-        match self.request.resource.plural.as_str() {
-            "selfsubjectaccessreviews" => reviews::self_subject_access_review(review, user, &authorize),
-            "subjectaccessreviews" => reviews::subject_access_review(review, &authorize),
-            "localsubjectaccessreviews" => {
-                reviews::local_subject_access_review(review, self.request.namespace, &authorize)
-            }
-            "selfsubjectrulesreviews" => api.authorizer.with_policy(|policy| {
-                let rules_for = |user: &UserInfo, namespace: &str| policy.rules_for(user, namespace);
-                reviews::self_subject_rules_review(&review, user, &rules_for)
-            }),
-            "tokenreviews" => token_review(api, review).await,
-            "selfsubjectreviews" => {
-                let now = views::timestamp(api.registry.env().now_seconds());
-                Ok(reviews::self_subject_review(user, &now))
-            }
-            other => {
-                Err(Status::unavailable(format!("{other} are not served by this version of setpoint yet")))
-            }
+/// The review with its status.
+pub(crate) async fn answer_review(
+    api: &Api,
+    user: &UserInfo,
+    resource: &Resource,
+    namespace: &str,
+    review: Value,
+) -> Result<Value, Status> {
+    let authorize = |user: &UserInfo, wanted: &Attributes<'_>| api.authorizer.authorize(user, wanted);
+    match resource.plural.as_str() {
+        "selfsubjectaccessreviews" => reviews::self_subject_access_review(review, user, &authorize),
+        "subjectaccessreviews" => reviews::subject_access_review(review, &authorize),
+        "localsubjectaccessreviews" => reviews::local_subject_access_review(review, namespace, &authorize),
+        "selfsubjectrulesreviews" => api.authorizer.with_policy(|policy| {
+            let rules_for = |user: &UserInfo, namespace: &str| policy.rules_for(user, namespace);
+            reviews::self_subject_rules_review(&review, user, &rules_for)
+        }),
+        "tokenreviews" => token_review(api, review).await,
+        "selfsubjectreviews" => {
+            let now = views::timestamp(api.registry.env().now_seconds());
+            Ok(reviews::self_subject_review(user, &now))
         }
+        other => Err(Status::unavailable(format!("{other} are not served by this version of setpoint yet"))),
     }
 }
 

@@ -2,6 +2,9 @@
 
 use std::net::IpAddr;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use object::Value;
 use ring::signature::{
     ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA384_ASN1, ECDSA_P384_SHA256_ASN1, ECDSA_P384_SHA384_ASN1, ED25519,
     KeyPair as _, RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA384, RSA_PKCS1_2048_8192_SHA512,
@@ -45,6 +48,13 @@ pub struct SigningRequest {
     signed: Vec<u8>,
     algorithm: Vec<u8>,
     signature: Vec<u8>,
+}
+
+/// The request inside a CertificateSigningRequest.
+pub fn request_of(csr: &Value) -> Result<SigningRequest, RequestError> {
+    let text = csr.str_at(&["spec", "request"]).unwrap_or("");
+    let pem = STANDARD.decode(text).map_err(|_| RequestError::NotPem)?;
+    SigningRequest::from_pem(&pem)
 }
 
 impl SigningRequest {

@@ -23,6 +23,13 @@ pub enum Map<'a> {
 /// A map whose members are computed when they are read: lazily evaluated variables, maps with defaults.
 pub trait Mapper: Sync + fmt::Debug {
     fn find<'a>(&'a self, key: &Val<'_>) -> Option<Result<Val<'a>, Error>>;
+    /// `in`: not for keys that are found by default only.
+    fn contains(&self, key: &Val<'_>) -> Result<bool, Error> {
+        match self.find(key) {
+            Some(Err(error)) if error.is_fatal() => Err(error),
+            found => Ok(found.is_some()),
+        }
+    }
     fn keys<'a>(&'a self) -> Vec<Val<'a>>;
     fn len(&self) -> usize;
     fn is_empty(&self) -> bool {

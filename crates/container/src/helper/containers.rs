@@ -3,13 +3,14 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use container_log::{Stream, Writer};
 use rustix::fs::OFlags;
 use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
 use crate::cgroup::Cgroup;
 use crate::config::{ContainerConfig, PidNamespace, Process};
-use crate::log::{LogWriter, Stream};
+
 use crate::start::{self, Context, Namespaces, StartError, Started, Streams};
 use crate::wire::{ContainerState, Ended, PodState, Reply, Request};
 
@@ -34,7 +35,7 @@ struct Container {
     pid: Pid,
     pidfd: OwnedFd,
     cgroup: Option<Cgroup>,
-    log: Option<LogWriter>,
+    log: Option<Writer>,
     /// Where its output comes from; closed at its end. With a terminal, the first one is that.
     outputs: [Option<OwnedFd>; 2],
     stdin: Option<OwnedFd>,
@@ -191,10 +192,7 @@ impl Containers {
         let log = if config.log.as_os_str().is_empty() {
             None
         } else {
-            Some(
-                LogWriter::open(&config.log)
-                    .context(|| format!("failed to open {}", config.log.display()))?,
-            )
+            Some(Writer::open(&config.log).context(|| format!("failed to open {}", config.log.display()))?)
         };
         let cgroup = (!config.cgroup.as_os_str().is_empty()).then(|| Cgroup::at_host(&config.cgroup));
         if let Some(cgroup) = &cgroup {
@@ -406,7 +404,7 @@ impl Container {
         let bytes = &buffer[..read];
         if let Some(log) = &mut self.log {
             // A full disk loses lines, not the container.
-            let _ = log.write(stream, bytes, now());
+            let _ = log.write(stream, i128::from(now()), bytes);
         }
         for attached in &mut self.attached {
             attached.give(at, bytes);
@@ -428,7 +426,9 @@ impl Container {
             while self.copy(stream, buffer) {}
         }
         if let Some(log) = &mut self.log {
-            let _ = log.finish(now());
+            for stream in [Stream::Stdout, Stream::Stderr] {
+                let _ = log.end(stream, i128::from(now()));
+            }
         }
         self.stdin = None;
         self.ended = Some(Ended { finished: now(), code, signal, oom_killed });

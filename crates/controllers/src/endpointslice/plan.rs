@@ -13,6 +13,7 @@ use kinds::pod::view::PodView;
 
 use super::draft::{self, Draft};
 use super::hints::Distribution;
+use super::placed;
 use super::slice::{Endpoint, Identity, Port, SliceView, port_key};
 use super::topology::{self, Hinted, News, Ratios};
 use crate::services::{
@@ -45,14 +46,19 @@ pub struct Notes {
     pub skipped: Vec<String>,
     /// What to tell people of the hints by zone.
     pub news: Vec<News>,
+    /// How many endpoints fitted into no slice that changes anyway.
+    pub left: Vec<(placed::Group, usize)>,
+    /// So many slices hold nothing any more, whatever becomes of them.
+    pub deleted: usize,
 }
 
-/// `most`: endpoints in one slice. `ratios` and `hinted` are for services that ask for hints by zone.
+/// `most`: endpoints in one slice. `more`: the service has other slices besides, that stay as they are. `ratios` and `hinted` are for services that ask for hints by zone.
 pub fn plan(
     service: &ServiceView,
     members: &[Member<'_>],
     slices: &[Arc<SliceView>],
     most: usize,
+    more: bool,
     ratios: Option<&Ratios>,
     hinted: &mut Hinted,
 ) -> Plan {
@@ -62,6 +68,10 @@ pub fn plan(
         let typed = |i: &usize| slices[*i].address_type == family.as_str();
         let there: Vec<usize> = (0..slices.len()).filter(typed).collect();
         let mut part = plan_family(service, members, slices, &there, *family, most);
+        if more && part.notes.deleted == 0 {
+            // The slice every service has is one of the others.
+            part.create.retain(|draft| !draft.endpoints.is_empty());
+        }
         if service.topology_auto {
             topology::hint(&mut part, slices, &there, *family, ratios, hinted);
         } else {
@@ -78,6 +88,8 @@ pub fn plan(
         plan.update.extend(part.update);
         plan.delete.extend(part.delete);
         plan.notes.news.extend(part.notes.news);
+        plan.notes.left.extend(part.notes.left);
+        plan.notes.deleted += part.notes.deleted;
         for skipped in part.notes.skipped {
             if !plan.notes.skipped.contains(&skipped) {
                 plan.notes.skipped.push(skipped);
@@ -166,6 +178,7 @@ fn plan_family(
     }
     let unwanted = by_ports.iter().filter(|(key, _)| !groups.contains_key(*key));
     plan.delete.extend(unwanted.flat_map(|(_, there)| there.iter().copied()));
+    plan.notes.deleted = plan.delete.len();
 
     // A service always has a slice, if only an empty one: so people see that somebody looks after it.
     if there.len() == plan.delete.len() && plan.create.is_empty() {
@@ -301,6 +314,13 @@ fn pack(
     for (_, draft) in &mut changed {
         let room = most.saturating_sub(draft.endpoints.len());
         draft.endpoints.extend(left.by_ref().take(room));
+    }
+    if left.len() > 0 {
+        let group = placed::Group {
+            address_type: new().address_type.as_str().to_owned(),
+            ports: port_key(&group.ports),
+        };
+        plan.notes.left.push((group, left.len()));
     }
     while left.len() > 0 {
         let count = left.len();

@@ -26,7 +26,7 @@ fn names(range: std::ops::Range<usize>) -> Vec<String> {
 
 /// For a service that asks for no hints by zone.
 fn plan(service: &ServiceView, members: &[Member<'_>], slices: &[Arc<SliceView>], most: usize) -> Plan {
-    plan::plan(service, members, slices, most, None, &mut Default::default())
+    plan::plan(service, members, slices, most, false, None, &mut Default::default())
 }
 
 /// The slices as they would be after the plan; new ones get a number as name.

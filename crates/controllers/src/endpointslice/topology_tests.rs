@@ -154,7 +154,7 @@ fn endpoints_serve_their_zone_and_surplus_ones_another() {
     let half = shares(&[("a", 0.5), ("b", 0.5)]);
     let (web, mut hinted) = (auto(WEB), Hinted::default());
     let pods = members(&names, &["a", "a", "a", "b"]);
-    let first = plan(&web, &pods, &[], 100, Some(&half), &mut hinted);
+    let first = plan(&web, &pods, &[], 100, false, Some(&half), &mut hinted);
     assert_eq!(first.notes.news, [News::Enabled(Family::V4)]);
     assert_eq!(first.notes.news[0].message(), "Topology Aware Hints has been enabled, addressType: IPv4");
     let slices = after(&web, &[], &first);
@@ -162,11 +162,11 @@ fn endpoints_serve_their_zone_and_surplus_ones_another() {
     assert_eq!(hinted.zones[&Family::V4], counts(&[("a", 2), ("b", 2)]));
 
     // It stays so; nobody is told again.
-    let next = plan(&web, &pods, &slices, 100, Some(&half), &mut hinted);
+    let next = plan(&web, &pods, &slices, 100, false, Some(&half), &mut hinted);
     assert_eq!((next.update.len(), next.notes.news.len()), (0, 0));
 
     // Too few: the hints go, and come again with a third.
-    let fewer = plan(&web, &pods[3..], &slices, 100, Some(&half), &mut hinted);
+    let fewer = plan(&web, &pods[3..], &slices, 100, false, Some(&half), &mut hinted);
     let why = "Insufficient number of endpoints (1 endpoints, 2 zones), addressType: IPv4";
     assert_eq!(
         (fewer.notes.news[0].reason(), fewer.notes.news[0].message().as_str()),
@@ -174,16 +174,16 @@ fn endpoints_serve_their_zone_and_surplus_ones_another() {
     );
     assert_eq!(hints(&after(&web, &slices, &fewer)), [""]);
     assert_eq!(hinted, Hinted { denied: BTreeMap::from([(Family::V4, 1)]), ..Hinted::default() });
-    let back = plan(&web, &pods, &slices, 100, Some(&half), &mut hinted);
+    let back = plan(&web, &pods, &slices, 100, false, Some(&half), &mut hinted);
     assert_eq!(back.notes.news, [News::Enabled(Family::V4)]);
 
     // The annotation goes, and the hints with it.
     let plain = service(WEB);
-    let off = plan(&plain, &pods, &slices, 100, Some(&half), &mut hinted);
+    let off = plan(&plain, &pods, &slices, 100, false, Some(&half), &mut hinted);
     assert_eq!(off.notes.news[0].message(), "Topology Aware Hints has been disabled, addressType: IPv4");
     assert_eq!(hints(&after(&plain, &slices, &off)), ["", "", "", ""]);
     assert_eq!(hinted, Hinted::default());
-    let off = plan(&plain, &pods, &slices, 100, Some(&half), &mut hinted);
+    let off = plan(&plain, &pods, &slices, 100, false, Some(&half), &mut hinted);
     assert!(off.notes.news.is_empty());
 }
 
@@ -194,10 +194,10 @@ fn hints_need_ready_endpoints_that_all_have_a_zone() {
     let (web, mut hinted) = (auto(WEB), Hinted::default());
     let mut pods = members(&names, &["a", "b", "a"]);
     pods[2].pod = Arc::new(PodView { ready: false, ..(*pods[2].pod).clone() });
-    let slices = after(&web, &[], &plan(&web, &pods, &[], 100, Some(&half), &mut hinted));
+    let slices = after(&web, &[], &plan(&web, &pods, &[], 100, false, Some(&half), &mut hinted));
     assert_eq!(hints(&slices), ["a", "b", ""]);
     let pods = members(&names, &["a", "b", "a", ""]);
-    let next = plan(&web, &pods, &slices, 100, Some(&half), &mut hinted);
+    let next = plan(&web, &pods, &slices, 100, false, Some(&half), &mut hinted);
     assert_eq!(
         next.notes.news[0].message(),
         "One or more endpoints do not have a zone specified, addressType: IPv4"
@@ -213,16 +213,16 @@ fn the_annotation_overrides_traffic_distribution_and_vanished_zones_are_replaced
     let (web, mut hinted) = (auto(&spec), Hinted::default());
     let pods = members(&names, &["a", "a", "b", "b"]);
     let half = shares(&[("a", 0.5), ("b", 0.5)]);
-    let slices = after(&web, &[], &plan(&web, &pods, &[], 100, Some(&half), &mut hinted));
+    let slices = after(&web, &[], &plan(&web, &pods, &[], 100, false, Some(&half), &mut hinted));
     assert_eq!(hints(&slices), ["a", "a", "b", "b"]);
     assert!(slices[0].endpoints.iter().all(|endpoint| endpoint.hints.nodes.is_empty()));
     let other = shares(&[("a", 0.5), ("c", 0.5)]);
     assert!(hinted.needs_reconcile(Some(&other)));
-    let next = plan(&web, &pods, &slices, 100, Some(&other), &mut hinted);
+    let next = plan(&web, &pods, &slices, 100, false, Some(&other), &mut hinted);
     // b has no nodes that count: its endpoints keep serving it until they are needed.
     assert_eq!(next.update.len(), 1);
     // Families that are no longer served leave nothing behind.
     let v6 = auto(&WEB.replace("IPv4", "IPv6"));
-    plan(&v6, &[], &slices, 100, None, &mut hinted);
+    plan(&v6, &[], &slices, 100, false, None, &mut hinted);
     assert!(hinted.zones.is_empty());
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use object::Obj;
 use object::Value;
@@ -62,6 +63,8 @@ pub fn ratios<'a>(nodes: impl Iterator<Item = &'a NodeShare>) -> Option<Ratios> 
 /// The zones, and what each service that asks for them got.
 pub struct Zones {
     nodes: Arc<Informer>,
+    /// Grows with every node that comes, goes or moves to another zone: endpoints say in which zone they are.
+    moves: AtomicU64,
     /// Guards nodes, ratios and services together.
     state: Mutex<State>,
 }
@@ -76,7 +79,7 @@ pub struct State {
 
 impl Zones {
     pub fn new(nodes: Arc<Informer>) -> Arc<Zones> {
-        Arc::new(Zones { nodes, state: Mutex::default() })
+        Arc::new(Zones { nodes, moves: AtomicU64::new(0), state: Mutex::default() })
     }
 
     /// Nodes that come, go or change make work for services whose zones get too few endpoints by it.
@@ -88,6 +91,11 @@ impl Zones {
             }
         };
         self.nodes.add_resyncing_handler(Box::new(handler));
+    }
+
+    /// While this stays the same, all nodes are where they were.
+    pub fn moves(&self) -> u64 {
+        self.moves.load(Ordering::Acquire)
     }
 
     /// For a reconcile: the ratios now, and what the service got last time. `asks`: it wants hints by zone.
@@ -112,6 +120,9 @@ impl Zones {
 
     /// The services that must be looked at now.
     fn saw(&self, event: &InformerEvent<'_>) -> Vec<Key> {
+        if !matches!(event, InformerEvent::Updated { old, new, .. } if old.label(ZONE) == new.label(ZONE)) {
+            self.moves.fetch_add(1, Ordering::AcqRel);
+        }
         let mut state = self.state.lock();
         if state.nodes.is_none() {
             return Vec::new();

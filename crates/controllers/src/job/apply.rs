@@ -1,5 +1,6 @@
 //! A reconcile on a Job: the plan of `plan.rs` and `track.rs`, carried out.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
@@ -14,7 +15,7 @@ use super::backoff::Record;
 use super::plan::{New, PodAction, Work};
 use super::pods::{FINALIZER, Pod};
 use super::track::{Done, Told};
-use super::view::job_view;
+use super::view::{Spec, job_view};
 use super::{Jobs, template};
 
 /// So many calls are under way at once.
@@ -43,15 +44,22 @@ impl Jobs {
         }
         // Before pods are listed: one that comes in between is only seen too early, never twice.
         let satisfied = self.expectations.satisfied(key);
-        let pods = self.claimed(&job, &view.spec).await?;
-        let mut pods: Vec<Pod> = pods.into_iter().map(|obj| Pod::read(obj, &view.spec)).collect();
-        let mut backoff = Record::default();
+        let (deleting, now_ms) = (job.deleting(), (self.env.now_nanos() / 1_000_000) as i64);
+        let quick = self.counted(&job, &view.spec).map(|(counts, pods)| {
+            let (pods, backoff, shown) = self.known(key, &view.spec, pods);
+            (Work::counted(&view, counts, pods, backoff, satisfied, deleting, now_ms), shown)
+        });
+        let (mut work, shown) = match quick.filter(|(work, _)| !work.needs_every_pod()) {
+            Some(quick) => quick,
+            None => {
+                let pods = self.claimed(&job, &view.spec).await?;
+                let (pods, backoff, shown) = self.known(key, &view.spec, pods);
+                (Work::begin(&view, pods, backoff, satisfied, deleting, now_ms), shown)
+            }
+        };
         if let Some(memory) = self.memory.lock().get_mut(key) {
-            memory.released.correct(&mut pods);
-            backoff = memory.backoff;
+            memory.released.shown(shown);
         }
-        let now_ms = (self.env.now_nanos() / 1_000_000) as i64;
-        let mut work = Work::begin(&view, pods, backoff, satisfied, job.deleting(), now_ms);
 
         let step = work.step();
         request.plan(|| describe(&work, &step));
@@ -68,6 +76,15 @@ impl Jobs {
         Ok(work
             .wait_ms
             .map_or(Action::AwaitChange, |ms| Action::Requeue(Duration::from_millis(ms.max(1) as u64))))
+    }
+
+    /// Pods as they are by what this controller did, and what else it remembers of the Job.
+    fn known(&self, key: &Key, spec: &Spec, pods: Vec<Arc<Obj>>) -> (Vec<Pod>, Record, BTreeSet<String>) {
+        let mut pods: Vec<Pod> = pods.into_iter().map(|obj| Pod::read(obj, spec)).collect();
+        let memory = self.memory.lock();
+        let Some(memory) = memory.get(key) else { return (pods, Record::default(), BTreeSet::new()) };
+        let shown = memory.released.correct(&mut pods);
+        (pods, memory.backoff, shown)
     }
 
     async fn act(&self, job: &Arc<Obj>, work: &Work, step: &PodAction) -> (Done, Option<Status>) {

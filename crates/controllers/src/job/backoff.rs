@@ -61,19 +61,19 @@ pub fn finished_at(pod: &Value) -> i64 {
         .unwrap_or(0)
 }
 
-/// The latest time over containers and sidecars; `None` while one of them has not finished.
+/// The latest time over containers, if all of them finished, and sidecars, all of which must have.
 fn containers_finished(pod: &Value) -> Option<i64> {
     let list = |path: &[&str]| pod.at(path).and_then(Value::as_list).unwrap_or_default();
-    let is_sidecar = |status: &Value| {
+    let is_sidecar = |status: &&Value| {
         let named = |c: &&Value| c.str_at(&["name"]) == status.str_at(&["name"]);
         let container = list(&["spec", "initContainers"]).iter().find(named);
         container.is_some_and(|c| c.str_at(&["restartPolicy"]) == Some("Always"))
     };
-    let sidecars = list(&["status", "initContainerStatuses"]).iter().filter(|s| is_sidecar(s));
-    let mut latest = None;
-    for status in list(&["status", "containerStatuses"]).iter().chain(sidecars) {
-        let finished = status.str_at(&["state", "terminated", "finishedAt"]).and_then(time::parse)?;
-        latest = latest.max(Some(finished.0));
-    }
-    latest
+    let finished = |status: &Value| status.str_at(&["state", "terminated", "finishedAt"]).and_then(time::parse);
+    let all = |statuses: &mut dyn Iterator<Item = &Value>| {
+        statuses.map(|status| Some(finished(status)?.0)).collect::<Option<Vec<i64>>>()
+    };
+    let containers = all(&mut list(&["status", "containerStatuses"]).iter()).unwrap_or_default();
+    let sidecars = all(&mut list(&["status", "initContainerStatuses"]).iter().filter(is_sidecar))?;
+    containers.into_iter().chain(sidecars).max()
 }

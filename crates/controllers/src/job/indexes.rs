@@ -1,5 +1,6 @@
 //! Sets of completion indexes as the API writes them: `0,2-5,7`.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Ranges, both ends included, in order, with a gap between any two.
@@ -38,7 +39,8 @@ impl Indexes {
 
     pub fn merge(&self, other: &Indexes) -> Indexes {
         let mut all: Vec<(u32, u32)> = self.ranges.iter().chain(&other.ranges).copied().collect();
-        all.sort_unstable();
+        // Two runs in order: linear for this sort.
+        all.sort();
         let mut merged: Vec<(u32, u32)> = Vec::with_capacity(all.len());
         for (first, last) in all {
             match merged.last_mut() {
@@ -102,5 +104,73 @@ impl fmt::Display for Indexes {
             }
         }
         Ok(())
+    }
+}
+
+/// How many pods every index has, as they come and go; neighbours are one range.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IndexCounts {
+    /// The last of each range by its first, with a gap between any two.
+    ranges: BTreeMap<u32, u32>,
+    /// How many an index has beyond the first.
+    more: BTreeMap<u32, u32>,
+}
+
+impl IndexCounts {
+    fn range_of(&self, index: u32) -> Option<(u32, u32)> {
+        let (first, last) = self.ranges.range(..=index).next_back()?;
+        (index <= *last).then_some((*first, *last))
+    }
+
+    pub fn contains(&self, index: u32) -> bool {
+        self.range_of(index).is_some()
+    }
+
+    pub fn add(&mut self, index: u32) {
+        if self.contains(index) {
+            *self.more.entry(index).or_default() += 1;
+            return;
+        }
+        let before = self.ranges.range(..index).next_back().filter(|(_, last)| **last + 1 == index);
+        let first = before.map_or(index, |(first, _)| *first);
+        let after = index.checked_add(1).and_then(|next| self.ranges.remove(&next));
+        self.ranges.insert(first, after.unwrap_or(index));
+    }
+
+    pub fn remove(&mut self, index: u32) {
+        if let Some(more) = self.more.get_mut(&index) {
+            *more -= 1;
+            if *more == 0 {
+                self.more.remove(&index);
+            }
+            return;
+        }
+        let Some((first, last)) = self.range_of(index) else { return };
+        self.ranges.remove(&first);
+        if first < index {
+            self.ranges.insert(first, index - 1);
+        }
+        if index < last {
+            self.ranges.insert(index + 1, last);
+        }
+    }
+
+    pub fn merge(&mut self, other: &IndexCounts) {
+        for (first, last) in &other.ranges {
+            (*first..=*last).for_each(|index| self.add(index));
+        }
+        for (index, more) in &other.more {
+            *self.more.entry(*index).or_default() += more;
+        }
+    }
+
+    /// Has each index at most one pod, and is it one below `end`?
+    pub fn is_proper(&self, end: i64) -> bool {
+        let last = self.ranges.last_key_value().map(|(_, last)| i64::from(*last));
+        self.more.is_empty() && last.is_none_or(|last| last < end)
+    }
+
+    pub fn indexes(&self) -> Indexes {
+        Indexes { ranges: self.ranges.iter().map(|(first, last)| (*first, *last)).collect() }
     }
 }

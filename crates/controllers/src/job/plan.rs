@@ -11,6 +11,7 @@ use super::backoff::Record;
 use super::indexes::Indexes;
 use super::pods::{Pod, cheaper};
 use super::policy::Action;
+use super::tally::Counts;
 use super::view::{Condition, Job, Spec, Status};
 
 /// Pods made or deleted in one reconcile; also finished pods written down in one reconcile.
@@ -20,6 +21,9 @@ pub const BURST: usize = 500;
 pub struct Work {
     pub spec: Spec,
     pub status: Status,
+    /// What all pods of the Job count, as they were found.
+    pub(super) counts: Counts,
+    /// All of them; or, where the counts are enough, those that have to be looked at.
     pub pods: Vec<Pod>,
     /// Everything this controller did earlier was seen: pods may be counted.
     pub satisfied: bool,
@@ -69,7 +73,7 @@ pub struct New {
 }
 
 impl Work {
-    /// Counts, and decides whether the Job is over.
+    /// With all pods of the Job: counts, and decides whether the Job is over.
     pub fn begin(
         job: &Job,
         pods: Vec<Pod>,
@@ -78,15 +82,32 @@ impl Work {
         deleting: bool,
         now_ms: i64,
     ) -> Work {
+        let mut counts = Counts::default();
+        for pod in &pods {
+            counts.count(&pod.obj, &pod.view, 1);
+        }
+        Work::counted(job, counts, pods, backoff, satisfied, deleting, now_ms)
+    }
+
+    /// The same with pods that were counted already, and those the counts ask to look at. Only good as long as
+    /// [`Work::needs_every_pod`] does not say otherwise.
+    pub fn counted(
+        job: &Job,
+        counts: Counts,
+        pods: Vec<Pod>,
+        backoff: Record,
+        satisfied: bool,
+        deleting: bool,
+        now_ms: i64,
+    ) -> Work {
         let (spec, status) = (job.spec.clone(), job.status.clone());
-        let count = |test: &dyn Fn(&Pod) -> bool| pods.iter().filter(|p| test(p)).count() as i64;
         let mut work = Work {
             satisfied,
             deleting,
             now_ms,
-            active: count(&Pod::active),
-            ready: count(&|p| p.active() && p.view.ready),
-            terminating: count(&Pod::terminating),
+            active: counts.active,
+            ready: counts.ready,
+            terminating: counts.terminating,
             succeeded: 0,
             failed: 0,
             backoff,
@@ -103,6 +124,7 @@ impl Work {
             wait_ms: None,
             spec,
             status,
+            counts,
             pods,
         };
         work.count_finished();
@@ -205,11 +227,11 @@ impl Work {
 
     /// The last failed pod of each index that is to be tried again.
     fn kept_for_replacement(&self, failed: &Indexes) -> BTreeMap<u32, usize> {
-        let active: BTreeSet<u32> = self.pods.iter().filter(|p| p.active()).filter_map(|p| p.index).collect();
+        let active = &self.counts.active_indexes;
         let mut kept: BTreeMap<u32, usize> = BTreeMap::new();
         for (at, pod) in self.pods.iter().enumerate() {
             let Some(index) = pod.index.filter(|_| pod.tracked && pod.failed) else { continue };
-            if self.succeeded_indexes.contains(index) || failed.contains(index) || active.contains(&index) {
+            if self.succeeded_indexes.contains(index) || failed.contains(index) || active.contains(index) {
                 continue;
             }
             let later = kept.get(&index).is_none_or(|&last| {
@@ -228,10 +250,7 @@ impl Work {
         if !self.spec.restarts_on_failure {
             return false;
         }
-        use kinds::pod::view::Phase::{Pending, Running};
-        let living = self.pods.iter().filter(|p| matches!(p.view.phase, Running | Pending));
-        let restarts: i64 = living.map(|p| p.view.restarts + p.view.init_restarts).sum();
-        restarts >= self.spec.backoff_limit.max(1)
+        self.counts.restarts >= self.spec.backoff_limit.max(1)
     }
 
     /// What is left until the deadline; `None`: there is none, or the clock does not run.
@@ -243,6 +262,26 @@ impl Work {
 
     fn wake_in(&mut self, ms: i64) {
         self.wait_ms = Some(self.wait_ms.map_or(ms, |wait| wait.min(ms)));
+    }
+
+    /// How many pods are to be active.
+    fn wanted(&self) -> i64 {
+        match self.spec.completions {
+            // After the first success the others are left to finish.
+            None if self.succeeded > 0 => self.counts.active,
+            None => self.spec.parallelism,
+            Some(completions) => (completions - self.succeeded).min(self.spec.parallelism).max(0),
+        }
+    }
+
+    /// Are the counts not enough? Where active pods are to go, or to be let go, each of them has to be known.
+    pub fn needs_every_pod(&self) -> bool {
+        let all_go = self.finished.is_some() || self.deleting || self.spec.suspend;
+        let one_goes = self.counts.active > self.wanted();
+        let indexes = &self.counts.active_indexes;
+        let improper =
+            self.spec.indexed && (self.counts.without_index > 0 || !indexes.is_proper(self.spec.end()));
+        (self.counts.active > 0 && all_go) || one_goes || improper
     }
 
     /// What to do with pods now.
@@ -260,12 +299,7 @@ impl Work {
             let remove = self.too_many(active, all);
             return if remove.is_empty() { PodAction::Nothing } else { PodAction::Remove(remove) };
         }
-        let wanted = match self.spec.completions {
-            // After the first success the others are left to finish.
-            None if self.succeeded > 0 => self.active,
-            None => self.spec.parallelism,
-            Some(completions) => (completions - self.succeeded).min(self.spec.parallelism).max(0),
-        };
+        let wanted = self.wanted();
         let surplus = usize::try_from(self.active - wanted).unwrap_or(0);
         let mut remove = self.too_many(active, surplus);
         remove.truncate(BURST);
@@ -319,9 +353,10 @@ impl Work {
         if !self.spec.indexed {
             return vec![New { index: None, failures: None }; count];
         }
-        let going = |p: &&Pod| p.active() || (self.spec.replace_failed_only && p.terminating());
-        let taken: BTreeSet<u32> = self.pods.iter().filter(going).filter_map(|p| p.index).collect();
-        let mut taken = self.succeeded_indexes.merge(&Indexes::of(taken));
+        let mut taken = self.succeeded_indexes.merge(&self.counts.active_indexes.indexes());
+        if self.spec.replace_failed_only {
+            taken = taken.merge(&self.counts.terminating_indexes.indexes());
+        }
         if let Some(failed) = &self.failed_indexes {
             taken = taken.merge(failed);
         }

@@ -66,9 +66,6 @@ impl Pod {
     pub fn active(&self) -> bool {
         self.view.is_active()
     }
-    pub fn terminating(&self) -> bool {
-        !self.view.is_terminal() && self.view.deletion != 0
-    }
     /// The failure counts against the limits.
     pub fn counts(&self) -> bool {
         self.verdict.as_ref().is_none_or(|verdict| verdict.counts)

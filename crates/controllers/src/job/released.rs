@@ -23,18 +23,23 @@ impl Released {
         self.0.remove(uid);
     }
 
-    /// Corrects a view of all pods of the Job, and forgets what it shows.
-    pub fn correct(&mut self, pods: &mut [Pod]) {
+    /// Corrects a view, and tells which pods it still shows with the finalizer: see [`Released::shown`].
+    pub fn correct(&self, pods: &mut [Pod]) -> BTreeSet<String> {
+        let mut shown = BTreeSet::new();
         if self.0.is_empty() {
-            return;
+            return shown;
         }
-        let mut unseen = BTreeSet::new();
         for pod in pods.iter_mut().filter(|pod| pod.tracked) {
-            if let Some(uid) = self.0.take(pod.obj.uid()) {
+            if let Some(uid) = self.0.get(pod.obj.uid()) {
                 pod.tracked = false;
-                unseen.insert(uid);
+                shown.insert(uid.clone());
             }
         }
-        self.0 = unseen;
+        shown
+    }
+
+    /// Of a view that lacks no pod with the finalizer: what it does not show is forgotten.
+    pub fn shown(&mut self, shown: BTreeSet<String>) {
+        self.0 = shown;
     }
 }

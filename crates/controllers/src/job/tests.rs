@@ -7,10 +7,11 @@ use codec::json;
 use object::{Obj, Revision, Value};
 
 use super::backoff::{Record, finished_at};
-use super::indexes::Indexes;
+use super::indexes::{IndexCounts, Indexes};
 use super::plan::{New, PodAction, Work};
 use super::pods::Pod;
 use super::released::Released;
+use super::tally::{Counts, PodTally};
 use super::template::{Template, prefix};
 use super::track::Done;
 use super::view::Job;
@@ -602,19 +603,201 @@ fn a_stale_finalizer_does_not_count_a_pod_twice() {
     let mut released = Released::default();
     released.expect("uid-a");
     let counted = r#""succeeded":1"#;
+    let look = |released: &mut Released, pods: &mut [Pod]| {
+        let shown = released.correct(pods);
+        released.shown(shown);
+    };
     for _ in 0..2 {
         let mut old_news = view(true);
-        released.correct(&mut old_news);
+        look(&mut released, &mut old_news);
         assert_eq!(int(&reconciled(old_news, counted), "succeeded"), 1);
     }
     // Seen without it, the pod is forgotten; one that has it again counts again.
     let mut news = view(false);
-    released.correct(&mut news);
+    look(&mut released, &mut news);
     let mut again = view(true);
-    released.correct(&mut again);
+    look(&mut released, &mut again);
     assert!(again[0].tracked);
     released.expect("uid-a");
     released.back("uid-a");
-    released.correct(&mut again);
+    look(&mut released, &mut again);
     assert!(again[0].tracked, "it was not taken after all");
+}
+
+/// Numbers as a seed gives them; the same every time.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
+
+#[test]
+fn counted_indexes_are_those_of_the_pods_there_are() {
+    let mut numbers = Numbers(7);
+    let (mut counts, mut all) = (IndexCounts::default(), Vec::<u32>::new());
+    for step in 0..4000 {
+        let index = numbers.below(40) as u32;
+        match all.iter().position(|known| *known == index) {
+            Some(at) if numbers.below(2) == 0 => {
+                all.swap_remove(at);
+                counts.remove(index);
+            }
+            _ if all.len() < 60 => {
+                all.push(index);
+                counts.add(index);
+            }
+            _ => {}
+        }
+        let mut sorted = all.clone();
+        sorted.sort_unstable();
+        let once = sorted.windows(2).all(|two| two[0] != two[1]);
+        let end = sorted.last().map_or(0, |last| i64::from(*last) + 1);
+        assert_eq!(counts.is_proper(end), once, "step {step}: {sorted:?}");
+        assert!(end == 0 || !counts.is_proper(end - 1), "step {step}: {sorted:?}");
+        sorted.dedup();
+        assert_eq!(counts.indexes(), Indexes::of(sorted), "step {step}");
+    }
+    counts.remove(99);
+    all.into_iter().for_each(|index| counts.remove(index));
+    assert_eq!(counts, IndexCounts::default());
+}
+
+/// What a reconcile comes to, in one text.
+fn outcome(work: &mut Work) -> String {
+    let step = work.step();
+    let (first, second, events) = settle(work);
+    let text = |value: &Value| String::from_utf8(json::to_vec(value)).unwrap();
+    format!("{step:?}\n{}\n{}\n{events:?} {:?}", text(&first), text(&second), work.wait_ms)
+}
+
+/// Whatever pods a Job has: who looks at the few the counts name comes to what looking at all of them does.
+#[test]
+fn counts_decide_as_a_look_at_every_pod_does() {
+    const PHASES: [&str; 4] = ["Pending", "Running", "Succeeded", "Failed"];
+    const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let policy = r#""podFailurePolicy":{"rules":[{"action":"Ignore","onPodConditions":[{"type":"DisruptionTarget","status":"True"}]},{"action":"FailJob","onExitCodes":{"operator":"In","values":[42]}}]}"#;
+    let specs = [
+        r#""parallelism":5,"completions":8"#.to_owned(),
+        r#""parallelism":3"#.to_owned(),
+        r#""parallelism":5,"completions":8,"completionMode":"Indexed""#.to_owned(),
+        r#""parallelism":5,"completions":8,"completionMode":"Indexed","podReplacementPolicy":"Failed""#.to_owned(),
+        r#""parallelism":4,"completions":6,"completionMode":"Indexed","backoffLimitPerIndex":1,"maxFailedIndexes":2"#
+            .to_owned(),
+        format!(r#""parallelism":5,"completions":8,{policy}"#),
+        r#""parallelism":5,"completions":8,"template":{"spec":{"restartPolicy":"OnFailure"}},"backoffLimit":2"#
+            .to_owned(),
+        r#""parallelism":5,"completions":8,"suspend":true"#.to_owned(),
+    ];
+    let (catalog, mut numbers, mut enough) = (Catalog::builtin(), Numbers(11), 0);
+    for round in 0..4000 {
+        let spec = &specs[numbers.below(specs.len() as u64) as usize];
+        let count = numbers.below(NAMES.len() as u64 + 1) as usize;
+        let pods = NAMES[..count].iter().map(|name| {
+            let exit = if numbers.below(2) == 0 { 42 } else { 1 };
+            let restarts = numbers.below(2);
+            let pod = P {
+                name,
+                phase: PHASES[numbers.below(4) as usize],
+                index: (numbers.below(20) > 0).then(|| numbers.below(9) as u32),
+                tracked: numbers.below(4) > 0,
+                deleting: numbers.below(5) == 0,
+                status: format!(r#","containerStatuses":[{{"name":"c","restartCount":{restarts},"state":{{"terminated":{{"exitCode":{exit}}}}}}}],"conditions":[{{"type":"DisruptionTarget","status":"True"}}]"#),
+                ..POD
+            };
+            pod.make(&catalog)
+        });
+        let pods: Vec<Arc<Obj>> = pods.collect();
+        let status = ["", r#""succeeded":2,"failed":1,"completedIndexes":"0-1""#][numbers.below(2) as usize];
+        let (satisfied, deleting) = (numbers.below(8) > 0, numbers.below(8) == 0);
+        let job = Job::read(&value(&format!(r#"{{"spec":{{{spec}}},"status":{{{status}}}}}"#)));
+        let backoff = Record { failures: numbers.below(2) as u32, last_failure: NOW - 3 };
+        let mut counts = Counts::default();
+        for pod in &pods {
+            // One of them was there before it changed.
+            counts.count(pod, &crate::pod_view(pod), 1);
+            counts.count(pod, &crate::pod_view(pod), -1);
+            counts.count(pod, &crate::pod_view(pod), 1);
+        }
+        let judged = job.spec.failure_policy.is_some();
+        let named = |pod: &&Arc<Obj>| {
+            counts.ended.contains(pod.path()) || (judged && counts.failed.contains(pod.path()))
+        };
+        let few = pods.iter().filter(named).map(|pod| Pod::read(pod.clone(), &job.spec)).collect();
+        let all = pods.iter().map(|pod| Pod::read(pod.clone(), &job.spec)).collect();
+        let mut quick =
+            Work::counted(&job, counts.clone(), few, backoff, satisfied, deleting, NOW * 1000);
+        let mut full = Work::begin(&job, all, backoff, satisfied, deleting, NOW * 1000);
+        assert_eq!(quick.needs_every_pod(), full.needs_every_pod(), "round {round}");
+        if !quick.needs_every_pod() {
+            enough += 1;
+            assert_eq!(outcome(&mut quick), outcome(&mut full), "round {round}: {spec} {status}");
+        }
+    }
+    assert!(enough > 400, "the counts were enough only {enough} times");
+}
+
+#[test]
+fn pods_that_the_selector_does_not_mean_are_looked_at() {
+    let catalog = Catalog::builtin();
+    let labelled = |name: &str, labels: &str| {
+        let text = format!(
+            r#"{{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"{name}","namespace":"default","uid":"{name}","labels":{{{labels}}}}},"status":{{"phase":"Running"}}}}"#
+        );
+        obj(&catalog, "", "pods", name, &text)
+    };
+    let index = |at: u32| format!(r#""app":"x","batch.kubernetes.io/job-completion-index":"{at}""#);
+    let selector = |text: &str| crate::claim::selector(Some(&value(text))).unwrap();
+    let by_app = selector(r#"{"matchLabels":{"app":"x"}}"#);
+    let mut tally = PodTally::default();
+    assert_eq!(tally.counts("default", &by_app), Some(Counts::default()));
+    for at in 0..3 {
+        let pod = labelled(&format!("p{at}"), &index(at));
+        tally.count(&pod, &crate::pod_view(&pod), 1);
+    }
+    assert_eq!(tally.counts("default", &by_app).unwrap().active, 3);
+    // Labels of their own do not make them strangers.
+    let more = labelled("more", r#""app":"x","team":"a""#);
+    tally.count(&more, &crate::pod_view(&more), 1);
+    assert_eq!(tally.counts("default", &by_app).unwrap().active, 4);
+    assert_eq!(tally.counts("elsewhere", &by_app), Some(Counts::default()));
+    let by_index = selector(r#"{"matchLabels":{"app":"x","batch.kubernetes.io/job-completion-index":"1"}}"#);
+    assert_eq!(tally.counts("default", &by_index), None);
+    let other = labelled("other", r#""app":"y""#);
+    tally.count(&other, &crate::pod_view(&other), 1);
+    assert_eq!(tally.counts("default", &by_app), None);
+    tally.count(&other, &crate::pod_view(&other), -1);
+    assert_eq!(tally.counts("default", &by_app).unwrap().active, 4);
+}
+
+#[test]
+fn running_pods_of_a_job_that_fails_are_judged_too() {
+    let spec = r#""parallelism":3,"completions":3,"podFailurePolicy":{"rules":[{"action":"Ignore","onPodConditions":[{"type":"DisruptionTarget","status":"True"}]},{"action":"FailJob","onExitCodes":{"operator":"In","values":[42]}}]}"#;
+    let failed = r#","containerStatuses":[{"name":"c","state":{"terminated":{"exitCode":42}}}]"#;
+    let disrupted = r#","conditions":[{"type":"DisruptionTarget","status":"True"}]"#;
+    let pods = [
+        P { name: "a", phase: "Failed", status: failed.to_owned(), ..POD },
+        P { name: "b", status: disrupted.to_owned(), ..POD },
+        P { name: "c", ..POD },
+    ];
+    let mut work = begin(spec, "", &pods);
+    let (first, _, _) = settle(&mut work);
+    // The disrupted one is ignored, also while it runs; the other running one counts.
+    assert_eq!(uncounted(&first, "failed"), 2);
+}
+
+#[test]
+fn sidecars_tell_when_a_pod_finished_while_containers_do_not() {
+    let at = |second: u32| format!(r#"{{"terminated":{{"finishedAt":"2001-09-09T01:00:{second:02}Z"}}}}"#);
+    let pod = |containers: &str, sidecar: &str| {
+        value(&format!(
+            r#"{{"metadata":{{"creationTimestamp":"{LONG_AGO}"}},"spec":{{"initContainers":[{{"name":"s","restartPolicy":"Always"}}]}},"status":{{"containerStatuses":[{{"name":"c","state":{containers}}}],"initContainerStatuses":[{{"name":"s","state":{sidecar}}}]}}}}"#
+        ))
+    };
+    let hour = 1_000_000_000 - 6400 + 3600;
+    assert_eq!(finished_at(&pod(&at(5), &at(7))), hour + 7);
+    assert_eq!(finished_at(&pod("{}", &at(7))), hour + 7);
+    assert_eq!(finished_at(&pod(&at(5), "{}")), hour - 3600);
 }

@@ -9,6 +9,7 @@ use runtime::Severity;
 
 use super::indexes::Indexes;
 use super::plan::{BURST, PodAction, Work};
+use super::pods::Pod;
 use super::view::Condition;
 
 /// What became of a step.
@@ -114,7 +115,10 @@ impl Work {
                     self.status.uncounted_succeeded.push(uid.to_owned());
                     self.flush = true;
                 }
-            } else if (pod.failed || failing) && in_range && !self.known_failed.contains(uid) && pod.counts()
+            } else if (pod.failed || failing)
+                && in_range
+                && !self.known_failed.contains(uid)
+                && self.counts_as_failure(pod)
             {
                 self.status.uncounted_failed.push(uid.to_owned());
                 self.flush = true;
@@ -133,6 +137,14 @@ impl Work {
         }
         self.record_interim();
         release
+    }
+
+    /// Of a Job that fails, the policy also judges pods that were still running.
+    fn counts_as_failure(&self, pod: &Pod) -> bool {
+        match (&pod.verdict, &self.spec.failure_policy) {
+            (None, Some(policy)) => policy.judge(&runtime::tree(&pod.obj)).counts,
+            _ => pod.counts(),
+        }
     }
 
     fn record_indexes(&mut self, new: BTreeSet<u32>) {

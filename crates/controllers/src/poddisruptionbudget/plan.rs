@@ -6,6 +6,8 @@ use kinds::conditions::{self, Condition};
 use object::selector::LabelSelector;
 use object::{Map, Obj, Value, time};
 
+use super::members::Members;
+
 /// An eviction that led to nothing by then never will.
 pub const DELETION_SECONDS: i64 = 120;
 const CONDITION: &str = "DisruptionAllowed";
@@ -61,13 +63,6 @@ impl Amount {
     }
 }
 
-/// What matters of a pod.
-pub struct Seen<'a> {
-    pub name: &'a str,
-    pub deleting: bool,
-    pub ready: bool,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     pub current: i64,
@@ -119,27 +114,25 @@ impl Budget {
     }
 
     /// `expected`: what the controllers of the pods want, or how many there are where only a number is asked for.
-    pub fn plan(&self, pods: &[Seen<'_>], expected: i64, now: i64) -> Plan {
+    pub fn plan(&self, pods: &Members, expected: i64, now: i64) -> Plan {
         let (desired, expected) = match &self.wanted {
             Requirement::Unavailable(amount) => ((expected - amount.of(expected)).max(0), expected),
             Requirement::Available(amount) => (amount.of(expected), expected),
             Requirement::Nothing => (0, 0),
         };
         let (mut disrupted, mut not_deleted, mut recheck) = (BTreeMap::new(), Vec::new(), None);
-        let mut current = 0;
-        for pod in pods.iter().filter(|pod| !pod.deleting) {
-            let since = self.disrupted.get(pod.name);
-            if let Some(&since) = since {
-                let until = since + DELETION_SECONDS;
-                if until < now {
-                    not_deleted.push(pod.name.to_owned());
-                } else {
-                    disrupted.insert(pod.name.to_owned(), since);
-                    recheck = Some(recheck.map_or(until, |at: i64| at.min(until)));
-                }
+        let mut current = pods.healthy();
+        for (name, &since) in &self.disrupted {
+            let Some(pod) = pods.get(name).filter(|pod| !pod.deleting) else { continue };
+            let until = since + DELETION_SECONDS;
+            if until < now {
+                not_deleted.push(name.clone());
+            } else {
+                disrupted.insert(name.clone(), since);
+                recheck = Some(recheck.map_or(until, |at: i64| at.min(until)));
             }
-            let going = since.is_some_and(|since| since + DELETION_SECONDS > now);
-            current += i64::from(pod.ready && !going);
+            // Evicted: it is as good as gone.
+            current -= i64::from(pod.ready && until > now);
         }
         // A budget without pods allows nothing: its first pods may come before its status.
         let allowed = if expected <= 0 { 0 } else { (current - desired).max(0) };

@@ -9,6 +9,8 @@ use object::{Obj, Value};
 use runtime::owners::{Owner, controller_of};
 use runtime::{Failure, Informer};
 
+use super::members::Members;
+
 pub struct Scales {
     pub client: Arc<dyn Client>,
     pub replication_controllers: Arc<Informer>,
@@ -26,25 +28,17 @@ pub struct Scale {
 }
 
 impl Scales {
-    pub async fn of(&self, pods: &[Arc<Obj>]) -> Result<Scale, Failure> {
-        // By uid of the direct owner, so that each is looked up once, and by uid of who has the scale.
-        let (mut asked, mut scales) = (BTreeMap::new(), BTreeMap::new());
-        let mut unmanaged = 0;
-        for pod in pods {
-            let Some(owner) = controller_of(pod) else {
-                unmanaged += 1;
-                continue;
+    pub async fn of(&self, namespace: &str, pods: &Members) -> Result<Scale, Failure> {
+        // By uid of who has the scale: several owners may have one above them.
+        let mut scales = BTreeMap::new();
+        for owner in pods.controllers() {
+            let Some((uid, replicas)) = self.scale_of(owner, namespace).await? else {
+                let pod = pods.first_of(owner).unwrap_or_default();
+                return Err(Failure::Other(format!("found no controllers for pod {pod:?}")));
             };
-            if asked.contains_key(&owner.uid) {
-                continue;
-            }
-            let Some((uid, replicas)) = self.scale_of(&owner, pod.namespace()).await? else {
-                return Err(Failure::Other(format!("found no controllers for pod {:?}", pod.name())));
-            };
-            asked.insert(owner.uid, ());
             scales.insert(uid, replicas);
         }
-        Ok(Scale { expected: scales.values().sum(), unmanaged })
+        Ok(Scale { expected: scales.values().sum(), unmanaged: pods.unmanaged() })
     }
 
     /// Who has the scale of a pod's owner, and how many it wants.

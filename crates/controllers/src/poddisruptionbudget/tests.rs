@@ -2,7 +2,10 @@
 
 use object::Value;
 
-use super::plan::{Budget, Plan, Seen, fail_safe};
+use runtime::owners::Owner;
+
+use super::members::{Members, Seen};
+use super::plan::{Budget, Plan, fail_safe};
 
 const NOW: i64 = 1_000_000_000;
 
@@ -10,13 +13,19 @@ fn value(text: &str) -> Value {
     codec::json::parse(text.as_bytes(), None).unwrap()
 }
 
-fn plan(spec: &str, status: &str, pods: &[Seen<'_>], expected: i64) -> Plan {
-    let text = format!(r#"{{"metadata":{{"generation":3}},"spec":{{{spec}}},"status":{{{status}}}}}"#);
-    Budget::read(&value(&text)).plan(pods, expected, NOW)
+fn members(pods: &[(&str, Seen)]) -> Members {
+    let mut members = Members::default();
+    pods.iter().for_each(|(name, pod)| members.set(name, Some(pod.clone())));
+    members
 }
 
-fn ready(name: &str) -> Seen<'_> {
-    Seen { name, deleting: false, ready: true }
+fn plan(spec: &str, status: &str, pods: &[(&str, Seen)], expected: i64) -> Plan {
+    let text = format!(r#"{{"metadata":{{"generation":3}},"spec":{{{spec}}},"status":{{{status}}}}}"#);
+    Budget::read(&value(&text)).plan(&members(pods), expected, NOW)
+}
+
+fn ready(name: &str) -> (&str, Seen) {
+    (name, Seen { deleting: false, ready: true, controller: None })
 }
 
 #[test]
@@ -36,8 +45,8 @@ fn only_ready_pods_that_are_not_deleted_are_healthy() {
     let pods = [
         ready("a"),
         ready("b"),
-        Seen { name: "c", deleting: false, ready: false },
-        Seen { name: "d", deleting: true, ready: true },
+        ("c", Seen { deleting: false, ready: false, controller: None }),
+        ("d", Seen { deleting: true, ready: true, controller: None }),
     ];
     let plan = plan(r#""minAvailable":1"#, "", &pods, 4);
     assert_eq!((plan.current, plan.desired, plan.allowed), (2, 1, 1));
@@ -64,7 +73,7 @@ fn an_evicted_pod_is_not_healthy_until_two_minutes_have_passed() {
 fn the_status_is_written_once() {
     let mut budget = value(r#"{"metadata":{"generation":3},"spec":{"minAvailable":1},"status":{}}"#);
     let read = Budget::read(&budget);
-    let plan = read.plan(&[ready("a"), ready("b")], 2, NOW);
+    let plan = read.plan(&members(&[ready("a"), ready("b")]), 2, NOW);
     assert!(!read.is_told(&plan));
     read.tell(&plan, &mut budget, NOW);
     assert!(Budget::read(&budget).is_told(&plan));
@@ -74,7 +83,7 @@ fn the_status_is_written_once() {
         (condition.str_at(&["status"]), condition.str_at(&["reason"])),
         (Some("True"), Some("SufficientPods"))
     );
-    let fewer = read.plan(&[ready("a")], 2, NOW);
+    let fewer = read.plan(&members(&[ready("a")]), 2, NOW);
     Budget::read(&budget).tell(&fewer, &mut budget, NOW);
     let condition = kinds::conditions::find(&budget, "DisruptionAllowed").unwrap();
     assert_eq!(condition.str_at(&["reason"]), Some("InsufficientPods"));
@@ -96,4 +105,52 @@ fn a_selector_is_printed_as_go_prints_it() {
     let printed = "&LabelSelector{MatchLabels:map[string]string{a: b,},MatchExpressions:[]LabelSelectorRequirement{\
                    LabelSelectorRequirement{Key:k,Operator:In,Values:[x y],},},}";
     assert_eq!(Budget::read(&value(text)).selector_text, printed);
+}
+
+/// Numbers that look random, the same for every run of one seed.
+fn random(seed: u64) -> impl FnMut(usize) -> usize {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    move |below| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 33) as usize % below
+    }
+}
+
+#[test]
+fn pods_counted_one_change_at_a_time_are_the_same_as_all_counted_at_once() {
+    for seed in 0..50 {
+        let mut random = random(seed);
+        let (mut known, mut truth) = (Members::default(), std::collections::BTreeMap::new());
+        for _ in 0..200 {
+            let name = format!("p{}", random(20));
+            let uid = format!("u{}", random(4));
+            let (api_version, kind) = ("apps/v1".to_owned(), "ReplicaSet".to_owned());
+            let owner = Owner {
+                api_version,
+                kind,
+                name: uid.clone(),
+                uid,
+                controller: true,
+                block_owner_deletion: true,
+            };
+            let seen = Seen {
+                deleting: random(4) == 0,
+                ready: random(2) == 0,
+                controller: (random(3) > 0).then_some(owner),
+            };
+            let pod = (random(4) > 0).then_some(seen);
+            known.set(&name, pod.clone());
+            match pod {
+                Some(pod) => drop(truth.insert(name, pod)),
+                None => drop(truth.remove(&name)),
+            }
+            let all: Vec<(&str, Seen)> =
+                truth.iter().map(|(name, pod)| (name.as_str(), pod.clone())).collect();
+            assert_eq!(known, members(&all), "seed {seed}");
+            let healthy = truth.values().filter(|pod| pod.ready && !pod.deleting).count();
+            assert_eq!(known.healthy(), healthy as i64, "seed {seed}");
+        }
+    }
 }

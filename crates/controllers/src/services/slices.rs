@@ -43,12 +43,18 @@ impl Slices {
         Slices { env: env.clone(), informer, manager, notes: Mutex::default() }
     }
 
-    /// Slices somebody else changed or took away make work, after `wait`; the controller's own writes do not.
-    pub fn follow(self: &Arc<Slices>, queue: Arc<WorkQueue<Key>>, wait: Duration) {
+    /// Slices somebody else changed or took away make work, after `wait`, and are told at once; the controller's own writes do not.
+    pub fn follow(
+        self: &Arc<Slices>,
+        queue: Arc<WorkQueue<Key>>,
+        wait: Duration,
+        told: impl Fn(&Key) + Send + Sync + 'static,
+    ) {
         let slices = self.clone();
         let handler = move |event: &InformerEvent<'_>| {
             let queue = |slice: &Obj| {
                 if let Some(service) = service_of(slice) {
+                    told(&service);
                     queue.add_after(service, wait, None);
                 }
             };
@@ -87,6 +93,15 @@ impl Slices {
             .into_iter()
             .filter(|slice| self.are_ours(slice) && !slice.deleting() && !deleted(slice))
             .collect()
+    }
+
+    /// One of them.
+    pub fn get(&self, service: &Key, name: &str) -> Option<Arc<Obj>> {
+        let slice = self.informer.store().get(service.namespace(), name)?;
+        let notes = self.notes.lock();
+        let deleted = notes.get(service).is_some_and(|notes| notes.deleted.contains(slice.uid()));
+        let stays = self.are_ours(&slice) && !slice.deleting() && !deleted;
+        (stays && service_of(&slice).as_ref() == Some(service)).then_some(slice)
     }
 
     /// Waits a moment for what was written last.

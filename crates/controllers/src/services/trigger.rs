@@ -46,6 +46,30 @@ impl TriggerTimes {
         if was_known { first } else { Some(created) }
     }
 
+    /// The same where only some pods changed since; `None`: the pod is none of the service's any more.
+    pub fn next_of<'a>(
+        &self,
+        service: &Key,
+        pods: impl Iterator<Item = (&'a str, Option<i64>)>,
+    ) -> Option<i64> {
+        let mut states = self.states.lock();
+        let known = &mut states.entry(service.clone()).or_default().pods;
+        let mut first: Option<i64> = None;
+        for (name, at) in pods {
+            let before = match at.filter(|at| *at != 0) {
+                None => {
+                    known.remove(name);
+                    continue;
+                }
+                Some(at) => known.insert(name.to_owned(), at).unwrap_or(i64::MIN),
+            };
+            if let Some(at) = at.filter(|at| *at > before) {
+                first = Some(first.map_or(at, |first| first.min(at)));
+            }
+        }
+        first
+    }
+
     pub fn forget(&self, service: &Key) {
         self.states.lock().remove(service);
     }

@@ -106,7 +106,10 @@ impl Sync {
         match step {
             Step::Delete(pod) => self.delete(reconciled, pod).await,
             Step::Create { ordinal, current } => self.create(reconciled, *ordinal, *current).await,
-            Step::MakeClaims(pod) => self.make_missing_claims(reconciled, &pod.obj).await,
+            Step::MakeClaims { pod, then_update } => {
+                self.make_missing_claims(reconciled, &pod.obj).await?;
+                if *then_update { self.update(reconciled, pod).await } else { Ok(()) }
+            }
             Step::Update(pod) => self.update(reconciled, pod).await,
             Step::FixClaims(pod) => {
                 let holder = (pod.obj.name(), pod.obj.uid());

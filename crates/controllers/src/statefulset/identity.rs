@@ -35,6 +35,12 @@ pub(crate) fn claim_name(template: &str, set: &str, ordinal: i64) -> String {
     format!("{template}-{set}-{ordinal}")
 }
 
+/// The template and the set a claim may be named after: both may have dashes in their names.
+pub(crate) fn sets_of_claim(claim: &str) -> impl Iterator<Item = (&str, &str)> {
+    let named = parent_and_ordinal(claim).map_or("", |(named, _)| named);
+    named.match_indices('-').map(move |(at, _)| (&named[..at], &named[at + 1..]))
+}
+
 /// Its own name, in the label too.
 pub(crate) fn identity_matches(set: &Obj, pod: &Obj) -> bool {
     ordinal(pod.name()).is_some_and(|ordinal| pod.name() == pod_name(set.name(), ordinal))

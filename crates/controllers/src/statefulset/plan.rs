@@ -42,8 +42,8 @@ pub(crate) enum Step {
     Delete(Pod),
     /// At the current revision, or at that of the update.
     Create { ordinal: i64, current: bool },
-    /// Claims a waiting pod lacks.
-    MakeClaims(Pod),
+    /// Claims a waiting pod lacks; then what else is wrong with it: two steps for one pod would run at the same time.
+    MakeClaims { pod: Pod, then_update: bool },
     /// Its identity, its volumes or the owners of its claims are not what they should be.
     Update(Pod),
     /// The owners of the claims of a pod that will go.
@@ -151,18 +151,17 @@ impl Snapshot<'_> {
             }
             let claims = self.claims_of(pod);
             let makes_claims = pod.view.phase == PodPhase::Pending && claims != ClaimState::Right;
+            let is_waited_for =
+                ordered && (pod.obj.deleting() || !is_running_and_ready(pod) || !self.is_available(pod));
+            let is_wrong = !identity_matches(self.obj, &pod.obj) || !storage_matches(self.obj, set, pod);
             if makes_claims {
-                phase.steps.push(Step::MakeClaims(pod.clone()));
-            }
-            if ordered && (pod.obj.deleting() || !is_running_and_ready(pod) || !self.is_available(pod)) {
-                return phase;
-            }
-            let retention_is_wrong = claims == ClaimState::WrongOwners && !makes_claims;
-            if retention_is_wrong
-                || !identity_matches(self.obj, &pod.obj)
-                || !storage_matches(self.obj, set, pod)
-            {
+                let then_update = is_wrong && !is_waited_for;
+                phase.steps.push(Step::MakeClaims { pod: pod.clone(), then_update });
+            } else if !is_waited_for && (is_wrong || claims == ClaimState::WrongOwners) {
                 phase.steps.push(Step::Update(pod.clone()));
+            }
+            if is_waited_for {
+                return phase;
             }
         }
         phase.passed = true;
@@ -279,7 +278,8 @@ impl Plan {
         let of = |step: &Step| match step {
             Step::Delete(pod) => format!("delete {}", pod.obj.name()),
             Step::Create { ordinal, .. } => format!("create {}", pod_name(set, *ordinal)),
-            Step::MakeClaims(pod) => format!("make claims of {}", pod.obj.name()),
+            Step::MakeClaims { pod, then_update: false } => format!("make claims of {}", pod.obj.name()),
+            Step::MakeClaims { pod, .. } => format!("make claims of and update {}", pod.obj.name()),
             Step::Update(pod) => format!("update {}", pod.obj.name()),
             Step::FixClaims(pod) => format!("fix claims of {}", pod.obj.name()),
         };

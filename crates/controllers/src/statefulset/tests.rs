@@ -3,7 +3,9 @@ use std::sync::Arc;
 use codec::json;
 use object::{Obj, Value};
 
-use super::identity::{claims, identity_matches, new_pod, parent_and_ordinal, storage_matches};
+use super::identity::{
+    claims, identity_matches, new_pod, parent_and_ordinal, sets_of_claim, storage_matches,
+};
 use super::plan::{BURST, Plan, Snapshot, Step, plan};
 use super::retention::{Holders, Retention};
 use super::set::{StatefulSet, UpdateStrategy};
@@ -77,6 +79,14 @@ fn a_name_has_a_parent_and_an_ordinal() {
     for none in ["web", "web-", "web-1a", "-", ""] {
         assert_eq!(parent_and_ordinal(none), None, "{none:?}");
     }
+}
+
+#[test]
+fn a_claim_is_of_each_set_its_name_may_mean() {
+    let of = |claim| sets_of_claim(claim).collect::<Vec<_>>();
+    assert_eq!(of("data-web-0"), [("data", "web")]);
+    assert_eq!(of("a-b-c-12"), [("a", "b-c"), ("a-b", "c")]);
+    assert!(of("web-0").is_empty() && of("data-web").is_empty() && of("").is_empty());
 }
 
 #[test]
@@ -380,6 +390,9 @@ fn claims_of_pods_are_made_mended_and_waited_for() {
     assert_eq!(says(&with_set, &[pending], &[claim("data-web-0", "")]), "make claims of web-0");
     let ready = pod("web-0", Is(READY, "new"));
     assert_eq!(says(&retained, &[ready], &[]), "update web-0", "its volumes are not the claims");
+    let parallel = StatefulSet { parallel: true, ..retained.clone() };
+    let waiting = [pod("web-0", Is(PENDING, "new"))];
+    assert_eq!(says(&parallel, &waiting, &[]), "make claims of and update web-0", "one step for one pod");
     let condemned = [pod("web-1", Is(READY, "new"))];
     let both = spec(r#"{"whenDeleted":"Delete","whenScaled":"Delete"}"#);
     let none = StatefulSet { replicas: 0, ..both.clone() };

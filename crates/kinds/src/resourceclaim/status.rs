@@ -9,6 +9,7 @@ use crate::devicerule::{binding, by_name, configuration, each, pool_name, raw_ob
 use crate::metadata::meta;
 use crate::pod::validation::{csi_driver_name, node_selector};
 use crate::same;
+use crate::strategy::map_mut;
 use crate::workload::STATUS;
 use crate::write::Write;
 
@@ -33,6 +34,7 @@ pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
         let at = at.child("devices");
         super::admin_only(write, &at.child("results").index(i), errors);
     }
+    super::authorization::check(write, status, old, errors);
     write.check_metadata(errors);
     let reserved = items(status, "reservedFor");
     let uid = |consumer: &Value| object::quote(text(consumer, "uid"));
@@ -76,6 +78,24 @@ pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
     }
 }
 
+/// What a driver said of a device goes with its allocation, so that clients that take an allocation back need not know of it.
+pub(super) fn drop_deallocated(new: &mut Value, old: &Value) {
+    let allocated = |claim: &Value| -> Vec<String> {
+        let results = claim.at(&["status", "allocation", "devices", "results"]).and_then(Value::as_list);
+        results.unwrap_or_default().iter().map(device_id).collect()
+    };
+    let (before, now) = (allocated(old), allocated(new));
+    let Some(status) = map_mut(new, &["status"]) else { return };
+    let Some(Value::List(devices)) = status.get_mut("devices") else { return };
+    devices.retain(|device| {
+        let id = device_id(device);
+        now.contains(&id) || !before.contains(&id)
+    });
+    if devices.is_empty() {
+        status.remove("devices");
+    }
+}
+
 fn check_allocation(allocation: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let none = Value::Null;
     let names = RequestNames::of(spec.get("devices").unwrap_or(&none));
@@ -116,7 +136,7 @@ fn check_share(device: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// As messages show which device it is.
-fn device_id(device: &Value) -> String {
+pub(super) fn device_id(device: &Value) -> String {
     let part = |name| object::quote(text(device, name));
     format!(
         "{{\"Driver\":{},\"Pool\":{},\"Device\":{},\"ShareID\":{}}}",

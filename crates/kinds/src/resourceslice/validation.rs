@@ -3,6 +3,7 @@
 use object::Value;
 use object::quantity::Quantity;
 
+use crate::check::internal::pod::NODE_SELECTOR_TERM;
 use crate::check::internal::{Field, NULL, internal};
 use crate::check::{Errors, Path, Raw, entries, flag, int, items, member, quantity, quantity_text, text};
 use crate::devicerule::{binding, by_name, each, pool_name, qualified, set, taint};
@@ -99,8 +100,18 @@ fn check_nodes(spec: &Value, errors: &mut Errors) {
         let at = SPEC.child("nodeSelector");
         node_selector(selector, false, &at, errors);
         if items(selector, "nodeSelectorTerms").len() != 1 {
-            let shown = selector.get("nodeSelectorTerms");
-            errors.invalid(&at.child("nodeSelectorTerms"), shown, "must have exactly one node selector term");
+            let shown = match member(selector, "nodeSelectorTerms").and_then(Value::as_list) {
+                None => "null".to_owned(),
+                Some(terms) => {
+                    let shown = terms.iter().map(|term| internal(Some(term), NODE_SELECTOR_TERM));
+                    format!("[{}]", shown.collect::<Vec<_>>().join(","))
+                }
+            };
+            errors.invalid(
+                &at.child("nodeSelectorTerms"),
+                Raw(&shown),
+                "must have exactly one node selector term",
+            );
         }
     }
     for (name, shown) in [("allNodes", "`allNodes`"), ("perDeviceNodeSelection", "`perDeviceNodeSelection`")]

@@ -10,12 +10,13 @@
 //! | both with `.CONTAINER` | pod | the same for one container |
 //! | `sim.setpoint.dev/complete-seconds` | pod, node | how long a container with an unknown command runs in a pod that is to end (1) |
 //! | `sim.setpoint.dev/pull-error` | pod | `true`, or names of containers: their images cannot be pulled |
+//! | `sim.setpoint.dev/unready` | pod | `true`, or names of containers: they are not ready, as long as it is set |
 //! | `sim.setpoint.dev/failure-probability` | node | of each start: 0 to 1 that the container ends at once with code 1 |
 //! | `sim.setpoint.dev/silent` | node | `true`: no lease, no status, nothing about pods |
 //! | `sim.setpoint.dev/not-ready` | node | `true`, or a reason for people: the node says it is not ready |
 //!
 //! Numbers are decimal; what is none counts as absent. Changes count from then on: what has started keeps its course, but for
-//! `stop-seconds`, which is read when a pod stops.
+//! `stop-seconds`, which is read when a pod stops, and `unready`.
 
 use object::Value;
 
@@ -77,9 +78,7 @@ impl Behaviour {
 
     /// Whether the image of a container cannot be pulled.
     pub fn fails_to_pull(&self, container: &str) -> bool {
-        let listed =
-            |names: &String| names == "true" || names.split(',').any(|name| name.trim() == container);
-        self.pull_error.as_ref().is_some_and(listed)
+        self.pull_error.as_deref().is_some_and(|names| lists(names, container))
     }
 
     pub fn health(&self) -> Health {
@@ -90,4 +89,25 @@ impl Behaviour {
             Some(why) => Health::NotReady(why.clone()),
         }
     }
+}
+
+/// Which containers an annotation keeps from being ready: asked of every pod again and again, so nothing else is read.
+#[derive(Clone, Copy)]
+pub struct Unready<'a>(Option<&'a str>);
+
+impl<'a> Unready<'a> {
+    pub fn read(annotations: Option<&'a Value>) -> Unready<'a> {
+        let mut all = annotations.and_then(Value::as_map).into_iter().flat_map(|all| all.iter());
+        let found = all.find(|(key, _)| key.strip_prefix(PREFIX) == Some("unready"));
+        Unready(found.and_then(|(_, value)| value.as_str()))
+    }
+
+    pub fn contains(self, container: &str) -> bool {
+        self.0.is_some_and(|names| lists(names, container))
+    }
+}
+
+/// `true`, or names separated by commas.
+fn lists(names: &str, container: &str) -> bool {
+    names == "true" || names.split(',').any(|name| name.trim() == container)
 }

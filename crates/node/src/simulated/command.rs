@@ -1,13 +1,18 @@
 //! What a container's command would do, as far as a simulation cares: how long it runs and how it ends.
 //!
-//! Known are `true`, `false`, `exit N`, `sleep N`, commands that end at once (`echo`), and scripts of these for a shell, joined by
-//! `;`, `&&`, `||` or new lines. Everything else is taken for a server and runs for ever, unless its pod is one that is to end:
+//! Known are `true`, `false`, `exit N`, `sleep N`, commands that end at once (`echo`), and scripts of these for a shell
+//! (`script.rs`). Everything else is taken for a server and runs for ever, unless its pod is one that is to end:
 //! then only what is known to be a server is one ([`serves`]).
 
+mod script;
 #[cfg(test)]
 mod tests;
 
 use object::Value;
+
+use script::script;
+
+pub use script::World;
 
 /// How a run ends by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,9 +21,18 @@ pub struct End {
     pub code: i32,
 }
 
-/// `None`: it does not end. A container without a command does whatever its image does: it serves.
-pub fn end_of(container: &Value) -> Option<End> {
-    run(&words_of(container))
+/// What a container does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Run {
+    /// `None`: it does not end.
+    pub end: Option<End>,
+    /// What it makes of being told to stop, if it has an opinion.
+    pub on_term: Option<End>,
+}
+
+/// A container without a command does whatever its image does: it serves.
+pub fn run_of(container: &Value, world: &mut World<'_>) -> Run {
+    run(&words_of(container), world)
 }
 
 fn words_of(container: &Value) -> Vec<String> {
@@ -49,7 +63,7 @@ const SERVERS: [&str; 14] = [
     "watch",
 ];
 
-/// Whether a container that [does not end](end_of) is known to be one that does not, by its command or its image.
+/// Whether a container that [does not end](Run::end) is known to be one that does not, by its command or its image.
 pub fn serves(container: &Value) -> bool {
     let words = words_of(container);
     let image = container.get("image").and_then(Value::as_str).unwrap_or_default();
@@ -64,18 +78,19 @@ pub fn serves(container: &Value) -> bool {
 }
 
 /// One command with its arguments.
-fn run(words: &[String]) -> Option<End> {
-    let (program, arguments) = words.split_first()?;
+fn run(words: &[String], world: &mut World<'_>) -> Run {
+    let Some((program, arguments)) = words.split_first() else { return Run::default() };
     if is_shell(program) {
-        let flag = arguments.iter().position(|word| word.starts_with('-') && word.contains('c'))?;
-        return script(arguments.get(flag + 1)?);
+        let flag = arguments.iter().position(|word| word.starts_with('-') && word.contains('c'));
+        let text = flag.and_then(|flag| arguments.get(flag + 1));
+        return text.map_or_else(Run::default, |text| script(text, world));
     }
-    match simple(words) {
-        Outcome::Ends { after_millis, code } | Outcome::Exits { after_millis, code } => {
-            Some(End { after_millis, code })
-        }
+    let end = match simple(words, world) {
+        Outcome::Ends { after_millis, code } => Some(End { after_millis, code }),
+        Outcome::Exits { code } => Some(End { after_millis: 0, code }),
         Outcome::Serves => None,
-    }
+    };
+    Run { end, on_term: None }
 }
 
 fn is_shell(program: &str) -> bool {
@@ -89,13 +104,12 @@ enum Outcome {
     },
     /// Ends the whole script.
     Exits {
-        after_millis: i64,
         code: i32,
     },
     Serves,
 }
 
-fn simple(words: &[String]) -> Outcome {
+fn simple(words: &[String], world: &mut World<'_>) -> Outcome {
     let ends = |code| Outcome::Ends { after_millis: 0, code };
     let mut words = words;
     // However many: a user writes them.
@@ -113,14 +127,14 @@ fn simple(words: &[String]) -> Outcome {
         "exit" => {
             let code = first.map_or(Some(0), |code| code.parse().ok()).unwrap_or(2);
             // As a shell has it: modulo 256.
-            Outcome::Exits { after_millis: 0, code: i32::rem_euclid(code, 256) }
+            Outcome::Exits { code: i32::rem_euclid(code, 256) }
         }
         "sleep" => match total_millis(arguments) {
             Some(after_millis) if !arguments.is_empty() => Outcome::Ends { after_millis, code: 0 },
             _ if arguments.iter().any(|word| word == "infinity" || word == "inf") => Outcome::Serves,
             _ => ends(1),
         },
-        program if is_shell(program) => match run(words) {
+        program if is_shell(program) => match run(words, world).end {
             Some(End { after_millis, code }) => Outcome::Ends { after_millis, code },
             None => Outcome::Serves,
         },
@@ -131,89 +145,6 @@ fn simple(words: &[String]) -> Outcome {
 /// `sleep` takes several times and adds them up.
 fn total_millis(words: &[String]) -> Option<i64> {
     words.iter().try_fold(0i64, |sum, word| Some(sum.saturating_add(duration_millis(word)?)))
-}
-
-/// How the next command depends on the one before.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Joint {
-    Always,
-    IfWell,
-    IfNot,
-}
-
-fn script(text: &str) -> Option<End> {
-    let (mut after_millis, mut code) = (0i64, 0);
-    for (joint, words) in commands(text) {
-        let skipped = match joint {
-            Joint::Always => false,
-            Joint::IfWell => code != 0,
-            Joint::IfNot => code == 0,
-        };
-        if skipped || words.is_empty() {
-            continue;
-        }
-        match simple(&words) {
-            Outcome::Ends { after_millis: more, code: its } => {
-                after_millis = after_millis.saturating_add(more);
-                code = its;
-            }
-            Outcome::Exits { after_millis: more, code: its } => {
-                // A bare `exit` keeps what was.
-                let code = if words.len() == 1 { code } else { its };
-                return Some(End { after_millis: after_millis.saturating_add(more), code });
-            }
-            // Loops are taken for servers too: their keywords are no command that is known.
-            Outcome::Serves => return None,
-        }
-    }
-    Some(End { after_millis, code })
-}
-
-/// A script cut into commands, quotes undone.
-fn commands(text: &str) -> Vec<(Joint, Vec<String>)> {
-    let mut all = Vec::new();
-    let (mut joint, mut words) = (Joint::Always, Vec::new());
-    let (mut word, mut in_word, mut quote) = (String::new(), false, None);
-    let mut chars = text.chars().peekable();
-    let end_word = |word: &mut String, in_word: &mut bool, words: &mut Vec<String>| {
-        if std::mem::take(in_word) {
-            words.push(std::mem::take(word));
-        }
-    };
-    while let Some(c) = chars.next() {
-        if let Some(open) = quote {
-            if c == open {
-                quote = None;
-            } else {
-                word.push(c);
-            }
-            continue;
-        }
-        match c {
-            '\'' | '"' => {
-                quote = Some(c);
-                in_word = true;
-            }
-            ';' | '\n' | '&' | '|' => {
-                end_word(&mut word, &mut in_word, &mut words);
-                let twice = matches!(c, '&' | '|') && chars.next_if_eq(&c).is_some();
-                all.push((joint, std::mem::take(&mut words)));
-                joint = match (c, twice) {
-                    ('&', true) => Joint::IfWell,
-                    ('|', true) => Joint::IfNot,
-                    _ => Joint::Always,
-                };
-            }
-            c if c.is_whitespace() => end_word(&mut word, &mut in_word, &mut words),
-            c => {
-                word.push(c);
-                in_word = true;
-            }
-        }
-    }
-    end_word(&mut word, &mut in_word, &mut words);
-    all.push((joint, words));
-    all
 }
 
 /// `5`, `0.5`, `5s`, `2m`, `1h`, `1d`.

@@ -2,7 +2,7 @@
 //!
 //! A container is four times and a code, so 150,000 pods are a few dozen megabytes and cost nothing while they run.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::Ipv4Addr;
 
@@ -10,8 +10,8 @@ use env::Env;
 use object::{Value, time};
 
 use super::addresses::Addresses;
-use super::behaviour::Behaviour;
-use super::command::{self, End};
+use super::behaviour::{Behaviour, Unready};
+use super::command::{self, End, Run, World};
 use crate::container_runtime::{Container, Exit, Health, Millis, Running, Runtime, Sandbox};
 use crate::pod::{self, Pod, Restart, Role, short_uid};
 
@@ -28,6 +28,8 @@ pub struct Containers {
     /// Looked up by uid only.
     pods: HashMap<u128, Simulated>,
     node: Behaviour,
+    /// What scripts touched: of a pod under its uid, on the host by path.
+    files: BTreeSet<String>,
 }
 
 struct Simulated {
@@ -47,19 +49,33 @@ struct Course {
     ends: Millis,
     /// Told to stop before it was over.
     stopped: bool,
+    /// What it makes of that itself.
+    on_term: Option<Box<End>>,
     /// The run before: started, finished, code.
     last: Option<Box<(Millis, Millis, i32)>>,
 }
 
 impl Containers {
     pub fn new(env: Env, addresses: Addresses) -> Containers {
-        Containers { env, addresses, pods: HashMap::new(), node: Behaviour::default() }
+        let (pods, node, files) = (HashMap::new(), Behaviour::default(), BTreeSet::new());
+        Containers { env, addresses, pods, node, files }
     }
 
-    fn course(&self, pod: &Pod<'_>, index: usize, attempt: u32, starts: Millis) -> Course {
+    fn course(
+        &self,
+        pod: &Pod<'_>,
+        index: usize,
+        attempt: u32,
+        starts: Millis,
+        files: &mut BTreeSet<String>,
+    ) -> Course {
         let container = &pod.containers[index];
         let own = Behaviour::read(pod.annotations());
-        let by_command = || command::end_of(container.spec);
+        let place = |path: &str| place(pod, container, attempt, path);
+        let variable = |name: &str| variable(pod, container, name);
+        let Run { end, on_term } =
+            command::run_of(container.spec, &mut World::new(&variable, &place, files));
+        let by_command = || end;
         let mut end = match container.role {
             // An image nobody knows is no reason to hold up a pod for ever.
             Role::Init => Some(by_command().unwrap_or(End { after_millis: 0, code: 0 })),
@@ -85,6 +101,7 @@ impl Containers {
             ready: starts.saturating_add(wait),
             ends: end.map_or(NEVER, |end| starts.saturating_add(end.after_millis)),
             stopped: false,
+            on_term: on_term.map(Box::new),
             last: None,
         }
     }
@@ -115,13 +132,18 @@ impl Runtime for Containers {
     fn look(&mut self, pod: &Pod<'_>, now: Millis) -> Option<Sandbox> {
         let there = self.pods.get(&short_uid(pod.uid))?;
         let mut next = None;
+        let unready = Unready::read(pod.annotations());
         let containers = there.containers.iter().enumerate();
         let containers = containers.map(|(index, course)| {
             let course = course.as_ref()?;
             let coming = [course.starts, course.ready, course.ends];
             let coming = coming.into_iter().filter(|at| *at > now && *at <= course.ends && *at != NEVER);
             next = coming.chain(next).min();
-            Some(course.seen(pod, index, now))
+            let mut seen = course.seen(pod, index, now);
+            if let Container::Running { ready, .. } = &mut seen.state {
+                *ready &= !unready.contains(pod.containers[index].name);
+            }
+            Some(seen)
         });
         let containers = containers.collect();
         let ip = there.address.map(|ip| ip.to_string()).unwrap_or_default();
@@ -152,7 +174,9 @@ impl Runtime for Containers {
     fn start(&mut self, pod: &Pod<'_>, container: usize, attempt: u32, now: Millis) {
         let own = Behaviour::read(pod.annotations());
         let wait = own.start_millis.or(self.node.start_millis).unwrap_or(0);
-        let mut course = self.course(pod, container, attempt, now.saturating_add(wait));
+        let mut files = std::mem::take(&mut self.files);
+        let mut course = self.course(pod, container, attempt, now.saturating_add(wait), &mut files);
+        self.files = files;
         let Some(there) = self.pods.get_mut(&short_uid(pod.uid)) else { return };
         if there.containers.len() <= container {
             // It came to a pod that was there.
@@ -172,21 +196,25 @@ impl Runtime for Containers {
 
     fn stop(&mut self, pod: &Pod<'_>, grace_seconds: i64, now: Millis) {
         let own = Behaviour::read(pod.annotations());
-        let wanted = own.stop_millis.or(self.node.stop_millis).unwrap_or(0);
+        let told = own.stop_millis.or(self.node.stop_millis);
         let grace = grace_seconds.max(0).saturating_mul(1000);
         let Some(there) = self.pods.get_mut(&short_uid(pod.uid)) else { return };
-        for slot in &mut there.containers {
+        for (index, slot) in there.containers.iter_mut().enumerate() {
             let Some(course) = slot else { continue };
             if course.starts > now {
                 // It never came to be.
                 *slot = None;
                 continue;
             }
+            let trap = course.on_term.as_ref().filter(|_| !course.stopped);
+            let wanted = told.unwrap_or_else(|| trap.map_or(0, |end| end.after_millis));
+            let wanted = wanted.saturating_add(pre_stop_millis(&pod.containers[index]));
             let stops = now.saturating_add(wanted.min(grace));
             if stops < course.ends {
                 // A server stops well when it is asked to; work that was to end by itself did not get there.
                 let code = match course.ends {
                     _ if wanted > grace => 137,
+                    _ if trap.is_some() => trap.map_or(0, |end| end.code),
                     NEVER => 0,
                     _ if course.stopped => course.code,
                     _ => 143,
@@ -199,6 +227,11 @@ impl Runtime for Containers {
     fn remove(&mut self, uid: u128) {
         if let Some(Simulated { address: Some(address), .. }) = self.pods.remove(&uid) {
             self.addresses.give_back(address);
+        }
+        let own = format!("{uid:x}/");
+        let theirs = self.files.range(own.clone()..).take_while(|file| file.starts_with(&own));
+        for file in theirs.cloned().collect::<Vec<_>>() {
+            self.files.remove(&file);
         }
     }
 }
@@ -231,10 +264,11 @@ impl Containers {
             ready: NEVER,
             ends,
             stopped: false,
+            on_term: None,
             last: None,
         };
         if let Some(since) = moment(&["state", "running", "startedAt"]) {
-            let mut course = self.course(pod, index, attempt, since);
+            let mut course = self.course(pod, index, attempt, since, &mut BTreeSet::new());
             course.last = ended("lastState").map(Box::new);
             course.image = image;
             return Some(course);
@@ -284,4 +318,51 @@ fn id(pod: &Pod<'_>, index: usize, attempt: u32) -> String {
 fn probe_delay(container: &pod::Container<'_>) -> Millis {
     let delay = container.spec.at(&["readinessProbe", "initialDelaySeconds"]).and_then(Value::as_int);
     delay.unwrap_or(0).clamp(0, 86_400) * 1000
+}
+
+/// Which file a path means: one of a volume, of the host, or of this very run of the container.
+fn place(pod: &Pod<'_>, container: &pod::Container<'_>, attempt: u32, path: &str) -> String {
+    let uid = short_uid(pod.uid);
+    let mounts = container.spec.get("volumeMounts").and_then(Value::as_list).unwrap_or_default();
+    let within = |mount: &Value| {
+        let rest = path.strip_prefix(mount.str_at(&["mountPath"])?.trim_end_matches('/'))?;
+        rest.starts_with('/').then(|| (rest.to_owned(), mount.str_at(&["name"]).unwrap_or("").to_owned()))
+    };
+    let Some((rest, volume)) = mounts.iter().filter_map(within).min_by_key(|(rest, _)| rest.len()) else {
+        return format!("{uid:x}/container/{}/{attempt}{path}", container.name);
+    };
+    let volumes = pod.tree.at(&["spec", "volumes"]).and_then(Value::as_list).unwrap_or_default();
+    let of_host = volumes.iter().find(|v| v.str_at(&["name"]) == Some(volume.as_str()));
+    match of_host.and_then(|v| v.str_at(&["hostPath", "path"])) {
+        Some(host) => format!("host:{host}{rest}"),
+        None => format!("{uid:x}/volume/{volume}{rest}"),
+    }
+}
+
+/// A variable of the container's environment; empty if there is none, or if it comes from elsewhere.
+fn variable(pod: &Pod<'_>, container: &pod::Container<'_>, name: &str) -> String {
+    let all = container.spec.get("env").and_then(Value::as_list).unwrap_or_default();
+    let Some(variable) = all.iter().find(|v| v.str_at(&["name"]) == Some(name)) else { return String::new() };
+    if let Some(value) = variable.str_at(&["value"]) {
+        return value.to_owned();
+    }
+    let field = variable.str_at(&["valueFrom", "fieldRef", "fieldPath"]).unwrap_or("");
+    let keyed = |map: &str| {
+        let key = field.strip_prefix("metadata.")?.strip_prefix(map)?.strip_prefix("['")?.strip_suffix("']")?;
+        pod.tree.at(&["metadata", map])?.str_at(&[key])
+    };
+    let plain = || pod.tree.str_at(&field.split('.').collect::<Vec<_>>());
+    keyed("labels").or_else(|| keyed("annotations")).or_else(plain).unwrap_or("").to_owned()
+}
+
+/// How long the hook takes that comes before a container is asked to stop.
+fn pre_stop_millis(container: &pod::Container<'_>) -> Millis {
+    let Some(hook) = container.spec.at(&["lifecycle", "preStop"]) else { return 0 };
+    if let Some(seconds) = hook.at(&["sleep", "seconds"]).and_then(Value::as_int) {
+        return seconds.max(0).saturating_mul(1000);
+    }
+    let Some(exec) = hook.get("exec") else { return 0 };
+    let (nothing, mut files) = (|_: &str| String::new(), BTreeSet::new());
+    let run = command::run_of(exec, &mut World::new(&nothing, &str::to_owned, &mut files));
+    run.end.map_or(0, |end| end.after_millis)
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! next() ──> ScheduleResult::BindVolumes ──> the loop writes ──> volumes_written() ── waits ── all bound ──> next() ──> Bind
-//!                                                  │                                    └─ undone, too late ──> VolumesFailed
+//!                                                  │                                    └─ undone, too late, preempted ──> VolumesFailed
 //!                                                  └─ refused ──> volumes_refused()
 //! ```
 //! Waiting is being told: each change of a claim, a volume or a node is looked at for the pods it concerns.
@@ -37,6 +37,8 @@ struct Binding {
     node: Arc<str>,
     volumes: Arc<VolumeBindings>,
     written: Option<Written>,
+    /// Why it is given up once what is on its way is written.
+    cancelled: Option<String>,
 }
 
 /// What was written, and until when its effect is waited for.
@@ -62,7 +64,7 @@ impl Bindings {
         for (volume, _) in &volumes.bind {
             self.by_volume.entry(volume.name.clone()).or_default().push(uid.clone());
         }
-        self.by_pod.insert(uid, Binding { queued, node, volumes, written: None });
+        self.by_pod.insert(uid, Binding { queued, node, volumes, written: None, cancelled: None });
     }
 
     fn remove(&mut self, uid: &str) -> Option<Binding> {
@@ -168,8 +170,23 @@ impl Engine {
         let timeout = profile.map_or(Duration::ZERO, |profile| self.config.profiles[profile].bind_timeout);
         let until = now + timeout;
         binding.written = Some(Written { revisions, until });
+        let cancelled = binding.cancelled.take();
         self.bindings.deadlines.insert((until, binding.queued.pod.uid.clone()));
-        self.settle(uid);
+        match cancelled {
+            Some(why) => self.end(uid, Err(why)),
+            None => self.settle(uid),
+        }
+    }
+
+    /// Takes a pod that waits for its volumes off its node to make room for another. `false`: it does not wait for volumes.
+    pub fn cancel_binding(&mut self, uid: &str) -> bool {
+        let why = "preempted by DefaultPreemption".to_owned();
+        match self.bindings.by_pod.get_mut(uid) {
+            None => return false,
+            Some(binding) if binding.written.is_none() => binding.cancelled = Some(why),
+            Some(_) => self.end(uid, Err(why)),
+        }
+        true
     }
 
     /// It was refused, after so many writes.

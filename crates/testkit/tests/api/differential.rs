@@ -34,9 +34,7 @@ async fn recorded_cases_are_answered_as_upstream_does() {
         known_text.lines().filter(|l| !l.starts_with('#')).filter_map(|l| l.split_once('\t')).collect();
 
     // The recording was made without kube-controller-manager.
-    let without =
-        |config: &mut apiserver::ApiConfig| config.cluster.without = apiserver::CONTROLLERS.to_vec();
-    let cluster = TestCluster::with(Env::simulated(11), without).await;
+    let cluster = TestCluster::with_accounts(Env::simulated(11), |_| {}).await;
     let mut played = 0;
     let mut failures = Vec::new();
     let mut new_known = String::from(HEAD);

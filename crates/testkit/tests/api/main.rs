@@ -26,6 +26,7 @@ mod deep_bodies;
 mod definition_lifecycle;
 mod definitions;
 mod determinism;
+mod device_status;
 mod differential;
 mod flow_control;
 mod flow_schemas;

@@ -445,10 +445,7 @@ async fn a_service_cidr_is_ready_and_waits_for_its_addresses_to_go() {
 
 #[tokio::test(start_paused = true)]
 async fn without_its_controller_the_default_range_is_ready_and_has_no_finalizer() {
-    let cluster = TestCluster::with(Env::simulated(2901), |config| {
-        config.cluster.without = vec!["service-cidr-controller"];
-    })
-    .await;
+    let cluster = TestCluster::with_accounts(Env::simulated(2901), |_| {}).await;
     let default = cluster.get(format!("{CIDRS}/kubernetes")).await.ok(200);
     assert_eq!(default["metadata"].get("finalizers"), None);
     let ready = &default["status"]["conditions"][0];

@@ -8,10 +8,10 @@ use testkit::TestCluster;
 
 use crate::batch_steps::{EVENTS, PODS, items, pass, plane, set_status, steady, until};
 
-const SETS: &str = "/apis/apps/v1/namespaces/default/daemonsets";
+pub const SETS: &str = "/apis/apps/v1/namespaces/default/daemonsets";
 const REVISIONS: &str = "/apis/apps/v1/namespaces/default/controllerrevisions";
 
-fn set(name: &str, spec: Json) -> Json {
+pub fn set(name: &str, spec: Json) -> Json {
     let mut set = json!({"metadata": {"name": name}, "spec": {
         "selector": {"matchLabels": {"app": name}},
         "template": {"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "c", "image": "one"}]}},
@@ -68,7 +68,7 @@ fn rolled_out(set: &Json, nodes: u64) -> bool {
         && ["numberUnavailable", "numberMisscheduled"].iter().all(|name| count(name) == 0)
 }
 
-async fn wait_for(cluster: &TestCluster, name: &str, nodes: u64) -> Json {
+pub async fn wait_for(cluster: &TestCluster, name: &str, nodes: u64) -> Json {
     let set =
         until(cluster, &format!("{SETS}/{name}"), "a set that is rolled out", |set| rolled_out(set, nodes))
             .await;

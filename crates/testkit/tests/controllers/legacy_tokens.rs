@@ -25,17 +25,36 @@ async fn auto_generated(cluster: &TestCluster, name: &str) -> String {
 
 /// Uses the token of a Secret.
 async fn ask(cluster: &TestCluster, path: &str) -> u16 {
+    answer(cluster, path).await.status
+}
+
+async fn answer(cluster: &TestCluster, path: &str) -> testkit::Reply {
     use base64::Engine;
     let encoded = cluster.get(path).await.json()["data"]["token"].as_str().unwrap_or("").to_owned();
     let token = base64::engine::general_purpose::STANDARD.decode(encoded).expect("base64");
     let bearer = format!("Bearer {}", String::from_utf8(token).expect("text"));
     let ask = cluster.request("GET", "/api/v1/namespaces/default/configmaps");
-    ask.unproven().header("authorization", &bearer).send().await.status
+    ask.unproven().header("authorization", &bearer).send().await
 }
 
 async fn label(cluster: &TestCluster, path: &str, name: &str) -> Option<String> {
     let secret = cluster.get(path).await.json();
     secret["metadata"]["labels"][format!("kubernetes.io/legacy-token-{name}")].as_str().map(str::to_owned)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_came_with_its_account_is_warned_about() {
+    let cluster = TestCluster::simulated(923).await;
+    let path = auto_generated(&cluster, "robot").await;
+    let warned = answer(&cluster, &path).await;
+    assert_eq!(warned.status, 403, "refused or not");
+    let words = "Use tokens from the TokenRequest API or manually created secret-based tokens instead of auto-generated secret-based tokens.";
+    assert_eq!(warned.warnings(), [format!("299 - \"{words}\"")]);
+    // By hand: the account does not name it.
+    let account = "/api/v1/namespaces/default/serviceaccounts/robot";
+    cluster.merge(account, json!({"secrets": null})).await.ok(200);
+    assert!(answer(&cluster, &path).await.warnings().is_empty());
+    cluster.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 //! Controllers beside a whole server, in virtual time.
 
 mod accounts;
+mod api_steps;
 mod applies;
 mod autoscaling;
 mod batch_steps;

@@ -316,6 +316,48 @@ async fn a_container_whose_image_changes_is_restarted() {
     world.stop().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_pod_is_unready_as_long_as_its_annotation_says_so() {
+    let world = World::new(58, 1).await;
+    world.run("web", "sim-0", Value::Null, |_| {}).await;
+    let is_ready = |said: &'static str| move |pod: &Value| condition(pod, "Ready")["status"] == said;
+    world.pod("web", "ready", is_ready("True")).await;
+    let mark = |names: Value| json!({"metadata": {"annotations": {"sim.setpoint.dev/unready": names}}});
+    for names in ["true", "other, c"] {
+        patch(&world, "web", &mark(json!(names))).await;
+        let pod = world.pod("web", "unready", is_ready("False")).await;
+        assert_eq!(status(&pod)["ready"], false);
+        assert!(status(&pod)["state"]["running"].is_object(), "it runs all the same");
+        patch(&world, "web", &mark(Value::Null)).await;
+        world.pod("web", "ready again", is_ready("True")).await;
+    }
+    patch(&world, "web", &mark(json!("other"))).await;
+    world.sleep(5_000).await;
+    world.pod("web", "ready still", is_ready("True")).await;
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pre_stop_hook_takes_its_time_within_the_grace() {
+    let world = World::new(59, 1).await;
+    for (name, hook) in [
+        ("sleeps", json!({"sleep": {"seconds": 20}})),
+        ("execs", json!({"exec": {"command": ["sh", "-c", "sleep 20"]}})),
+    ] {
+        let change = |pod: &mut Value| {
+            pod["spec"]["containers"][0]["lifecycle"] = json!({"preStop": hook});
+        };
+        world.run(name, "sim-0", Value::Null, change).await;
+        world.pod(name, "running", phase("Running")).await;
+        world.cluster.delete(format!("{PODS}/{name}")).await.ok(200);
+        world.sleep(19_000).await;
+        assert_eq!(world.cluster.get(format!("{PODS}/{name}")).await.ok(200)["status"]["phase"], "Running");
+        world.sleep(1_100).await;
+        world.gone(name).await;
+    }
+    world.stop().await;
+}
+
 async fn patch(world: &World, name: &str, change: &Value) {
     let media = "application/strategic-merge-patch+json";
     let ask = world.cluster.request("PATCH", format!("{PODS}/{name}"));

@@ -12,6 +12,7 @@ const SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 const SERVICES: &str = "/api/v1/namespaces/default/services";
+const QUOTAS: &str = "/api/v1/namespaces/default/resourcequotas";
 const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
 
 /// Few and many; `SETPOINT_LONG=1`: as many as a large namespace has.
@@ -119,4 +120,37 @@ async fn for_one_orphan(others: usize) -> u64 {
 async fn who_would_want_an_orphan_is_found_without_asking_all() {
     let (few, many) = sizes();
     assert_eq!(for_one_orphan(few).await, for_one_orphan(many).await);
+}
+
+/// One pod of many that a quota counts goes.
+async fn for_one_pod_of_a_quota(pods: usize) -> u64 {
+    let cluster = TestCluster::bare(env::Env::simulated(403), |_| {}).await;
+    let accounts = cluster.controllers(cluster.local_clients(), &controllers::ACCOUNTS);
+    cluster.settled().await;
+    let prepare = async || {
+        for at in 0..pods {
+            let pod = json!({"metadata": {"name": format!("p-{at}")}, "spec": pod_spec()});
+            cluster.post(PODS, pod).await.ok(201);
+        }
+        let hard = json!({"pods": "20000", "configmaps": "9"});
+        cluster.post(QUOTAS, json!({"metadata": {"name": "q"}, "spec": {"hard": hard}})).await.ok(201);
+    };
+    let used = async || cluster.get(format!("{QUOTAS}/q")).await.ok(200)["status"]["used"]["pods"].clone();
+    let change = async || {
+        assert_eq!(used().await, pods.to_string());
+        cluster.delete(format!("{PODS}/p-0?gracePeriodSeconds=0")).await.ok(200);
+    };
+    let given = given(&cluster, &["resourcequota-controller"], prepare, change).await;
+    assert_eq!(used().await, (pods - 1).to_string());
+    accounts.stop().await;
+    cluster.shutdown().await;
+    given
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quota_does_not_count_all_pods_for_one_that_goes() {
+    let (few, many) = sizes();
+    let few = for_one_pod_of_a_quota(few).await;
+    assert!(few > 0, "the change is looked at");
+    assert_eq!(few, for_one_pod_of_a_quota(many).await);
 }

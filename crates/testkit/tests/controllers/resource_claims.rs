@@ -5,11 +5,11 @@ use testkit::TestCluster;
 
 use crate::batch_steps::{EVENTS, PODS, items, plane, set_status, steady, until};
 
-const CLAIMS: &str = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims";
+pub const CLAIMS: &str = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims";
 const TEMPLATES: &str = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates";
 const CONTROLLERS: &[&str] = &["resourceclaim-controller"];
 
-fn pod(name: &str) -> Json {
+pub fn pod(name: &str) -> Json {
     json!({"metadata": {"name": name}, "spec": {
         "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpus"}],
         "containers": [{"name": "c", "image": "nginx", "resources": {"claims": [{"name": "gpu"}]}}]}})
@@ -19,12 +19,12 @@ fn devices() -> Json {
     json!({"devices": {"requests": [{"name": "one", "exactly": {"deviceClassName": "gpu.example.com"}}]}})
 }
 
-async fn template(cluster: &TestCluster) {
+pub async fn template(cluster: &TestCluster) {
     let spec = json!({"metadata": {"labels": {"made": "here"}}, "spec": devices()});
     cluster.post(TEMPLATES, json!({"metadata": {"name": "gpus"}, "spec": spec})).await.ok(201);
 }
 
-fn named(pod: &Json) -> Option<String> {
+pub fn named(pod: &Json) -> Option<String> {
     pod["status"]["resourceClaimStatuses"][0]["resourceClaimName"].as_str().map(str::to_owned)
 }
 

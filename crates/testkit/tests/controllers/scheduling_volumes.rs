@@ -187,3 +187,50 @@ async fn a_pod_waits_for_claims_that_are_missing_or_not_bound() {
     running.stop().await;
     cluster.shutdown().await;
 }
+
+/// It has a node in the scheduler's mind only: it is put back, not deleted.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_waits_for_its_volume_makes_room_and_is_not_deleted() {
+    let cluster = TestCluster::simulated(35).await;
+    add_node(&cluster, "n1", json!({})).await;
+    add_class(&cluster, "made", "example.com/disk", "WaitForFirstConsumer").await;
+    add_claim(&cluster, "data", "made").await;
+    let class = json!({"metadata": {"name": "high"}, "value": 1000});
+    cluster.post("/apis/scheduling.k8s.io/v1/priorityclasses", class).await.ok(201);
+    let running = start_with(&cluster, &*cluster.local_clients());
+    let most = json!({"requests": {"cpu": "1500m"}});
+    let mut low = with_claim("low", "data");
+    low["spec"]["containers"][0]["resources"] = most.clone();
+    cluster.post(PODS, low).await.ok(201);
+    let low =
+        until(&cluster, "low", "was promised a node", |p| p["status"]["nominatedNodeName"] == "n1").await;
+    // What is written for its volume is.
+    cluster.env().sleep(Duration::from_secs(5)).await;
+    let high = json!({"metadata": {"name": "high"}, "spec": {"priorityClassName": "high",
+        "containers": [{"name": "c", "image": "web", "resources": most}]}});
+    let uid = cluster.post(PODS, high).await.ok(201)["metadata"]["uid"].clone();
+    until(&cluster, "high", "got the node", |p| on(p) == "n1").await;
+    let low_now = until(&cluster, "low", "said why", |p| !said(p).1.is_empty()).await;
+    assert_eq!(low_now["metadata"]["uid"], low["metadata"]["uid"]);
+    assert!(low_now["metadata"].get("deletionTimestamp").is_none(), "{low_now:#}");
+    let conditions = low_now["status"]["conditions"].as_array().expect("conditions");
+    assert!(conditions.iter().all(|c| c["type"] != "DisruptionTarget"), "{conditions:#?}");
+    let events = cluster.get("/api/v1/namespaces/default/events").await.ok(200);
+    let told = |reason: &str| -> Vec<Value> {
+        let all = events["items"].as_array().expect("events").iter();
+        all.filter(|e| e["reason"] == reason && e["involvedObject"]["name"] == "low")
+            .map(|e| e["message"].clone())
+            .collect()
+    };
+    let by =
+        format!("Preempted by pod {} on node n1 (in kube-scheduler memory).", uid.as_str().expect("a uid"));
+    assert_eq!(told("Preempted"), [by]);
+    let first = "running PreBind plugin \"VolumeBinding\": preempted by DefaultPreemption";
+    assert_eq!(told("FailedScheduling").first(), Some(&json!(first)));
+    // The room is taken: it waits for it.
+    until(&cluster, "low", "found no room", |p| said(p).1.contains("Insufficient cpu")).await;
+    cluster.delete(format!("{PODS}/high?gracePeriodSeconds=0")).await.ok(200);
+    until(&cluster, "low", "was promised the node again", |p| p["status"]["nominatedNodeName"] == "n1").await;
+    running.stop().await;
+    cluster.shutdown().await;
+}

@@ -117,3 +117,71 @@ async fn a_stateful_set_replaces_one_pod_at_a_time_despite_a_stale_cache() {
     others.stop().await;
     cluster.shutdown().await;
 }
+
+/// The same of a DaemonSet: one pod on each node at any time, and one away at once while it is updated.
+#[tokio::test(start_paused = true)]
+async fn a_daemon_set_has_one_pod_on_each_node_despite_a_stale_cache() {
+    use crate::daemonsets::{SETS, set, wait_for};
+    use crate::workloads::is_ready;
+
+    let cluster = TestCluster::simulated(43).await;
+    let choice = crate::faults::chosen(&["*", "-daemonset-controller"]);
+    let settings = Settings { choice, nodes: Some(testkit::nodes(4)), ..Settings::default() };
+    let others = Plane::start(cluster.env(), cluster.local_clients(), &settings);
+    let late = Plan { stale: Duration::from_secs(3), ..Plan::default() };
+    let late = Faults::new(cluster.env(), cluster.local_clients(), late).user("admin", &["system:masters"]);
+    let wrap = move |inner| OldAnswer { inner, late: late.clone() };
+    let clients = Wrapping { inner: cluster.local_clients(), wrap };
+    let plane = cluster.controllers(Arc::new(clients), &["daemonset-controller"]);
+    cluster.post(SETS, set("agent", json!({}))).await.ok(201);
+    wait_for(&cluster, "agent", 4).await;
+    let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "two"}]}}}});
+    cluster.merge(format!("{SETS}/agent"), image).await.ok(200);
+    let (mut worst, mut done) = (0, false);
+    while !done {
+        let pods = items(&cluster, PODS).await;
+        let stay = pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+        let mut nodes: Vec<_> = stay.clone().map(|pod| &pod["spec"]["affinity"]).collect();
+        let all = nodes.len();
+        nodes.sort_by_key(|affinity| affinity.to_string());
+        nodes.dedup();
+        assert_eq!(nodes.len(), all, "two for one node");
+        worst = worst.max(4 - stay.filter(|pod| is_ready(pod)).count());
+        let agent = cluster.get(format!("{SETS}/agent")).await.json();
+        done = agent["status"]["updatedNumberScheduled"] == 4
+            && agent["status"]["numberReady"] == 4
+            && agent["status"]["observedGeneration"] == 2;
+        cluster.env().sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(worst, 1, "so many were away at once");
+    wait_for(&cluster, "agent", 4).await;
+    plane.stop().await;
+    others.stop().await;
+    cluster.shutdown().await;
+}
+
+/// The pod's status, which names its claim, is seen late, and the answer to its patch is old: there is one claim all the same.
+#[tokio::test(start_paused = true)]
+async fn a_pod_gets_one_claim_despite_a_stale_cache() {
+    use crate::resource_claims::{CLAIMS, named, pod, template};
+
+    let cluster = TestCluster::simulated(44).await;
+    let late = Plan { stale: Duration::from_secs(3), ..Plan::default() };
+    let late = Faults::new(cluster.env(), cluster.local_clients(), late).user("admin", &["system:masters"]);
+    let wrap = move |inner| OldAnswer { inner, late: late.clone() };
+    let clients = Wrapping { inner: cluster.local_clients(), wrap };
+    let plane = cluster.controllers(Arc::new(clients), &["resourceclaim-controller"]);
+    template(&cluster).await;
+    cluster.post(PODS, pod("a")).await.ok(201);
+    for step in 0..100 {
+        assert!(items(&cluster, CLAIMS).await.len() <= 1);
+        // Whatever wakes the controller.
+        let label = json!({"metadata": {"labels": {"step": step.to_string()}}});
+        cluster.merge(format!("{PODS}/a"), label).await.ok(200);
+        cluster.env().sleep(Duration::from_millis(100)).await;
+    }
+    until(&cluster, &format!("{PODS}/a"), "the claim's name", |pod| named(pod).is_some()).await;
+    assert_eq!(items(&cluster, CLAIMS).await.len(), 1);
+    plane.stop().await;
+    cluster.shutdown().await;
+}

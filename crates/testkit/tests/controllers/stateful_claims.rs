@@ -135,6 +135,28 @@ async fn a_pod_waits_for_the_claim_of_its_predecessor_to_go_and_is_woken_then() 
     stop(cluster, plane).await;
 }
 
+/// Claims without owners too: the policy keeps them, somebody deleted one by hand.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_gone_wakes_the_set_that_cannot_make_its_pod() {
+    let (cluster, plane) = start(326).await;
+    cluster.post(SETS, with_claims(1, &["data"], json!({}))).await.ok(201);
+    until(&cluster, WEB, "a pod", ready(1)).await;
+    let keep = json!({"metadata": {"finalizers": ["test/keep"]}});
+    cluster.merge(format!("{CLAIMS}/data-web-0"), keep).await.ok(200);
+    cluster.delete(format!("{CLAIMS}/data-web-0")).await.ok(200);
+    cluster.delete(format!("{PODS}/web-0")).await.ok(200);
+    // Long enough for the attempts to be minutes apart.
+    cluster.env().sleep(Duration::from_secs(700)).await;
+    assert!(names(&cluster, PODS).await.is_empty());
+    let refused = messages(&cluster, "FailedCreate").await;
+    let expected = "Create Pod web-0 in StatefulSet web failed error: pvc data-web-0 is being deleted";
+    assert!(refused.contains(&expected.to_owned()), "{refused:?}");
+    let_go(&cluster).await;
+    cluster.env().sleep(Duration::from_secs(10)).await;
+    assert_eq!(names(&cluster, PODS).await, ["web-0"]);
+    stop(cluster, plane).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn claims_go_with_the_set_or_stay_as_the_policy_changes() {
     let (cluster, plane) = start(324).await;

@@ -39,6 +39,9 @@ async fn a_status_is_written_only_through_its_subresource_and_only_when_it_chang
         ("persistent-volume-binder", "persistentvolumeclaims/status"),
         ("persistent-volume-binder", "persistentvolumes/status"),
         ("pod-garbage-collector", "pods/status"),
+        ("certificate-controller", "certificatesigningrequests/status"),
+        ("resourcequota-controller", "resourcequotas/status"),
+        ("service-cidrs-controller", "servicecidrs/status"),
         ("system:node:sim-0", "pods/status"),
     ] {
         assert!(seen.count(who, what) > 0, "{who} never wrote {what}: {:#?}", seen.writes);

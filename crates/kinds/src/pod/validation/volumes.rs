@@ -145,6 +145,8 @@ fn check_ephemeral(source: &Value, name: &str, pod: &str, at: &Path<'_>, errors:
             for (field, value) in metadata.as_map().into_iter().flat_map(|m| m.iter()) {
                 let set = !crate::same(Some(value), None) && value.as_str() != Some("");
                 if set && !matches!(&**field, "annotations" | "labels") {
+                    // By the name of the member in Go.
+                    let field = if &**field == "uid" { "uID" } else { field };
                     errors.forbidden(&metadata_at.child(field), "cannot be set");
                 }
             }

@@ -4,7 +4,74 @@ use super::*;
 
 fn end(command: &[&str]) -> Option<(i64, i32)> {
     let words: Vec<String> = command.iter().map(|w| (*w).to_owned()).collect();
-    run(&words).map(|end| (end.after_millis, end.code))
+    let mut files = std::collections::BTreeSet::new();
+    run_in(&words, &mut files).end.map(|end| (end.after_millis, end.code))
+}
+
+fn run_in(words: &[String], files: &mut std::collections::BTreeSet<String>) -> Run {
+    let variable = |name: &str| match name {
+        "INDEX" => "3".to_owned(),
+        "AGAIN" => "sh -c \"$AGAIN\"; sh -c \"$AGAIN\"".to_owned(),
+        _ => String::new(),
+    };
+    run(words, &mut World::new(&variable, &|path| format!("here:{path}"), files))
+}
+
+fn shell(script: &str, files: &mut std::collections::BTreeSet<String>) -> Run {
+    run_in(&["sh".to_owned(), "-c".to_owned(), script.to_owned()], files)
+}
+
+#[test]
+fn a_script_finds_what_it_touched() {
+    let once = "\nif [[ -r /data/foo-$INDEX ]]\nthen\n exit 0\nelse\n touch /data/foo-${INDEX}\n exit 42\nfi\n";
+    let mut files = std::collections::BTreeSet::new();
+    for code in [42, 0, 0] {
+        assert_eq!(shell(once, &mut files).end, Some(End { after_millis: 0, code }));
+    }
+    assert_eq!(files.into_iter().collect::<Vec<_>>(), ["here:/data/foo-3"]);
+}
+
+#[test]
+fn conditions_choose_a_branch() {
+    for (script, code) in [
+        ("if [ $(expr ${INDEX} % 2) -ne 0 ]; then exit 1; else exit 0; fi", 1),
+        ("if [ $(expr $INDEX + 1) -eq 4 ]; then exit 5; fi; exit 6", 5),
+        ("if [ \"$INDEX\" = 4 ]; then exit 5; fi; exit 6", 6),
+        ("if [ '$INDEX' != 3 ]; then exit 5; fi", 5),
+        ("if [ -z \"$NONE\" ]; then if false; then exit 1; else exit 2; fi; fi; exit 3", 2),
+        ("if ! true; then exit 1; fi", 0),
+        ("[ $INDEX -gt 2 ] && exit 9", 9),
+        ("test -n x || exit 9", 0),
+        ("f(){\n exit 7\n}\nf\nexit 8", 7),
+        ("f() {\n true\n}\nf && exit 8", 8),
+    ] {
+        let end = shell(script, &mut std::collections::BTreeSet::new()).end;
+        assert_eq!(end, Some(End { after_millis: 0, code }), "{script}");
+    }
+}
+
+#[test]
+fn a_trap_says_how_a_container_stops() {
+    let mut files = std::collections::BTreeSet::new();
+    let waits = "_term(){\n\tsleep 5\n\texit 143\n}\ntrap _term SIGTERM\nwhile true; do\n\tsleep 1\ndone";
+    let run = shell(waits, &mut files);
+    assert_eq!(run, Run { end: None, on_term: Some(End { after_millis: 5000, code: 143 }) });
+    let run = shell("trap 'exit 0' TERM; sleep 600", &mut files);
+    assert_eq!(run.on_term, Some(End { after_millis: 0, code: 0 }));
+    assert_eq!(run.end, Some(End { after_millis: 600_000, code: 0 }));
+    assert_eq!(shell("trap 'echo bye' EXIT; sleep 600", &mut files).on_term, None);
+}
+
+#[test]
+fn no_script_is_followed_for_ever() {
+    let mut files = std::collections::BTreeSet::new();
+    assert_eq!(shell("f(){\n f\n}\nf", &mut files).end, None);
+    assert_eq!(shell("sh -c \"$AGAIN\"", &mut files).end, None);
+    for broken in ["if true", "if true; then", "f(){", "if", "if true; then exit 0; elif true; then exit 1; fi", "$(", "exit ${"] {
+        shell(broken, &mut files);
+    }
+    shell(&"if true; then ".repeat(2000), &mut files);
+    shell(&"touch a; ".repeat(5000), &mut files);
 }
 
 #[test]
@@ -55,7 +122,9 @@ fn scripts_are_followed_command_by_command() {
 fn command_and_arguments_are_one() {
     let container =
         codec::json::parse(br#"{"command":["sh","-c"],"args":["sleep 2; false"]}"#, None).unwrap();
-    assert_eq!(end_of(&container), Some(End { after_millis: 2000, code: 1 }));
+    let (nothing, mut files) = (|_: &str| String::new(), std::collections::BTreeSet::new());
+    let run = run_of(&container, &mut World::new(&nothing, &nothing, &mut files));
+    assert_eq!(run.end, Some(End { after_millis: 2000, code: 1 }));
 }
 
 #[test]

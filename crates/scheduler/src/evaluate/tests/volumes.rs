@@ -473,3 +473,71 @@ fn a_claim_wakes_the_pods_that_use_it_and_no_others() {
     assert!(next(&mut engine).is_ok());
     assert_eq!(next(&mut engine), Err("nothing waits".to_owned()));
 }
+
+#[test]
+fn a_volume_wakes_the_pods_it_may_be_for_and_no_others() {
+    let mut engine = two_nodes();
+    let own = r#""provisioner":"kubernetes.io/no-provisioner","volumeBindingMode":"WaitForFirstConsumer""#;
+    engine.set_storage_class("slow", Some(&class("slow", own)), NOW);
+    for n in 0..4 {
+        set_claims(&mut engine, &[claim(&format!("c{n}"), "", "")]);
+        engine.set_pod(&with_claims(&format!("p{n}"), &[&format!("c{n}")]), NOW);
+        next(&mut engine).expect_err("no volume");
+    }
+    let mut other = volume("other", "1Gi", "", "");
+    other.map_at(&["spec"]).set("storageClassName", "fast".to_owned());
+    set_volumes(&mut engine, &[other]);
+    assert_eq!(engine.lengths().unschedulable, 4, "it is of another class");
+
+    let of = |name: &str| format!(r#""claimRef":{{"namespace":"ns","name":"{name}"}}"#);
+    set_volumes(&mut engine, &[volume("v1", "1Gi", &of("c1"), "")]);
+    assert_eq!(engine.lengths().unschedulable, 3, "it is one claim's");
+
+    // A claim that has a volume waits for that one alone, whichever claim the volume names.
+    set_claims(&mut engine, &[bound("c2", "v2")]);
+    next(&mut engine).expect("its claim has a volume");
+    next(&mut engine).expect_err("its volume is missing");
+    assert_eq!(engine.lengths().unschedulable, 3);
+    set_volumes(&mut engine, &[volume("v2", "1Gi", &of("none"), "")]);
+    assert_eq!(engine.lengths().unschedulable, 2);
+    set_volumes(&mut engine, &[volume("free", "1Gi", "", "")]);
+    assert_eq!(engine.lengths().unschedulable, 0, "anyone may have it");
+}
+
+#[test]
+fn a_released_volume_wakes_the_pods_whose_claim_it_was() {
+    let mut engine = two_nodes();
+    let claimed = r#""claimRef":{"namespace":"ns","name":"c","uid":"u-c"}"#;
+    set_volumes(&mut engine, &[volume("v", "1Gi", claimed, "")]);
+    let mut going = bound("c", "v");
+    going.map_at(&["metadata"]).set("deletionTimestamp", "2026-01-01T00:00:00Z");
+    set_claims(&mut engine, &[going]);
+    engine.set_pod(&with_claims("p", &["c"]), NOW);
+    engine.set_pod(&with_claims("other", &["d"]), NOW);
+    for _ in 0..2 {
+        next(&mut engine).expect_err("it waits");
+    }
+    engine.set_claim("ns", "c", None, NOW);
+    set_volumes(&mut engine, &[at(volume("v", "1Gi", claimed, ""), "9")]);
+    assert_eq!(engine.lengths().unschedulable, 1, "the other waits on");
+    assert_eq!(why(&mut engine), "0/2 nodes are available: persistentvolumeclaim \"c\" not found. not found");
+}
+
+#[test]
+fn a_pod_that_waits_for_its_volume_makes_room_for_another() {
+    let preempted = "running PreBind plugin \"VolumeBinding\": preempted by DefaultPreemption";
+    let mut engine = provisioning();
+    assert!(engine.cancel_binding("p"));
+    assert_eq!(next(&mut engine), Err(preempted.to_owned()));
+    assert!(!engine.cancel_binding("p"), "it waits no more");
+
+    // What is on its way is waited for: the answer may yet be a refusal.
+    let mut engine = two_nodes();
+    set_claims(&mut engine, &[claim("c", "", "")]);
+    engine.set_pod(&with_claims("p", &["c"]), NOW);
+    assert!(next(&mut engine).is_ok());
+    assert!(engine.cancel_binding("p"));
+    assert_eq!(next(&mut engine), Err("nothing waits".to_owned()));
+    engine.volumes_written("p", vec![2], NOW);
+    assert_eq!(next(&mut engine), Err(preempted.to_owned()));
+}

@@ -37,7 +37,7 @@ pub fn limits(pod: &Pod, event: &Event) -> bool {
     }
 }
 
-/// Differs from kube-scheduler, which tries again after every change of any volume, and forgets claims when a driver
+/// Differs from kube-scheduler, which tries again after every change of any volume, also of one that is another's, and forgets claims when a driver
 /// does not say any more how much room it has.
 pub fn binding(pod: &Pod, event: &Event, storage: &Storage) -> bool {
     match event {
@@ -46,10 +46,21 @@ pub fn binding(pod: &Pod, event: &Event, storage: &Storage) -> bool {
         Event::StorageClass { old, new } => old.is_none_or(|old| old.topologies != new.topologies),
         Event::Claim { new, .. } => uses(pod, new),
         Event::Volume { new: volume, .. } => pod.class.volumes.iter().any(|v| {
+            // Also when a claim is gone, which the volume still names: what was said of the claim is no longer so.
+            if volume
+                .claim
+                .as_ref()
+                .is_some_and(|c| c.namespace == *pod.namespace() && v.is_claim(&pod.name, &c.name))
+            {
+                return true;
+            }
             let claim = v.claim_name(&pod.name).and_then(|name| storage.claim(pod.namespace(), &name));
             claim.is_some_and(|claim| match claim.is_bound() {
                 true => claim.volume == volume.name,
-                false => claim.class == volume.class,
+                false => match &volume.claim {
+                    Some(own) => own.namespace == claim.namespace && own.name == claim.name,
+                    None => claim.class == volume.class,
+                },
             })
         }),
         Event::CapacityAdded | Event::CapacityGrown | Event::CapacityIgnored => true,

@@ -1,0 +1,94 @@
+//! The status of ResourceQuotas: the limits of the spec, and the usage once objects are deleted or shrink.
+//!
+//! ```text
+//! create ── charged in its own commit (admission) ──> quota
+//! object gone or smaller ──> book: the sums of its namespace's quotas ──> key ── another sum than the status has? ── write
+//! every five minutes: the book is compared with the caches
+//! ```
+//! The usage is written only if the quota is unchanged. A charge made meanwhile changes the quota, so the write fails and the sum is
+//! looked at again: it never undoes a charge. For the same reason a quota is left alone until the caches have seen what was charged
+//! to it.
+
+mod book;
+mod counting;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use client::resources::RESOURCE_QUOTAS;
+use client::{Client, WriteOptions};
+use env::Env;
+use futures_util::future::BoxFuture;
+use kinds::resourcequota::usage::Quota;
+use runtime::{Action, Controller, Failure, Informer, Reconcile, ReconcileRequest, tree};
+use tokio::task::JoinHandle;
+
+use crate::Context;
+use counting::Counting;
+
+pub const NAME: &str = "resourcequota-controller";
+/// A resource that is counted for the first time is read so soon.
+const UNREAD: Duration = Duration::from_millis(100);
+/// Another wrote first, or a cache is behind.
+const AGAIN: Duration = Duration::from_millis(20);
+/// A cache is waited for so long: nobody tells it of revisions that are not its resource's.
+const BEHIND: Duration = Duration::from_secs(2);
+
+struct Quotas {
+    env: Env,
+    client: Arc<dyn Client>,
+    quotas: Arc<Informer>,
+    counting: Arc<Counting>,
+    /// Between two full recalculations; `None`: there are none.
+    period: Option<Duration>,
+}
+
+pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
+    let quotas = context.informers.of(&RESOURCE_QUOTAS);
+    let workers = context.settings.workers("concurrent-resource-quota-syncs");
+    let controller = Controller::new(&context.env, NAME).workers(workers).max_retries(None);
+    let counting = Arc::new(Counting::new(&context.env, &context.informers, controller.queue()));
+    let told = counting.clone();
+    let controller = controller.watches(&quotas, move |event| told.quota_changed(event));
+    let (env, client) = (context.env.clone(), context.clients.controller(NAME));
+    let period = Some(context.settings.resource_quota_sync_period).filter(|period| !period.is_zero());
+    let reconcile = Arc::new(Quotas { env, client, quotas, counting, period });
+    controller.start(&context.controllers, reconcile, context.stop.clone())
+}
+
+impl Reconcile for Quotas {
+    fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
+        Box::pin(async move {
+            let Some(obj) = self.quotas.store().get_key(request.key) else { return Ok(Action::AwaitChange) };
+            let counting = &self.counting;
+            // Whatever the handler missed.
+            counting.observe(&obj);
+            let resources = counting.follow(&obj);
+            if resources.iter().any(|counted| !counted.informer.has_synced()) {
+                return Ok(Action::Requeue(UNREAD));
+            }
+            counting.load(&obj, &resources, self.period);
+            if let Some(heard) = counting.is_behind(&obj, &resources)
+                && self.env.monotonic() < heard + BEHIND
+            {
+                return Ok(Action::Requeue(AGAIN));
+            }
+            let used = counting.used(&obj);
+            let later = self.period.map_or(Action::AwaitChange, Action::Requeue);
+            let Some(written) = used.and_then(|used| plan::plan(Quota::of(tree(&obj)), used)) else {
+                return Ok(later);
+            };
+            request.plan(|| format!("write what is used: {}", plan::shown(&written)));
+            let target = RESOURCE_QUOTAS.of(&obj).sub("status");
+            match self.client.update(target, written, WriteOptions::default()).await {
+                Ok(_) => Ok(later),
+                Err(status) if status.code == 404 => Ok(Action::AwaitChange),
+                Err(status) if status.code == 409 => Ok(Action::Requeue(AGAIN)),
+                Err(status) => Err(status.into()),
+            }
+        })
+    }
+}

@@ -1,0 +1,131 @@
+//! The book and the caches it is filled from: only of resources that some quota counts.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use client::Gvr;
+use env::Env;
+use kinds::resourcequota::usage::{Evaluator, List, Quota};
+use object::Obj;
+use parking_lot::Mutex;
+use runtime::{Informer, InformerEvent, Informers, Key, WorkQueue, tree};
+use tokio::time::Instant;
+
+use super::book::{self, Books, Moved};
+
+/// Many deletions are written as one.
+const GATHER: Duration = Duration::from_millis(10);
+/// What was created is looked at after this: a write that did not see a new quota yet is not charged to it.
+const CREATED: Duration = Duration::from_secs(1);
+
+pub struct Counting {
+    env: Env,
+    informers: Arc<Informers>,
+    queue: Arc<WorkQueue<Key>>,
+    /// Guards the sums; never held while waiting.
+    books: Mutex<Books>,
+    /// Guards which resources are followed.
+    followed: Mutex<BTreeMap<Gvr, Arc<Informer>>>,
+}
+
+/// A resource a quota counts.
+pub struct Counted {
+    pub resource: Gvr,
+    pub evaluator: Evaluator,
+    pub informer: Arc<Informer>,
+}
+
+impl Counting {
+    pub fn new(env: &Env, informers: &Arc<Informers>, queue: Arc<WorkQueue<Key>>) -> Counting {
+        let (env, informers) = (env.clone(), informers.clone());
+        Counting { env, informers, queue, books: Mutex::default(), followed: Mutex::default() }
+    }
+
+    /// Our own writes, and charges, do not change what is counted.
+    pub fn quota_changed(&self, event: &InformerEvent<'_>) -> Vec<Key> {
+        let obj = event.obj();
+        if let InformerEvent::Deleted { .. } = event {
+            self.books.lock().forget(obj.namespace(), obj.name());
+            return Vec::new();
+        }
+        let again = matches!(event, InformerEvent::Updated { sync: true, .. });
+        if self.observe(obj) || again { vec![Key::of(obj)] } else { Vec::new() }
+    }
+
+    /// Whether the quota has to be counted.
+    pub fn observe(&self, obj: &Obj) -> bool {
+        let (quota, catalog) = (Quota::of(tree(obj)), self.informers.catalog());
+        let now = self.env.monotonic();
+        self.books.lock().observe(&quota, obj.revision(), &catalog, now) || quota.is_unsettled(&catalog)
+    }
+
+    /// What the quota counts, each with a handler on it.
+    pub fn follow(self: &Arc<Counting>, quota: &Obj) -> Vec<Counted> {
+        let counted = self.books.lock().counted_by(quota.namespace(), quota.name());
+        let follow = |(resource, evaluator): (Gvr, Evaluator)| {
+            let informer = self.informers.of(&resource);
+            let known = self.followed.lock().insert(resource.clone(), informer.clone());
+            if !known.is_some_and(|known| Arc::ptr_eq(&known, &informer)) {
+                // Served again, as something else: what the other one told is void.
+                self.books.lock().forget_resource(&resource);
+                let (told, of) = (self.clone(), resource.clone());
+                informer.add_resyncing_handler(Box::new(move |event| told.object_changed(&of, event)));
+            }
+            Counted { resource, evaluator, informer }
+        };
+        counted.into_iter().map(follow).collect()
+    }
+
+    fn object_changed(&self, resource: &Gvr, event: &InformerEvent<'_>) {
+        let obj = event.obj();
+        let mut books = self.books.lock();
+        let Some(evaluator) = books.evaluator(obj.namespace(), resource) else { return };
+        let moved = if let InformerEvent::Deleted { .. } = event {
+            books.remove(resource, obj)
+        } else {
+            let usage = book::measure(evaluator, obj, self.env.now_seconds() as i64);
+            books.put(resource, obj, usage)
+        };
+        drop(books);
+        for (quota, moved) in moved {
+            let wait = if moved == Moved::Down { GATHER } else { CREATED };
+            self.queue.add_after(Key::new(obj.namespace(), &quota), wait, None);
+        }
+    }
+
+    /// Brings the book in line with the caches: for a resource nobody counted before, and for all of them when the period is over.
+    pub fn load(&self, quota: &Obj, resources: &[Counted], period: Option<Duration>) {
+        let (namespace, now) = (quota.namespace(), self.env.now_seconds() as i64);
+        let begun = self.env.monotonic();
+        let due = |last: Instant| period.is_some_and(|period| begun >= last + period);
+        let recount = self.books.lock().recount(namespace, quota.name(), due, begun);
+        for Counted { resource, evaluator, informer } in resources {
+            if !recount && self.books.lock().evaluator(namespace, resource).is_some() {
+                continue;
+            }
+            // Most of it is measured without the lock.
+            let known = self.books.lock().usages(namespace, resource);
+            let usages =
+                book::measure_all(evaluator, &informer.store().list_namespace(namespace), &known, now);
+            let mut books = self.books.lock();
+            // And what changed meanwhile with it: from here on the handler tells.
+            let objects = informer.store().list_namespace(namespace);
+            let usages = book::measure_all(evaluator, &objects, &usages, now);
+            books.replace(namespace, resource, evaluator, usages);
+        }
+    }
+
+    /// Since when a charge is known that a cache has not seen.
+    pub fn is_behind(&self, quota: &Obj, resources: &[Counted]) -> Option<Instant> {
+        let seen = |resource: &Gvr| {
+            let counted = resources.iter().find(|counted| counted.resource == *resource)?;
+            Some(counted.informer.revision())
+        };
+        self.books.lock().behind(quota.namespace(), quota.name(), seen)
+    }
+
+    pub fn used(&self, quota: &Obj) -> Option<List> {
+        self.books.lock().used(quota.namespace(), quota.name())
+    }
+}

@@ -1,0 +1,108 @@
+use std::sync::Arc;
+
+use catalog::Catalog;
+use client::Gvr;
+use client::resources::PODS;
+use kinds::resourcequota::usage::{Evaluator, Quota, show};
+use object::{Obj, Revision};
+use tokio::time::Instant;
+
+use super::book::{Books, Moved, measure, measure_all};
+use super::plan::plan;
+
+fn quota(used: &str) -> Quota {
+    let text = format!(
+        "{{metadata: {{namespace: n, name: q}}, spec: {{hard: {{pods: '9', services: '5'}}}}, status: {{hard: {{pods: '9', services: '5'}}, used: {used}}}}}"
+    );
+    Quota::of(runtime::parse(&text).expect("a quota"))
+}
+
+fn pod(name: &str, phase: &str, revision: u64) -> Arc<Obj> {
+    let catalog = Catalog::builtin();
+    let storage = catalog.find_storage("", "pods").expect("a resource");
+    let text = format!(
+        r#"{{"metadata":{{"name":"{name}","namespace":"n","uid":"u"}},"spec":{{"containers":[{{"name":"c"}}]}},"status":{{"phase":"{phase}"}}}}"#
+    );
+    let obj = Obj::publish(storage, &storage.key("n", name), text.as_bytes(), Revision(revision), None);
+    Arc::new(obj.expect("a pod"))
+}
+
+#[expect(clippy::disallowed_methods, reason = "any time will do")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// Two pods, and a quota that was never counted.
+fn books() -> Books {
+    let mut books = Books::default();
+    assert!(books.observe(&quota("{}"), Revision(5), &Catalog::builtin(), now()));
+    let pods = [pod("a", "Running", 1), pod("b", "Running", 2)];
+    for (resource, evaluator) in books.counted_by("n", "q") {
+        let objects = if resource == PODS { &pods[..] } else { &[] };
+        let usages = measure_all(&evaluator, objects, &Default::default(), 0);
+        books.replace("n", &resource, &evaluator, usages);
+    }
+    books
+}
+
+fn used(books: &Books) -> String {
+    show(&books.used("n", "q").expect("it is known"))
+}
+
+fn put(books: &mut Books, pod: &Obj) -> Vec<(String, Moved)> {
+    books.put(&PODS, pod, measure(&Evaluator::Pods, pod, 0))
+}
+
+#[test]
+fn sums_follow_each_change() {
+    let mut books = books();
+    assert_eq!(used(&books), "pods=2,services=0");
+    assert_eq!(put(&mut books, &pod("c", "Pending", 6)), [("q".to_owned(), Moved::Up)]);
+    assert_eq!(put(&mut books, &pod("c", "Running", 7)), [], "it uses as much as before");
+    assert_eq!(put(&mut books, &pod("a", "Succeeded", 8)), [("q".to_owned(), Moved::Down)]);
+    assert_eq!(books.remove(&PODS, &pod("b", "Running", 9)), [("q".to_owned(), Moved::Down)]);
+    assert_eq!(used(&books), "pods=1,services=0");
+}
+
+#[test]
+fn what_the_book_has_in_a_later_state_is_not_taken_back() {
+    let mut books = books();
+    put(&mut books, &pod("a", "Succeeded", 8));
+    assert_eq!(put(&mut books, &pod("a", "Running", 7)), []);
+    assert_eq!(books.remove(&PODS, &pod("a", "Running", 7)), [], "it was made again");
+    assert_eq!(used(&books), "pods=1,services=0");
+}
+
+#[test]
+fn a_charge_is_waited_for_where_it_was_made() {
+    let mut books = books();
+    let seen = |pods: u64, services: u64| {
+        move |resource: &Gvr| Some(Revision(if *resource == PODS { pods } else { services }))
+    };
+    assert_eq!(books.behind("n", "q", seen(0, 0)), None, "nothing was charged");
+    let catalog = Catalog::builtin();
+    assert!(!books.observe(&quota("{pods: '3', services: '0'}"), Revision(20), &catalog, now()));
+    assert!(books.behind("n", "q", seen(19, 99)).is_some());
+    assert!(books.behind("n", "q", seen(20, 99)).is_none());
+    // Less is nobody's charge.
+    assert!(!books.observe(&quota("{pods: '1', services: '0'}"), Revision(30), &catalog, now()));
+    assert!(books.behind("n", "q", seen(20, 20)).is_none());
+}
+
+#[test]
+fn nothing_is_kept_of_namespaces_without_quotas() {
+    let mut books = books();
+    books.forget("n", "q");
+    assert!(books.evaluator("n", &PODS).is_none());
+    assert_eq!(put(&mut books, &pod("c", "Running", 6)), []);
+}
+
+#[test]
+fn a_status_is_written_when_it_says_something_else() {
+    let books = books();
+    let used = || books.used("n", "q").expect("it is known");
+    assert!(plan(quota("{pods: '2', services: '0'}"), used()).is_none());
+    let written = plan(quota("{pods: '3', services: '0', gone: '1'}"), used()).expect("another usage");
+    let wanted = runtime::parse("{pods: '2', services: '0'}").expect("amounts");
+    assert_eq!(written.at(&["status", "used"]), Some(&wanted));
+}
