@@ -1,5 +1,8 @@
 //! Devices in use: what claims hold, kept with every change instead of counted for every pod.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 

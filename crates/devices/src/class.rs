@@ -1,5 +1,8 @@
 //! Device classes: what kinds of devices an administrator names.
 
+#[cfg(test)]
+mod tests;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

@@ -21,7 +21,7 @@ mod claim;
 mod class;
 mod node;
 mod read;
-mod selectors;
+pub mod selectors;
 mod slice;
 mod slices;
 mod taint;

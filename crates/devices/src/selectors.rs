@@ -8,6 +8,9 @@
 mod subject;
 mod verdicts;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,12 +27,16 @@ use crate::slice::Slice;
 
 const DEVICE: &str = "kubernetes.DRADevice";
 /// What one evaluation may cost.
-const MAX_COST: u64 = 1_000_000;
+pub const MAX_COST: u64 = 1_000_000;
 /// A cluster has a few classes and a few kinds of claims; what else there may be is compiled again.
 const MAX_EXPRESSIONS: usize = 256;
 
-static STORED: LazyLock<Environment> =
-    LazyLock::new(|| environment(&cel_schema::environments().stored_expressions));
+/// The environment of expressions that are stored.
+pub fn stored() -> &'static Environment {
+    static STORED: LazyLock<Environment> =
+        LazyLock::new(|| environment(&cel_schema::environments().stored_expressions));
+    &STORED
+}
 
 /// What a selector may use, on top of what all expressions may: `device`, and `cel.bind`.
 pub fn environment(base: &Environment) -> Environment {
@@ -135,7 +142,7 @@ impl fmt::Debug for Selectors {
 impl Compiled {
     fn new(expression: &str) -> Outcome {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let (_, program) = compile(&STORED, expression)?;
+        let (_, program) = compile(stored(), expression)?;
         Ok(Arc::new(Compiled { id: NEXT.fetch_add(1, Ordering::Relaxed), program }))
     }
 

@@ -52,21 +52,22 @@ impl Slices {
 impl<'s> PoolView<'s> {
     /// `None` if the pool has nothing for the node.
     fn new(id: &'s PoolId, pool: &'s Pool, node: &NodeView<'_>) -> Result<Option<PoolView<'s>>, String> {
+        let mut view = None;
         for (is_newest, generation) in newest_first(pool) {
             let facts = generation.facts();
             let mut slices = facts.by_node.get(node.name).cloned().unwrap_or_default();
+            // Outdated ones are asked, too: what is wrong with them is told.
             for at in &facts.shared {
                 if serves(&facts.slices[*at], node)? {
                     slices.push(*at);
                 }
             }
-            if slices.is_empty() && facts.counters.is_empty() {
-                continue;
+            if view.is_none() && (!slices.is_empty() || !facts.counters.is_empty()) {
+                slices.sort_unstable();
+                view = Some(PoolView::build(id, facts, slices, is_newest));
             }
-            slices.sort_unstable();
-            return Ok(PoolView::build(id, facts, slices, is_newest));
         }
-        Ok(None)
+        Ok(view.flatten())
     }
 
     /// As a node sees it that has no devices of it.
