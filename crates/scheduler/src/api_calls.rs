@@ -1,5 +1,6 @@
-//! What the scheduler does to the world: binds pods and volumes, says why others wait, deletes victims.
+//! What the scheduler does to the world: binds pods, volumes and claims, says why others wait, deletes victims.
 
+mod devices;
 mod volumes;
 
 use std::sync::Arc;
@@ -173,6 +174,15 @@ impl ApiCalls {
             note: message,
         });
         Ok(())
+    }
+
+    /// Says where the pod will be, once what comes before is done: others may count on it. It comes there without this as well.
+    async fn nominate(&self, pod: &Pod, node: &str) {
+        let mut status = Map::default();
+        status.set("nominatedNodeName", node.to_owned());
+        if let Err(status) = self.patch_status(pod, None, status).await {
+            tracing::debug!(pod = pod.key(), error = status.message, "failed to nominate the node");
+        }
     }
 
     /// The pod as it was seen last; another one of that name is not it.
