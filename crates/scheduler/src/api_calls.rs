@@ -1,5 +1,6 @@
-//! What the scheduler does to the world: binds pods and volumes, says why others wait, deletes victims.
+//! What the scheduler does to the world: binds pods, volumes and claims, says why others wait, deletes victims.
 
+mod devices;
 mod volumes;
 
 use std::sync::Arc;
@@ -182,6 +183,15 @@ impl ApiCalls {
             reason: "Preempted",
             action: "Preempting",
             note: format!("Preempted by pod {} on node {node}", for_pod.uid),
+        }
+    }
+
+    /// Says where the pod will be, once what comes before is done: others may count on it. It comes there without this as well.
+    async fn nominate(&self, pod: &Pod, node: &str) {
+        let mut status = Map::default();
+        status.set("nominatedNodeName", node.to_owned());
+        if let Err(status) = self.patch_status(pod, None, status).await {
+            tracing::debug!(pod = pod.key(), error = status.message, "failed to nominate the node");
         }
     }
 

@@ -21,6 +21,7 @@ use std::sync::Arc;
 pub use columns::{CPU, Columns, EPHEMERAL_STORAGE, MEMORY};
 pub use images::{ImageIx, Images};
 
+use crate::dynamic_resources::DynamicResources;
 use crate::node::Node;
 use crate::pod::{Class, HostPort, Pod, PodVolume};
 use crate::read::Labels;
@@ -58,6 +59,7 @@ pub struct Cluster {
     images: Images,
     images_epoch: u64,
     storage: Storage,
+    devices: DynamicResources,
     /// How many placed pods use a claim by its name, by namespace and claim.
     claim_users: HashMap<(Arc<str>, Arc<str>), u32>,
 }
@@ -245,6 +247,12 @@ impl Cluster {
     }
     pub fn storage_mut(&mut self) -> &mut Storage {
         &mut self.storage
+    }
+    pub fn devices(&self) -> &DynamicResources {
+        &self.devices
+    }
+    pub fn devices_mut(&mut self) -> &mut DynamicResources {
+        &mut self.devices
     }
     pub fn node(&self, ix: NodeIx) -> &Arc<Node> {
         self.slots[ix as usize].node.as_ref().expect("only live nodes are in the order")

@@ -10,7 +10,7 @@ use thiserror::Error;
 use crate::node::{HOSTNAME, ZONE};
 use crate::node_selector::{Preferred, Terms};
 use crate::plugin::{ALL, Plugin, Plugins};
-use crate::pod::{Constraint, Inclusion, Unsatisfiable};
+use crate::pod::{Constraint, Inclusion, Unsatisfiable, is_extended};
 use object::selector::LabelSelector;
 
 #[derive(Clone, Debug)]
@@ -41,6 +41,10 @@ pub struct Profile {
     pub preemption: PreemptionArgs,
     /// How long a pod waits for its volumes to be bound.
     pub bind_timeout: Duration,
+    /// How long devices are looked for on one node; zero is without end.
+    pub device_filter_timeout: Duration,
+    /// How long a pod waits for its devices to become ready.
+    pub device_binding_timeout: Duration,
 }
 
 #[derive(Clone, Debug)]
@@ -55,11 +59,8 @@ pub struct FitArgs {
 impl FitArgs {
     /// A resource that a device plugin or an administrator added, and that somebody else looks after.
     pub fn ignores(&self, resource: &str) -> bool {
-        let extended = resource.contains('/')
-            && !resource.contains("kubernetes.io/")
-            && !resource.starts_with("requests.");
         let group = resource.split('/').next().unwrap_or("");
-        extended
+        is_extended(resource)
             && (self.ignored_resources.iter().any(|r| r == resource)
                 || self.ignored_groups.iter().any(|g| g == group))
     }
@@ -145,6 +146,8 @@ impl Default for Profile {
                 min_candidate_nodes_absolute: 100,
             },
             bind_timeout: Duration::from_secs(600),
+            device_filter_timeout: Duration::from_secs(10),
+            device_binding_timeout: Duration::from_secs(600),
         }
     }
 }

@@ -7,6 +7,7 @@
 //! ```
 //! Nothing here waits, and time and chance are handed in: the same calls give the same steps.
 
+mod devices;
 mod volumes;
 
 use std::collections::{BTreeMap, HashMap};
@@ -18,6 +19,7 @@ use object::selector::LabelSelector;
 
 use crate::cluster::{Cluster, Placed};
 use crate::config::Config;
+use crate::evaluate::devices::{Devices, GiveUp};
 use crate::evaluate::preempt::{Budget, Preemption};
 use crate::evaluate::volumes::Volumes;
 use crate::evaluate::{Evaluator, Outcome, Rng};
@@ -30,6 +32,8 @@ use crate::queue::{Lengths, Queue, Queued};
 use crate::read::{int, labels, pairs};
 use crate::selectors::Selectors;
 use crate::storage::VolumeBindings;
+use devices::ClaimWriters;
+pub use devices::{AfterClaims, ClaimBindings, ClaimKeyAndUid, Unreserved, WrittenClaims};
 use volumes::Bindings;
 
 pub struct Engine {
@@ -46,6 +50,9 @@ pub struct Engine {
     /// Victims of pods that made room and wait for it, by the waiting pod's uid: nobody makes room twice.
     preempting: HashMap<Arc<str>, Vec<Arc<str>>>,
     bindings: Bindings,
+    writers: ClaimWriters,
+    /// The wall clock at the start of `now`, in Unix seconds.
+    epoch: i64,
 }
 
 /// What was found about pods that fit nowhere, while nothing has changed: pods like them fit nowhere either.
@@ -76,6 +83,10 @@ pub enum ScheduleResult {
     Bind { queued: Queued, node: Arc<str> },
     /// It goes to this node, once its volumes are bound.
     BindVolumes { queued: Queued, node: Arc<str>, volumes: Arc<VolumeBindings> },
+    /// It goes to this node, once its claims are written.
+    BindClaims { queued: Queued, node: Arc<str>, claims: Arc<ClaimBindings> },
+    /// Its claims were not written, or their devices never got ready: it is to be taken off its node.
+    ClaimsFailed { queued: Queued, node: Arc<str>, message: String, unreserved: Unreserved },
     /// Its volumes were not bound: it is to be taken off its node.
     VolumesFailed { queued: Queued, node: Arc<str>, message: String },
     /// It has no node for now, and waits for something to change.
@@ -98,6 +109,8 @@ pub struct Failure {
     pub victims: Vec<Placed>,
     /// Less important pods that were promised room on that node, and are not any more.
     pub unpromised: Vec<Arc<Pod>>,
+    /// A claim that is undone so that the pod may be placed another time.
+    pub given_up: Option<GiveUp>,
 }
 
 const UNSCHEDULABLE: &str = "Unschedulable";
@@ -115,6 +128,7 @@ impl Failure {
             nominated_node: None,
             victims: Vec::new(),
             unpromised: Vec::new(),
+            given_up: None,
         }
     }
 }
@@ -132,6 +146,8 @@ impl Engine {
             unfit: Unfit::default(),
             preempting: HashMap::new(),
             bindings: Bindings::default(),
+            writers: ClaimWriters::default(),
+            epoch: 0,
             evaluator: Evaluator::new(config.clone()),
             queue: Queue::new(config.clone()),
             config,
@@ -159,7 +175,21 @@ impl Engine {
     }
     /// When time alone will next give something to do.
     pub fn next_wake(&self) -> Option<Duration> {
-        self.queue.next_wake().into_iter().chain(self.bindings.next_deadline()).min()
+        let devices = self.writers.next_deadline().into_iter().chain(self.cluster.devices().next_deadline());
+        self.queue.next_wake().into_iter().chain(self.bindings.next_deadline()).chain(devices).min()
+    }
+
+    /// What cannot be handed in call by call: the wall clock when `now` is zero, a clock that goes on within a call, and chance.
+    pub fn set_surroundings(
+        &mut self,
+        epoch: i64,
+        clock: Arc<dyn Fn() -> Duration + Send + Sync>,
+        seed: [u64; 2],
+    ) {
+        self.epoch = epoch;
+        let devices = self.cluster.devices_mut();
+        devices.clock = Some(clock);
+        devices.seed_share_ids(seed);
     }
 
     /// Is this one of the names pods ask for to be scheduled here?
@@ -182,6 +212,7 @@ impl Engine {
 
     fn set_assigned(&mut self, pod: &Arc<Pod>, now: Duration) {
         self.forget_volumes(&pod.uid, now);
+        self.forget_devices(&pod.uid, now);
         self.queue.remove(&pod.uid);
         self.nominated.remove(&pod.uid);
         let old = self.cluster.pod(&pod.uid);
@@ -237,6 +268,7 @@ impl Engine {
     pub fn remove_pod(&mut self, uid: &str, now: Duration) {
         self.preempting.remove(uid);
         self.forget_volumes(uid, now);
+        self.forget_devices(uid, now);
         let promised = self.nominated.node_of(uid).is_some();
         self.nominated.remove(uid);
         if let Some(pod) = self.queue.remove(uid)
@@ -314,22 +346,26 @@ impl Engine {
 
     /// Decides about the next pod that waits, if one may be tried now.
     pub fn next(&mut self, now: Duration, rng: Rng) -> Option<ScheduleResult> {
+        self.cluster.devices_mut().unix_now = self.epoch.saturating_add(now.as_secs() as i64);
         self.expire_bindings(now);
+        self.expire_devices(now);
         if let Some(ended) = self.bindings.ended.pop_front() {
             return Some(ended);
         }
-        let queued = self.queue.pop(now)?;
+        let queued = self.queue.pop(&self.cluster, now)?;
         let pod = queued.pod.clone();
         let profile = self.config.profile(&pod.scheduler_name).expect("others' pods are never queued");
         let pod = self.with_promise(pod);
         if let Some(Found { message, rejected_by, cleared, .. }) = self.known_unfit(profile, &pod) {
             let mut failure = Failure::new(&queued, UNSCHEDULABLE, message);
             failure.nominated_node = cleared.then(|| "".into());
-            self.queue.put_back(queued, rejected_by, now);
+            self.queue.put_back(queued, rejected_by, &self.cluster, now);
             return Some(ScheduleResult::Failed(failure));
         }
         let Engine { cluster, selectors, nominated, evaluator, .. } = self;
-        Some(match evaluator.decide(cluster, selectors, nominated, profile, &pod, rng) {
+        let outcome = evaluator.decide(cluster, selectors, nominated, profile, &pod, rng);
+        let devices = evaluator.take_devices();
+        Some(match outcome {
             Outcome::Place(ix) => {
                 let node = self.cluster.node_name(ix).clone();
                 let volumes = Volumes::new(&self.cluster, &self.config.profiles[profile], &pod);
@@ -337,8 +373,11 @@ impl Engine {
                 self.cluster.assume(&pod, ix);
                 self.nominated.remove(&pod.uid);
                 self.preempting.remove(&pod.uid);
+                if let Some(devices) = &devices {
+                    self.reserve_devices(&queued, &node, ix, devices);
+                }
                 match volumes.filter(|volumes| !volumes.is_empty()) {
-                    None => ScheduleResult::Bind { queued, node },
+                    None => self.bind_or_write(queued, node),
                     Some(volumes) => {
                         self.cluster.storage_mut().assume(&pod.uid, &node, &volumes);
                         let volumes = Arc::new(volumes);
@@ -355,25 +394,35 @@ impl Engine {
                 self.nominated.remove(&pod.uid);
                 ScheduleResult::Failed(failure)
             }
-            Outcome::Unfit(diagnosis) => self.unfit(queued, &pod, profile, diagnosis, now, rng),
+            Outcome::Failed(message) => {
+                let mut failure = Failure::new(&queued, "SchedulerError", message);
+                failure.nominated_node = Some("".into());
+                self.queue.put_back(queued, Plugins::EMPTY, &self.cluster, now);
+                self.nominated.remove(&pod.uid);
+                ScheduleResult::Failed(failure)
+            }
+            Outcome::Unfit(diagnosis) => {
+                self.unfit(queued, &pod, profile, diagnosis, devices.as_ref(), now, rng)
+            }
         })
     }
 
     /// What the plugins say that are asked when no node is left, in their order.
-    fn after_filters(&self, profile: usize, preemption: Option<&str>) -> String {
+    fn after_filters(&self, profile: usize, claims: &'static str, preemption: Option<&str>) -> String {
         let plugins = &self.config.profiles[profile].post_filter;
-        // Claims are not bound here yet, so there is never one to take back.
-        let claims = plugins.has(Plugin::DynamicResources).then_some("no new claims to deallocate");
+        let claims = plugins.has(Plugin::DynamicResources).then_some(claims);
         let preemption = preemption.map(|words| format!("preemption: {words}"));
         claims.into_iter().chain(preemption.as_deref()).collect::<Vec<_>>().join(", ")
     }
 
+    #[allow(clippy::too_many_arguments)]
     fn unfit(
         &mut self,
         queued: Queued,
         pod: &Pod,
         profile: usize,
         mut diagnosis: crate::verdict::Diagnosis,
+        devices: Option<&Devices>,
         now: Duration,
         rng: Rng,
     ) -> ScheduleResult {
@@ -386,7 +435,20 @@ impl Engine {
         if !waits {
             self.preempting.remove(&pod.uid);
         }
+        let mut claims = "no new claims to deallocate";
+        if let Some(devices) = devices.filter(|_| diagnosis.pre_filter.is_none())
+            && self.config.profiles[profile].post_filter.has(Plugin::DynamicResources)
+        {
+            failure.given_up = devices.to_give_up(pod);
+            claims = match &failure.given_up {
+                Some(GiveUp::Deallocate(_)) => "deallocation of ResourceClaim completed",
+                Some(GiveUp::Delete(_)) => "deletion of ResourceClaim completed",
+                None => "still not schedulable",
+            };
+        }
+        let by_claims = diagnosis.plugins == [Plugin::DynamicResources].into_iter().collect();
         if diagnosis.pre_filter.is_some()
+            && !by_claims
             && self.config.profiles[profile].post_filter.has(Plugin::DynamicResources)
         {
             // It was turned away before its devices were looked at. In kube-scheduler's words, of what it then does not find.
@@ -395,7 +457,7 @@ impl Engine {
         } else if waits {
             // Its victims are on their way: looking again now would find others elsewhere.
             let words = "not eligible due to a terminating pod on the nominated node.";
-            diagnosis.post_filter = self.after_filters(profile, Some(words));
+            diagnosis.post_filter = self.after_filters(profile, claims, Some(words));
             failure.nominated_node = None;
         } else if self.config.profiles[profile].post_filter.has(Plugin::DefaultPreemption) {
             let budgets: Vec<Budget> = self.budgets.values().cloned().collect();
@@ -414,15 +476,15 @@ impl Engine {
                     failure.nominated_node = Some(name);
                 }
                 Preemption::Helpless(words) => {
-                    diagnosis.post_filter = self.after_filters(profile, Some(&words));
+                    diagnosis.post_filter = self.after_filters(profile, claims, Some(&words));
                 }
                 Preemption::Refused(words) => {
-                    diagnosis.post_filter = self.after_filters(profile, Some(words));
+                    diagnosis.post_filter = self.after_filters(profile, claims, Some(words));
                     failure.nominated_node = None;
                 }
             }
         } else {
-            diagnosis.post_filter = self.after_filters(profile, None);
+            diagnosis.post_filter = self.after_filters(profile, claims, None);
         }
         failure.message = diagnosis.message(&pod.class.spec);
         if let Some(node) = &failure.nominated_node {
@@ -433,8 +495,9 @@ impl Engine {
             rejected_by = Plugins::all();
         }
         self.evaluator.take_back(diagnosis);
-        self.queue.put_back(queued, rejected_by, now);
-        if failure.victims.is_empty() && pod.nominated_node.is_empty() && !waits {
+        self.queue.put_back(queued, rejected_by, &self.cluster, now);
+        let alike = !self.asks_for_claims(pod);
+        if alike && failure.victims.is_empty() && pod.nominated_node.is_empty() && !waits {
             let key = (profile, pod.class.id, pod.priority, pod.preempts);
             let cleared = failure.nominated_node.is_some();
             let storage = self.storage_version(pod);
@@ -457,7 +520,10 @@ impl Engine {
             self.unfit = Unfit { at, found: HashMap::new() };
             return None;
         }
-        // Each has a claim of its own.
+        // Each has claims of its own.
+        if self.asks_for_claims(pod) {
+            return None;
+        }
         if pod.class.volumes.iter().any(|volume| matches!(volume, PodVolume::Ephemeral(_))) {
             return None;
         }
@@ -486,6 +552,7 @@ impl Engine {
     pub fn bind_failed(&mut self, queued: Queued, now: Duration) {
         let uid = queued.pod.uid.clone();
         self.forget_volumes(&uid, now);
+        self.forget_devices(&uid, now);
         let assumed = self.cluster.pod(&uid).is_some_and(|placed| placed.assumed);
         // The server has said otherwise meanwhile: it is bound, by us or by another scheduler.
         if !assumed {
@@ -496,7 +563,7 @@ impl Engine {
             self.preempting.values_mut().for_each(|victims| victims.retain(|victim| *victim != uid));
             self.queue.moved(&Event::gone(&placed), &self.cluster, now);
         }
-        self.queue.put_back(queued, Plugins::EMPTY, now);
+        self.queue.put_back(queued, Plugins::EMPTY, &self.cluster, now);
     }
 
     /// The node a pod was about to go to is promised to it no more.
@@ -507,6 +574,6 @@ impl Engine {
     /// Tries a waiting pod at once; for one whose preemption failed.
     pub fn activate(&mut self, uid: &str) {
         self.preempting.remove(uid);
-        self.queue.activate(uid);
+        self.queue.activate(uid, &self.cluster);
     }
 }

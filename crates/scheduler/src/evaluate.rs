@@ -7,6 +7,7 @@
 //! The search starts where the last one ended and ends when enough nodes fit, so that a large cluster is used evenly
 //! and no decision looks at all of it.
 
+pub(crate) mod devices;
 mod filter;
 pub(crate) mod local;
 mod plan;
@@ -25,6 +26,8 @@ use crate::plugin::Plugin;
 use crate::pod::Pod;
 use crate::selectors::Selectors;
 use crate::verdict::{Diagnosis, Verdict};
+use ::devices::Allocator;
+use devices::{Devices, Objection};
 use filter::Ready;
 use local::{Change, Local, Scores, Sight};
 use plan::Plan;
@@ -50,6 +53,8 @@ pub struct Evaluator {
     /// Where in the order of nodes the next search starts.
     start: usize,
     tick: u64,
+    /// What the last decision found of devices, if the pod asks for some.
+    devices: Option<Devices>,
 }
 
 #[derive(Debug)]
@@ -58,6 +63,8 @@ pub enum Outcome {
     /// There is no node at all.
     NoNodes,
     Unfit(Diagnosis),
+    /// The attempt failed, which says nothing about nodes.
+    Failed(String),
 }
 
 /// A random number below the given one.
@@ -75,10 +82,13 @@ struct Work {
     named: bool,
     /// `None` for a pod whose volumes can be anywhere, as most have.
     volumes: Option<Volumes>,
+    /// `None` for a pod that asks for no devices, as most do.
+    devices: Option<Devices>,
     rejection: Option<Rejection>,
+    error: Option<String>,
     /// It needs features that not every node has.
     needs_features: bool,
-    /// Neither of both: nodes are not asked about them.
+    /// None of these: nodes are not asked about them.
     ordinary: bool,
 }
 
@@ -94,6 +104,7 @@ impl Evaluator {
             controllers: ControllerRegistry::default(),
             start: 0,
             tick: 0,
+            devices: None,
         }
     }
 
@@ -115,8 +126,14 @@ impl Evaluator {
         let mut work = self.begin(cluster, selectors, profile, pod);
         let config = self.config.clone();
         let outcome = self.search(cluster, nominated, &config.profiles[profile], pod, &mut work, rng);
+        self.devices = work.devices.take();
         self.end(work);
         outcome
+    }
+
+    /// What the last decision found of devices.
+    pub fn take_devices(&mut self) -> Option<Devices> {
+        self.devices.take()
     }
 
     fn search(
@@ -140,12 +157,16 @@ impl Evaluator {
             let words = format!("node(s) didn't satisfy plugin(s) [{}]", Plugin::NodeAffinity.name());
             diagnosis.others = Some(words);
         }
+        if let Some(error) = work.error.take() {
+            return Outcome::Failed(error);
+        }
         if let Some(Rejection { plugin, message }) = work.rejection.take() {
             diagnosis.plugins = [plugin].into_iter().collect();
             diagnosis.pre_filter = Some(message);
             return Outcome::Unfit(diagnosis);
         }
-        let sight = work.local.sight(cluster, profile);
+        let mut sight = work.local.sight(cluster, profile);
+        sight.allocator = work.devices.as_ref().map(|devices| devices.allocator(cluster));
         if let Some(ix) = cluster.node_ix(&pod.nominated_node)
             && work.fits(&sight, nominated, profile, pod, ix)
         {
@@ -170,12 +191,16 @@ impl Evaluator {
             }
         }
         self.start = (self.start + looked_at) % cluster.order().len();
+        if let Some(error) = work.devices.as_ref().and_then(Devices::take_error) {
+            return Outcome::Failed(format!("running \"DynamicResources\" filter plugin: {error}"));
+        }
         match fit.as_slice() {
             [] => {}
             [only] => return Outcome::Place(*only),
             _ => {
+                let devices = work.devices.as_ref();
                 work.local.score(cluster, profile, fit, scores);
-                let totals = self.controllers.totals(profile, &work.plan, cluster, fit, scores);
+                let totals = self.controllers.totals(profile, &work.plan, devices, cluster, fit, scores);
                 return Outcome::Place(fit[one_of_the_best(totals, rng)]);
             }
         }
@@ -187,6 +212,7 @@ impl Evaluator {
             diagnosis.verdicts.push((*ix, verdict));
         }
         diagnosis.counts.plugins().for_each(|plugin| diagnosis.plugins.insert(plugin));
+        diagnosis.devices = work.devices.as_ref().map(Devices::said).unwrap_or_default();
         Outcome::Unfit(diagnosis)
     }
 
@@ -239,11 +265,32 @@ impl Evaluator {
             Ok(volumes) => (volumes, None),
             Err(rejection) => (None, Some(rejection)),
         };
+        let (mut devices, mut rejection, mut error) = (None, rejection, None);
+        if rejection.is_none() && pod.asks_for_devices() {
+            match Devices::new(cluster, settings, pod) {
+                Ok(found) => devices = found,
+                Err(Objection::Rejected(why)) => rejection = Some(why),
+                Err(Objection::Failed(why)) => error = Some(why),
+            }
+        }
         let declared = settings.filter.has(Plugin::NodeDeclaredFeatures);
         let needs_features = declared && !class.spec.features.is_empty();
-        let ordinary = volumes.is_none() && !needs_features;
+        let ordinary = volumes.is_none() && !needs_features && devices.is_none();
         let key = (profile, class.spec.id, class.id);
-        Work { key, local, plan, ready, open, named, volumes, rejection, needs_features, ordinary }
+        Work {
+            key,
+            local,
+            plan,
+            ready,
+            open,
+            named,
+            volumes,
+            devices,
+            rejection,
+            error,
+            needs_features,
+            ordinary,
+        }
     }
 
     fn end(&mut self, work: Work) {
@@ -310,7 +357,8 @@ impl Evaluator {
         );
         let mut scores = Vec::new();
         work.local.score(cluster, profile, &fit, &mut scores);
-        let totals = self.controllers.totals(profile, &work.plan, cluster, &fit, &scores).to_vec();
+        let devices = work.devices.as_ref();
+        let totals = self.controllers.totals(profile, &work.plan, devices, cluster, &fit, &scores).to_vec();
         self.end(work);
         let total = |ix: NodeIx| fit.iter().position(|other| *other == ix).map(|at| totals[at]);
         checked.into_iter().map(|(ix, v)| (cluster.node_name(ix).clone(), v, total(ix))).collect()
@@ -333,7 +381,9 @@ impl Work {
             && filter::fits(&self.plan, &self.ready, sight.cluster, ix)
             && (self.ordinary
                 || self.volumes_verdict(sight.cluster, pod, ix, None) == Verdict::Fits
-                    && self.features_verdict(sight.cluster, pod, ix) == Verdict::Fits)
+                    && self.features_verdict(sight.cluster, pod, ix) == Verdict::Fits
+                    && self.devices_verdict(sight.cluster, pod, ix, sight.allocator.as_ref())
+                        == Verdict::Fits)
             && (nominated.is_empty()
                 || self.verdict_when_they_came(sight.cluster, nominated, profile, pod, ix) == Verdict::Fits)
     }
@@ -357,6 +407,7 @@ impl Work {
         }
         self.volumes_verdict(cluster, pod, ix, None)
             .and_then(|| filter::verdict(&self.plan, &self.ready, cluster, ix))
+            .and_then(|| self.devices_verdict(cluster, pod, ix, sight.allocator.as_ref()))
             .and_then(|| self.features_verdict(cluster, pod, ix))
     }
 
@@ -364,6 +415,18 @@ impl Work {
     fn volumes_verdict(&self, cluster: &Cluster, pod: &Pod, ix: NodeIx, change: Option<&Change>) -> Verdict {
         let volumes = self.volumes.as_ref();
         volumes.map_or(Verdict::Fits, |volumes| volumes.verdict(cluster, pod, ix, change))
+    }
+
+    #[inline]
+    fn devices_verdict(
+        &self,
+        cluster: &Cluster,
+        pod: &Pod,
+        ix: NodeIx,
+        allocator: Option<&Allocator>,
+    ) -> Verdict {
+        let devices = self.devices.as_ref();
+        devices.map_or(Verdict::Fits, |devices| devices.verdict(cluster, ix, pod, allocator))
     }
 
     #[inline]
@@ -401,6 +464,7 @@ impl Work {
             .verdict(cluster, profile, ix, Some(change))
             .and_then(|| self.volumes_verdict(cluster, pod, ix, Some(change)))
             .and_then(filtered)
+            .and_then(|| self.devices_verdict(cluster, pod, ix, None))
             .and_then(|| self.features_verdict(cluster, pod, ix))
     }
 }

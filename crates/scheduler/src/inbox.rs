@@ -40,12 +40,15 @@ pub enum Watched {
     PersistentVolumeClaims,
     CsiNodes,
     VolumeAttachments,
+    DeviceClasses,
+    ResourceSlices,
+    ResourceClaims,
     Nodes,
     Pods,
 }
 
 impl Watched {
-    /// What pods with volumes are about.
+    /// What pods with volumes and claims are about.
     pub fn is_storage(self) -> bool {
         use Watched::*;
         matches!(
@@ -57,6 +60,9 @@ impl Watched {
                 | PersistentVolumeClaims
                 | CsiNodes
                 | VolumeAttachments
+                | DeviceClasses
+                | ResourceSlices
+                | ResourceClaims
         )
     }
 }

@@ -8,6 +8,7 @@
 //! | [`cluster`] | the nodes in columns, and counters of pods by selector and topology, kept up to date |
 //! | [`evaluate`] | filters, scores, the choice; preemption in `evaluate::preempt` |
 //! | [`storage`] | claims, volumes and classes, as they are and as they are assumed to become |
+//! | [`dynamic_resources`] | resource claims, slices and device classes, and the devices in flight |
 //! | [`queue`] | who waits, who is next, which events wake whom |
 //! | [`Engine`] | all of that together, pure: objects in, [`ScheduleResult`]s out, time and chance handed in |
 //! | [`start`] | the task around it: informers in, API calls out |
@@ -19,6 +20,7 @@ mod api_calls;
 pub mod cluster;
 mod config;
 mod debugger;
+pub mod dynamic_resources;
 mod engine;
 pub mod evaluate;
 mod features;

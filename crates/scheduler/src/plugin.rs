@@ -18,7 +18,6 @@ pub enum Plugin {
     VolumeZone,
     PodTopologySpread,
     InterPodAffinity,
-    /// Named in configurations, without effect here: devices are not looked at.
     DynamicResources,
     DefaultPreemption,
     NodeResourcesBalancedAllocation,
@@ -86,7 +85,7 @@ impl Plugin {
     pub fn default_weight(self) -> i64 {
         match self {
             TaintToleration => 3,
-            NodeAffinity | PodTopologySpread | InterPodAffinity => 2,
+            NodeAffinity | PodTopologySpread | InterPodAffinity | DynamicResources => 2,
             NodeResourcesFit | NodeResourcesBalancedAllocation | ImageLocality => 1,
             _ => 0,
         }

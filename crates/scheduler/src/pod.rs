@@ -8,6 +8,7 @@
 //! Two pods of one [`Class`] are placed by the same evaluation; two of one [`Spec`] share what was found out about single
 //! nodes even when their labels differ, as those of an indexed Job do.
 
+mod claims;
 mod ports;
 mod requests;
 mod terms;
@@ -19,6 +20,9 @@ use std::sync::Arc;
 
 use object::Value;
 
+pub use claims::{
+    CLASS_PREFIX, ClaimSource, ContainerRequests, Generated, PodClaim, is_extended, may_be_devices,
+};
 pub use ports::{HostPort, conflict};
 pub use terms::{Constraint, Inclusion, PodTerm, Unsatisfiable, parse_constraint};
 pub use volumes::{PodVolume, disks_conflict};
@@ -51,6 +55,8 @@ pub struct Pod {
     pub scheduled: Option<ScheduledCondition>,
     /// It is going because a scheduler chose it as a victim.
     pub preempted: bool,
+    /// The claims it names, in its order.
+    pub claims: Vec<PodClaim>,
     pub class: Arc<Class>,
 }
 
@@ -118,6 +124,8 @@ pub struct Spec {
     pub containers: usize,
     /// What it needs of a node beyond what all can do.
     pub features: Features,
+    /// Of each container, where devices may stand for something that is asked for.
+    pub extended: Vec<ContainerRequests>,
 }
 
 impl Class {
@@ -139,6 +147,10 @@ impl Spec {
 impl Pod {
     pub fn namespace(&self) -> &Arc<str> {
         &self.class.namespace
+    }
+    /// It names claims, or asks for resources that devices may stand for.
+    pub fn asks_for_devices(&self) -> bool {
+        !self.claims.is_empty() || !self.class.spec.extended.is_empty()
     }
     pub fn assigned(&self) -> bool {
         !self.node_name.is_empty()
@@ -190,6 +202,7 @@ impl Templates {
             generation: number(metadata, "generation").unwrap_or(0),
             scheduled,
             preempted,
+            claims: PodClaim::parse_all(spec, status),
             class: self.class(metadata, spec, status),
         }
     }
@@ -226,6 +239,8 @@ impl Templates {
         }
         let features = Features::needed(spec);
         sign.add(&features);
+        let extended = ContainerRequests::parse_all(spec, &requests);
+        sign.add(&extended);
         let spec_key = sign.key();
 
         let pairs = labels(metadata.and_then(|m| m.get("labels")));
@@ -250,7 +265,7 @@ impl Templates {
             Some(spec) => spec.clone(),
             None => {
                 self.next_id += 1;
-                let made = Arc::new(make_spec(self.next_id, spec, &requests, at_least, features));
+                let made = Arc::new(make_spec(self.next_id, spec, &requests, at_least, features, extended));
                 self.specs.insert(spec_key, made.clone());
                 made
             }
@@ -310,6 +325,7 @@ fn make_spec(
     requests: &[(String, i64)],
     at_least: [i64; 2],
     features: Features,
+    extended: Vec<ContainerRequests>,
 ) -> Spec {
     let containers = list(spec, "initContainers").iter().chain(list(spec, "containers"));
     let mounted = list(spec, "volumes").iter().filter_map(|v| v.str_at(&["image", "reference"]));
@@ -325,6 +341,7 @@ fn make_spec(
         images,
         containers: containers.count(),
         features,
+        extended,
     }
 }
 

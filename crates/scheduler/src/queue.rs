@@ -11,6 +11,7 @@
 //! ```
 
 mod backoff;
+mod devices;
 pub mod hints;
 
 use std::cmp::Reverse;
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 use crate::cluster::Cluster;
 use crate::config::Config;
+use crate::dynamic_resources::ClaimKey;
 use crate::plugin::{ALL, Plugin, Plugins};
 use crate::pod::{Pod, PodVolume};
 use backoff::Backoff;
@@ -39,6 +41,10 @@ pub struct Queue {
     unschedulable: BTreeMap<u64, Arc<str>>,
     /// Those of them that use a claim, by namespace and claim.
     by_claim: HashMap<(Arc<str>, Arc<str>), BTreeSet<u64>>,
+    /// Those of them that ask for devices.
+    with_devices: BTreeSet<u64>,
+    /// Uids of pods that are unschedulable or gated, by the ResourceClaims they name.
+    by_resource_claim: HashMap<ClaimKey, BTreeSet<Arc<str>>>,
     /// How many of those each plugin rejected; the last is of those nobody in particular did.
     rejections: [usize; ALL.len() + 1],
     /// When the unschedulable are next looked through for those that wait too long.
@@ -47,6 +53,9 @@ pub struct Queue {
     last_number: u64,
     /// How many pods came to each queue, and by what.
     incoming: BTreeMap<(&'static str, &'static str), u64>,
+    /// How often it was asked whether an event may help a pod.
+    #[cfg(test)]
+    pub asked: std::cell::Cell<usize>,
 }
 
 /// Who is first: the most important, then who waits longest.
@@ -133,11 +142,15 @@ impl Queue {
             waiting: BTreeMap::new(),
             unschedulable: BTreeMap::new(),
             by_claim: HashMap::new(),
+            with_devices: BTreeSet::new(),
+            by_resource_claim: HashMap::new(),
             rejections: [0; ALL.len() + 1],
             next_flush: FLUSH_EVERY,
             gated: 0,
             last_number: 0,
             incoming: BTreeMap::new(),
+            #[cfg(test)]
+            asked: std::cell::Cell::new(0),
         }
     }
 
@@ -207,22 +220,23 @@ impl Queue {
                 error_count: 0,
                 rejected_by: Plugins::EMPTY,
             };
-            self.enqueue(queued, cause::CAME);
+            self.enqueue(queued, cause::CAME, cluster);
             return;
         };
-        let old = std::mem::replace(&mut entry.queued.pod, pod.clone());
-        match entry.position {
+        let position = entry.position;
+        let old = self.replace(pod.clone());
+        match position {
             // Its position in the order may be another one now.
             QueuePosition::Active(_) if old.priority == pod.priority && pod.gates.is_empty() => {}
             QueuePosition::Waiting(_) if old.priority == pod.priority => {}
             QueuePosition::Active(_) | QueuePosition::Waiting(_) | QueuePosition::Gated => {
                 let queued = self.take(&pod.uid).expect("found above");
-                self.enqueue(queued, cause::CHANGED);
+                self.enqueue(queued, cause::CHANGED, cluster);
             }
             QueuePosition::Unschedulable(_) => {
                 let event = Event::Itself { old: &old, new: &pod };
                 if self.worth_it(&pod.uid, &event, cluster) {
-                    self.requeue(&pod.uid, event.label(), now);
+                    self.requeue(&pod.uid, event.label(), cluster, now);
                 }
             }
         }
@@ -233,8 +247,8 @@ impl Queue {
     }
 
     /// The next pod to be tried.
-    pub fn pop(&mut self, now: Duration) -> Option<Queued> {
-        self.flush(now);
+    pub fn pop(&mut self, cluster: &Cluster, now: Duration) -> Option<Queued> {
+        self.flush(cluster, now);
         let (uid, early) = match self.active.first_key_value() {
             Some((_, uid)) => (uid.clone(), false),
             // Nobody else wants to be tried: then waiting helps nobody. After errors it does.
@@ -253,7 +267,7 @@ impl Queue {
     }
 
     /// A pod that was popped and has no node: rejected by plugins, or failed by an error when there are none.
-    pub fn put_back(&mut self, mut queued: Queued, rejected_by: Plugins, now: Duration) {
+    pub fn put_back(&mut self, mut queued: Queued, rejected_by: Plugins, cluster: &Cluster, now: Duration) {
         if self.entries.contains_key(&queued.pod.uid) {
             return;
         }
@@ -261,7 +275,7 @@ impl Queue {
         queued.since = now;
         if rejected_by.is_empty() {
             queued.error_count += 1;
-            self.wait(queued, cause::FAILED);
+            self.wait(queued, cause::FAILED, cluster);
         } else {
             queued.error_count = 0;
             queued.unschedulable_count += 1;
@@ -280,6 +294,9 @@ impl Queue {
 
     /// Something changed: moves the pods it may help.
     pub fn moved(&mut self, event: &Event, cluster: &Cluster, now: Duration) {
+        if let Event::ResourceClaim { new, .. } = event {
+            self.open_gates(new, event.label(), cluster, now);
+        }
         let concerned = |plugin: Plugin| self.rejections[plugin as usize] > 0;
         if self.rejections[ALL.len()] == 0 && !event.concerns().iter().any(concerned) {
             return;
@@ -293,11 +310,14 @@ impl Queue {
             {
                 self.users(cluster.storage().claims_for(new))
             }
+            _ if self.rejections[ALL.len()] == 0 && event.is_about_devices() => {
+                self.asking_for_devices(event).into_iter().map(|n| self.unschedulable[&n].clone()).collect()
+            }
             _ => self.unschedulable.values().cloned().collect(),
         };
         for uid in waiting {
             if self.worth_it(&uid, event, cluster) {
-                self.requeue(&uid, event.label(), now);
+                self.requeue(&uid, event.label(), cluster, now);
             }
         }
     }
@@ -310,13 +330,13 @@ impl Queue {
     }
 
     /// Tries a pod at once, wherever it waits.
-    pub fn activate(&mut self, uid: &str) {
-        self.make_active(uid, cause::FORCED);
+    pub fn activate(&mut self, uid: &str, cluster: &Cluster) {
+        self.make_active(uid, cause::FORCED, cluster);
     }
 
-    fn make_active(&mut self, uid: &str, cause: &'static str) {
+    fn make_active(&mut self, uid: &str, cause: &'static str, cluster: &Cluster) {
         if let Some(queued) = self.take(uid) {
-            self.enqueue(queued, cause);
+            self.enqueue(queued, cause, cluster);
         }
     }
 
@@ -328,13 +348,13 @@ impl Queue {
         after_backoff.into_iter().chain(flushed).min()
     }
 
-    fn flush(&mut self, now: Duration) {
+    fn flush(&mut self, cluster: &Cluster, now: Duration) {
         while let Some(((until, _), uid)) = self.waiting.first_key_value() {
             if !self.backoff.is_over(*until, now) {
                 break;
             }
             let uid = uid.clone();
-            self.make_active(&uid, cause::BACKOFF_OVER);
+            self.make_active(&uid, cause::BACKOFF_OVER, cluster);
         }
         if now < self.next_flush {
             return;
@@ -343,16 +363,19 @@ impl Queue {
         let stale = |uid: &&Arc<str>| self.entries[*uid].queued.since + MAX_UNSCHEDULABLE <= now;
         let stale: Vec<Arc<str>> = self.unschedulable.values().filter(stale).cloned().collect();
         for uid in stale {
-            self.requeue(&uid, cause::WAITED_LONG, now);
+            self.requeue(&uid, cause::WAITED_LONG, cluster, now);
         }
     }
 
     fn worth_it(&self, uid: &str, event: &Event, cluster: &Cluster) -> bool {
+        #[cfg(test)]
+        self.asked.set(self.asked.get() + 1);
         let queued = &self.entries[uid].queued;
         let pod = &queued.pod;
         // A status that was written, most often by the scheduler itself, helps nobody.
         if let Event::Itself { old, new } = event
             && old.class.id == new.class.id
+            && old.claims == new.claims
         {
             return false;
         }
@@ -364,25 +387,20 @@ impl Queue {
     }
 
     /// From unschedulable to active, or to backoff while the last failure is too recent.
-    fn requeue(&mut self, uid: &str, cause: &'static str, now: Duration) {
+    fn requeue(&mut self, uid: &str, cause: &'static str, cluster: &Cluster, now: Duration) {
         let Some(queued) = self.take(uid) else { return };
         let until = self.backoff.until(queued.since, queued.count());
         if until.is_some_and(|until| !self.backoff.is_over(until, now)) {
-            self.wait(queued, cause);
+            self.wait(queued, cause, cluster);
         } else {
-            self.enqueue(queued, cause);
+            self.enqueue(queued, cause, cluster);
         }
     }
 
-    fn enqueue(&mut self, mut queued: Queued, cause: &'static str) {
+    fn enqueue(&mut self, mut queued: Queued, cause: &'static str, cluster: &Cluster) {
         queued.cause = cause;
-        let profile = self.config.profile(&queued.pod.scheduler_name);
-        let gates = profile.is_none_or(|p| self.config.profiles[p].pre_enqueue.has(Plugin::SchedulingGates));
-        if gates && !queued.pod.gates.is_empty() {
-            self.gated += 1;
-            // Upstream keeps them among the unschedulable.
-            self.count("unschedulable", cause);
-            self.insert(queued, QueuePosition::Gated);
+        if self.has_gate(&queued.pod, cluster) {
+            self.gate(queued);
             return;
         }
         self.count("active", cause);
@@ -391,8 +409,31 @@ impl Queue {
         self.insert(queued, QueuePosition::Active(key));
     }
 
-    fn wait(&mut self, mut queued: Queued, cause: &'static str) {
+    /// Whether it is not to be tried at all: it has scheduling gates, or misses claims.
+    fn has_gate(&self, pod: &Pod, cluster: &Cluster) -> bool {
+        if pod.gates.is_empty() && pod.claims.is_empty() {
+            return false;
+        }
+        let profile = self.config.profile(&pod.scheduler_name);
+        let on = |plugin| profile.is_none_or(|p| self.config.profiles[p].pre_enqueue.has(plugin));
+        !pod.gates.is_empty() && on(Plugin::SchedulingGates)
+            || on(Plugin::DynamicResources) && cluster.devices().pod_claims(pod).is_err()
+    }
+
+    fn gate(&mut self, queued: Queued) {
+        self.gated += 1;
+        // Upstream keeps them among the unschedulable.
+        self.count("unschedulable", queued.cause);
+        self.index_resource_claims(&queued.pod);
+        self.insert(queued, QueuePosition::Gated);
+    }
+
+    fn wait(&mut self, mut queued: Queued, cause: &'static str, cluster: &Cluster) {
         queued.cause = cause;
+        if self.has_gate(&queued.pod, cluster) {
+            self.gate(queued);
+            return;
+        }
         self.count("backoff", cause);
         let until = self.backoff.until(queued.since, queued.count()).unwrap_or(queued.since);
         let key = (until, queued.key());
@@ -408,6 +449,10 @@ impl Queue {
         self.unschedulable.insert(number, queued.pod.uid.clone());
         for key in claims(&queued.pod) {
             self.by_claim.entry(key).or_default().insert(number);
+        }
+        if queued.pod.asks_for_devices() {
+            self.with_devices.insert(number);
+            self.index_resource_claims(&queued.pod);
         }
         self.insert(queued, QueuePosition::Unschedulable(number));
     }
@@ -445,14 +490,19 @@ impl Queue {
                     }
                 }
                 self.count_rejections(entry.queued.rejected_by, -1);
+                self.with_devices.remove(&number);
+                self.unindex_resource_claims(&entry.queued.pod);
             }
-            QueuePosition::Gated => self.gated -= 1,
+            QueuePosition::Gated => {
+                self.gated -= 1;
+                self.unindex_resource_claims(&entry.queued.pod);
+            }
         }
         Some(entry.queued)
     }
 }
 
-/// The claims a pod uses.
+/// The PersistentVolumeClaims a pod uses.
 fn claims(pod: &Pod) -> impl Iterator<Item = (Arc<str>, Arc<str>)> {
     let name = |volume: &PodVolume| volume.claim_name(&pod.name);
     pod.class.volumes.iter().filter_map(name).map(|claim| (pod.namespace().clone(), claim))

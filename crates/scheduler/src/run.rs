@@ -16,9 +16,10 @@ use std::time::Duration;
 
 use catalog::Catalog;
 use client::resources::{
-    CSI_DRIVERS, CSI_NODES, CSI_STORAGE_CAPACITIES, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS,
-    PERSISTENT_VOLUMES, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS, REPLICATION_CONTROLLERS, SERVICES,
-    STATEFUL_SETS, STORAGE_CLASSES, VOLUME_ATTACHMENTS,
+    CSI_DRIVERS, CSI_NODES, CSI_STORAGE_CAPACITIES, DEVICE_CLASSES, NAMESPACES, NODES,
+    PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS,
+    REPLICATION_CONTROLLERS, RESOURCE_CLAIMS, RESOURCE_SLICES, SERVICES, STATEFUL_SETS, STORAGE_CLASSES,
+    VOLUME_ATTACHMENTS,
 };
 use client::{Client, Gvr};
 use env::Env;
@@ -33,7 +34,7 @@ use tokio::time::Instant;
 use crate::api_calls::{ApiCalls, is_bound};
 use crate::config::Config;
 use crate::debugger::Debugger;
-use crate::engine::{Engine, Failure, ScheduleResult};
+use crate::engine::{AfterClaims, Engine, Failure, ScheduleResult, Unreserved, WrittenClaims};
 use crate::inbox::{Change, Inbox, Watched};
 use crate::metrics::Metrics;
 use crate::pod::{OwnerKind, Pod};
@@ -58,7 +59,7 @@ pub struct Scheduler {
 }
 
 /// In the order in which their first states are applied: pods last, they refer to the others.
-static WATCHED: [(Watched, &Gvr); 15] = [
+static WATCHED: [(Watched, &Gvr); 18] = [
     (Watched::Namespaces, &NAMESPACES),
     (Watched::Services, &SERVICES),
     (Watched::ReplicationControllers, &REPLICATION_CONTROLLERS),
@@ -72,6 +73,9 @@ static WATCHED: [(Watched, &Gvr); 15] = [
     (Watched::PersistentVolumeClaims, &PERSISTENT_VOLUME_CLAIMS),
     (Watched::CsiNodes, &CSI_NODES),
     (Watched::VolumeAttachments, &VOLUME_ATTACHMENTS),
+    (Watched::DeviceClasses, &DEVICE_CLASSES),
+    (Watched::ResourceSlices, &RESOURCE_SLICES),
+    (Watched::ResourceClaims, &RESOURCE_CLAIMS),
     (Watched::Nodes, &NODES),
     (Watched::Pods, &PODS),
 ];
@@ -101,6 +105,11 @@ pub fn start(
         inbox.listen(*resource, informer);
     }
     let start = env.monotonic();
+    let clock = {
+        let env = env.clone();
+        Arc::new(move || env.monotonic().saturating_duration_since(start))
+    };
+    engine.lock().set_surroundings(env.now_seconds() as i64, clock, [env.random(), env.random()]);
     let places = PodPlaces::find(&client.catalog());
     let debugger = Arc::new(Debugger::new(Arc::downgrade(&engine), env, start));
     let task = Task {
@@ -147,6 +156,16 @@ enum Done {
         node: Arc<str>,
         written: Vec<u64>,
         refused: Option<Status>,
+    },
+    ClaimsWritten {
+        queued: Queued,
+        node: Arc<str>,
+        written: Result<WrittenClaims, Status>,
+    },
+    /// Claims given back or undone.
+    ClaimsReleased {
+        uid: Arc<str>,
+        result: Result<(), Status>,
     },
     Explained {
         pod: Arc<Pod>,
@@ -257,15 +276,44 @@ impl Task {
                     Done::VolumesWritten { queued, node, written, refused }
                 }));
             }
+            ScheduleResult::BindClaims { queued, node, claims } => {
+                let Some(api_calls) = self.api_calls.get(&*queued.pod.scheduler_name).cloned() else {
+                    return;
+                };
+                self.debugger.decided(&queued.pod, queued.attempts, queued.cause, format!("bind to {node}"));
+                self.in_flight.push(self.env.spawn("bind claims", async move {
+                    let writing = api_calls.bind_claims(&queued.pod, &node, &claims);
+                    let written = AssertUnwindSafe(writing).catch_unwind().await;
+                    let written = written.map_err(|_| Status::internal("the call panicked"));
+                    Done::ClaimsWritten { queued, node, written }
+                }));
+            }
+            ScheduleResult::ClaimsFailed { queued, node, message, unreserved } => {
+                if self.pre_bind_failed(queued.clone(), &node, message, begun) {
+                    self.unreserve(queued.pod, unreserved);
+                }
+            }
             ScheduleResult::VolumesFailed { queued, node, message } => {
-                self.volumes_failed(queued, &node, message, begun);
+                self.pre_bind_failed(queued, &node, message, begun);
             }
             ScheduleResult::Failed(failure) => self.failed(failure, begun),
         }
     }
 
-    /// The pod goes back to those that wait, and says why.
-    fn volumes_failed(&mut self, queued: Queued, node: &Arc<str>, message: String, begun: Instant) {
+    /// Others may have the claims of a pod that is not bound.
+    fn unreserve(&mut self, pod: Arc<Pod>, unreserved: Unreserved) {
+        let Some(api_calls) = self.api_calls.get(&*pod.scheduler_name).cloned() else { return };
+        if unreserved.claims.is_empty() && unreserved.extended.is_none() {
+            return;
+        }
+        self.in_flight.push(self.env.spawn("unreserve", async move {
+            let result = caught(api_calls.unreserve(&pod, &unreserved)).await;
+            Done::ClaimsReleased { uid: pod.uid.clone(), result }
+        }));
+    }
+
+    /// The pod goes back to those that wait, and says why; `false`: it has a node by now, or is gone.
+    fn pre_bind_failed(&mut self, queued: Queued, node: &Arc<str>, message: String, begun: Instant) -> bool {
         self.metrics.bind_failed();
         self.metrics.attempt("error", &queued.pod.scheduler_name, self.since(begun));
         self.debugger.ended(&queued.pod.uid, || message.clone());
@@ -278,7 +326,9 @@ impl Task {
             failure.nominated_node = Some("".into());
             failure.pod = Arc::new(Pod { nominated_node: node.clone(), ..(*pod).clone() });
             self.explain(Arc::new(failure));
+            return true;
         }
+        false
     }
 
     /// A pod that could not be bound, as it is known now: what changed while it was assumed was not looked at.
@@ -297,9 +347,17 @@ impl Task {
     fn failed(&mut self, mut failure: Failure, begun: Instant) {
         let profile = &failure.pod.scheduler_name;
         let Some(api_calls) = self.api_calls.get(&**profile).cloned() else { return };
-        self.metrics.attempt("unschedulable", profile, self.since(begun));
+        let result = if failure.reason == "SchedulerError" { "error" } else { "unschedulable" };
+        self.metrics.attempt(result, profile, self.since(begun));
         self.debugger.decided(&failure.pod, failure.attempts, failure.cause, failure.message.clone());
         let node = failure.nominated_node.clone().unwrap_or_default();
+        if let Some(given_up) = failure.given_up.clone() {
+            let (api_calls, uid) = (api_calls.clone(), failure.pod.uid.clone());
+            self.in_flight.push(self.env.spawn("give up claim", async move {
+                let result = caught(api_calls.give_up(&given_up)).await;
+                Done::ClaimsReleased { uid, result }
+            }));
+        }
         let preempts = !node.is_empty() && !failure.victims.is_empty();
         if preempts {
             self.metrics.preempted(failure.victims.len());
@@ -370,7 +428,13 @@ impl Task {
                 self.metrics.attempt("error", &pod.scheduler_name, self.since(begun));
                 self.debugger.ended(&pod.uid, || format!("refused: {}", status.message));
                 tracing::debug!(pod = pod.key(), error = status.message, "binding rejected");
+                // Without a clear answer it may be bound, and use its claims.
+                let refused = (400..500).contains(&status.code) && !matches!(status.code, 404 | 409);
+                let unreserved = self.engine.lock().take_claims(&pod.uid).filter(|_| refused);
                 let Some(pod) = self.taken_off(queued.clone()) else { return };
+                if let Some(unreserved) = unreserved.filter(|_| !pod.assigned()) {
+                    self.unreserve(pod.clone(), unreserved);
+                }
                 // Another writer was first, the pod is gone, or it may be bound for all we know: the informer will tell.
                 if !pod.assigned() && !matches!(status.code, 404 | 409 | 504) {
                     let message = format!("running Bind plugin \"DefaultBinder\": {}", status.message);
@@ -387,7 +451,25 @@ impl Task {
                 tracing::debug!(pod = queued.pod.key(), error = status.message, "volumes not bound");
                 self.engine.lock().volumes_refused(&queued.pod.uid, written.len(), now);
                 let message = format!("running PreBind plugin \"VolumeBinding\": {}", status.message);
-                self.volumes_failed(queued, &node, message, self.env.monotonic());
+                self.pre_bind_failed(queued, &node, message, self.env.monotonic());
+            }
+            Done::ClaimsWritten { queued, node, written } => {
+                let written = written.unwrap_or_else(|status| WrittenClaims {
+                    error: Some(status.message),
+                    ..WrittenClaims::default()
+                });
+                let after = self.engine.lock().claims_written(&queued.pod.uid, written, now);
+                if matches!(after, AfterClaims::Waits) {
+                    self.debugger.ended(&queued.pod.uid, || format!("waits for its devices on {node}"));
+                    if let Some(api_calls) = self.api_calls.get(&*queued.pod.scheduler_name) {
+                        api_calls.tell_devices_pending(&queued.pod, &node);
+                    }
+                }
+            }
+            Done::ClaimsReleased { uid, result } => {
+                if let Err(status) = result {
+                    tracing::debug!(uid = &*uid, error = status.message, "failed to release claims");
+                }
             }
             Done::Explained { pod, result } => {
                 // Of a binding that was refused, that is what is shown.
@@ -506,6 +588,9 @@ fn apply_storage(
         Watched::CsiNodes => engine.set_csi_node(name, new, now),
         Watched::CsiStorageCapacities => engine.set_storage_capacity(namespace, name, new, now),
         Watched::VolumeAttachments => engine.set_attachment(name, new, now),
+        Watched::DeviceClasses => engine.set_device_class(name, new, now),
+        Watched::ResourceSlices => engine.set_resource_slice(name, new, now),
+        Watched::ResourceClaims => engine.set_resource_claim(namespace, name, new, now),
         _ => {}
     }
 }

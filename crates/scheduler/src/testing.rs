@@ -45,11 +45,15 @@ pub fn rng(seed: u64) -> impl FnMut(u64) -> u64 {
 /// The node the next pod goes to, or the message why it does not.
 pub fn next(engine: &mut Engine) -> Result<String, String> {
     match engine.next(NOW, &mut rng(1)) {
-        Some(ScheduleResult::Bind { node, .. } | ScheduleResult::BindVolumes { node, .. }) => {
-            Ok(node.to_string())
-        }
+        Some(
+            ScheduleResult::Bind { node, .. }
+            | ScheduleResult::BindVolumes { node, .. }
+            | ScheduleResult::BindClaims { node, .. },
+        ) => Ok(node.to_string()),
         Some(ScheduleResult::Failed(failure)) => Err(failure.message),
-        Some(ScheduleResult::VolumesFailed { message, .. }) => Err(message),
+        Some(
+            ScheduleResult::VolumesFailed { message, .. } | ScheduleResult::ClaimsFailed { message, .. },
+        ) => Err(message),
         None => Err("nothing waits".to_owned()),
     }
 }

@@ -32,8 +32,35 @@ pub enum Verdict {
     AntiAffinity,
     ExistingAntiAffinity,
     LacksFeatures,
+    NoDevices(DeviceVerdict),
     /// Preemption only: nobody there is less important.
     NoVictims,
+}
+
+/// Why a pod's claims cannot have their devices on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceVerdict {
+    /// They would have to be allocated, and there are not enough.
+    Unallocatable,
+    /// They are allocated, and not for this node.
+    Unavailable,
+    /// A claim of an earlier attempt has to go first.
+    StaleClaim,
+    CannotFit,
+    /// In words of the allocator: the place among [`Diagnosis::devices`].
+    OnNode(u16),
+}
+
+impl DeviceVerdict {
+    fn reason(self) -> &'static str {
+        match self {
+            DeviceVerdict::Unallocatable => "cannot allocate all claims",
+            DeviceVerdict::Unavailable => "resourceclaim not available on the node",
+            DeviceVerdict::StaleClaim => "cannot schedule extended resource claim",
+            DeviceVerdict::CannotFit => "cannot fit resource",
+            DeviceVerdict::OnNode(_) => "",
+        }
+    }
 }
 
 /// Requests beyond this many share the last bit: a verdict fits in a register.
@@ -63,6 +90,7 @@ impl Verdict {
                 Plugin::InterPodAffinity
             }
             Verdict::LacksFeatures => Plugin::NodeDeclaredFeatures,
+            Verdict::NoDevices(_) => Plugin::DynamicResources,
         })
     }
 
@@ -79,6 +107,7 @@ impl Verdict {
             | Verdict::NoTopologyLabel
             | Verdict::NoAffinity
             | Verdict::LacksFeatures
+            | Verdict::NoDevices(_)
             | Verdict::NoVictims => true,
             Verdict::Fits
             | Verdict::PortTaken
@@ -121,6 +150,7 @@ impl Verdict {
             Verdict::AntiAffinity => "node(s) didn't match pod anti-affinity rules",
             Verdict::ExistingAntiAffinity => "node(s) didn't satisfy existing pods anti-affinity rules",
             Verdict::LacksFeatures => "node(s) didn't match Pod's required features",
+            Verdict::NoDevices(why) => why.reason(),
             Verdict::NoVictims => "No preemption victims found for incoming pod",
         }
     }
@@ -165,6 +195,8 @@ pub struct Diagnosis {
     /// What is said of the nodes that were not looked at.
     pub others: Option<String>,
     pub plugins: Plugins,
+    /// What the allocator of devices said of nodes.
+    pub devices: Vec<String>,
     /// What preemption says, behind everything else.
     pub post_filter: String,
 }
@@ -200,6 +232,11 @@ impl Diagnosis {
         for (verdict, count) in self.counts.each.iter().copied() {
             if let Verdict::NoVolumes(conflicts) = verdict {
                 conflicts.reasons().for_each(|why| *reasons.entry(why.to_owned()).or_default() += count);
+                continue;
+            }
+            if let Verdict::NoDevices(DeviceVerdict::OnNode(at)) = verdict {
+                let why = self.devices.get(usize::from(at)).cloned().unwrap_or_default();
+                *reasons.entry(why).or_default() += count;
                 continue;
             }
             let Verdict::Short { bits, .. } = verdict else {

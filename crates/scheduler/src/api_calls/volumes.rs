@@ -18,12 +18,7 @@ impl ApiCalls {
         volumes: &VolumeBindings,
         written: &mut Vec<u64>,
     ) -> Result<(), Status> {
-        // Others may count on where it will be; it comes there without this as well.
-        let mut status = Map::default();
-        status.set("nominatedNodeName", node.to_owned());
-        if let Err(status) = self.patch_status(pod, None, status).await {
-            tracing::debug!(pod = pod.key(), error = status.message, "failed to nominate the node");
-        }
+        self.nominate(pod, node).await;
         for (volume, claim) in &volumes.bind {
             let target = PERSISTENT_VOLUMES.at("", &volume.name);
             let patch = Patch::Merge(bind(volume, claim));

@@ -218,9 +218,29 @@ fn arguments(path: &str, plugin: Plugin, args: &Value, profile: &mut Profile) ->
                 return Err(invalid(&format!("{path}.shape"), problem));
             }
         }
+        Plugin::DynamicResources => {
+            if let Some(timeout) = duration(path, args, "filterTimeout")? {
+                let timeout = u64::try_from(timeout)
+                    .map_err(|_| invalid(&format!("{path}.filterTimeout"), "must be zero or positive"))?;
+                profile.device_filter_timeout = Duration::from_nanos(timeout);
+            }
+            if let Some(timeout) = duration(path, args, "bindingTimeout")? {
+                let timeout = u64::try_from(timeout).ok().map(Duration::from_nanos);
+                let timeout = timeout.filter(|timeout| *timeout >= Duration::from_secs(1));
+                profile.device_binding_timeout = timeout
+                    .ok_or_else(|| invalid(&format!("{path}.bindingTimeout"), "must be at least 1 second"))?;
+            }
+        }
         _ => {}
     }
     Ok(())
+}
+
+/// A duration as Go writes it, in nanoseconds.
+fn duration(path: &str, args: &Value, name: &str) -> Result<Option<i64>> {
+    let Some(value) = args.get(name).filter(|v| !v.is_null()) else { return Ok(None) };
+    let parsed = value.as_str().and_then(|text| object::time::parse_duration(text).ok());
+    parsed.map(Some).ok_or_else(|| invalid(&format!("{path}.{name}"), format!("invalid duration {value:?}")))
 }
 
 fn spread(path: &str, args: &Value, profile: &mut Profile) -> Result<()> {

@@ -52,3 +52,25 @@ fn errors_name_the_path_and_the_valid_values() {
     assert_eq!(error(twice), r#"profiles[1].schedulerName: Duplicate value: "a""#);
     assert!(Config::parse(&tree("{}")).is_err());
 }
+
+#[test]
+fn how_long_devices_are_looked_and_waited_for_is_an_argument() {
+    let with = |args: &str| {
+        parse(&format!(
+            r#""profiles":[{{"pluginConfig":[{{"name":"DynamicResources","args":{{{args}}}}}]}}]"#
+        ))
+    };
+    let config = with(r#""filterTimeout":"0s","bindingTimeout":"1m30s""#).unwrap();
+    assert_eq!(config.profiles[0].device_filter_timeout, Duration::ZERO);
+    assert_eq!(config.profiles[0].device_binding_timeout, Duration::from_secs(90));
+    let error = |args: &str| with(args).unwrap_err().to_string();
+    let path = "profiles[0].pluginConfig[0].args";
+    assert_eq!(error(r#""filterTimeout":"-1s""#), format!("{path}.filterTimeout: must be zero or positive"));
+    assert_eq!(
+        error(r#""bindingTimeout":"10ms""#),
+        format!("{path}.bindingTimeout: must be at least 1 second")
+    );
+    assert!(
+        error(r#""bindingTimeout":"soon""#).starts_with(&format!("{path}.bindingTimeout: invalid duration"))
+    );
+}

@@ -86,7 +86,7 @@ impl Bindings {
     }
 }
 
-fn forget<K: std::hash::Hash + Eq>(index: &mut HashMap<K, Vec<Arc<str>>>, key: &K, uid: &str) {
+pub(super) fn forget<K: std::hash::Hash + Eq>(index: &mut HashMap<K, Vec<Arc<str>>>, key: &K, uid: &str) {
     if let Some(uids) = index.get_mut(key) {
         uids.retain(|other| **other != *uid);
         if uids.is_empty() {
@@ -245,13 +245,14 @@ impl Engine {
 
     fn end(&mut self, uid: &str, result: Result<(), String>) {
         let Some(Binding { queued, node, .. }) = self.bindings.remove(uid) else { return };
-        self.bindings.ended.push_back(match result {
-            Ok(()) => ScheduleResult::Bind { queued, node },
+        let ended = match result {
+            Ok(()) => self.bind_or_write(queued, node),
             Err(why) => {
                 let message = format!("running PreBind plugin \"VolumeBinding\": {why}");
                 ScheduleResult::VolumesFailed { queued, node, message }
             }
-        });
+        };
+        self.bindings.ended.push_back(ended);
     }
 
     /// Whether all that was written has had its effect, by what is seen of the objects.

@@ -6,12 +6,14 @@ mod scores;
 
 use std::sync::Arc;
 
+use devices::Allocator;
+
 use crate::cluster::bits::Bits;
 use crate::cluster::{Cluster, ImageIx, NodeIx};
 use crate::config::Profile;
 use crate::node_selector::{Chosen, Weighed};
 use crate::plugin::Plugin;
-use crate::pod::{Class, Spec, conflict};
+use crate::pod::{Class, Spec, conflict, may_be_devices};
 use crate::taint::{self, Tolerance};
 use crate::verdict::Verdict;
 
@@ -37,6 +39,8 @@ pub struct Local {
     /// Those of its images that some node has.
     images: Vec<ImageIx>,
     images_epoch: Option<u64>,
+    /// Of the device classes that may stand for what is asked for; zero while none is asked about.
+    classes_version: u64,
     /// The numbers of columns above are of this epoch.
     pub columns_epoch: u64,
     /// For each node twice the generation it was looked at in, and one more if it fit then. Both columns are empty until
@@ -54,6 +58,8 @@ struct Request {
     column: usize,
     amount: i64,
     ignored: bool,
+    /// Devices stand for it on nodes that have none of it.
+    delegated: bool,
 }
 
 /// The columns one decision looks at.
@@ -65,12 +71,15 @@ pub struct Sight<'a> {
     /// Whether resources are looked at, and ports.
     counts: bool,
     ports: bool,
+    /// For a pod that asks for devices.
+    pub allocator: Option<Allocator<'a>>,
 }
 
 struct Line<'a> {
     allocatable: &'a [i64],
     requested: &'a [i64],
     amount: i64,
+    delegated: bool,
 }
 
 /// A resource whose use is scored.
@@ -96,6 +105,7 @@ impl Local {
             column: columns.resource(name),
             amount: *amount,
             ignored: profile.fit.ignores(name),
+            delegated: false,
         };
         let requests = spec.requests.iter().map(&mut request).collect();
         let mut scored = |resources: &[(String, i64)], at_least: bool| -> Vec<Scored> {
@@ -133,6 +143,7 @@ impl Local {
             added_preferred: Weighed::default(),
             images: Vec::new(),
             images_epoch: None,
+            classes_version: 0,
             columns_epoch: cluster.columns().epoch(),
             known: Vec::new(),
             scored: Vec::new(),
@@ -162,6 +173,14 @@ impl Local {
             self.images_epoch = Some(cluster.images_epoch());
             self.images = self.spec.images.iter().filter_map(|name| cluster.images().number(name)).collect();
             self.scored.clear();
+        }
+        let classes = cluster.devices().classes_version();
+        if !self.spec.extended.is_empty() && self.classes_version != classes {
+            self.classes_version = classes;
+            for (request, (name, _)) in self.requests.iter_mut().zip(&self.spec.requests) {
+                request.delegated = may_be_devices(name) && cluster.devices().has_class_for(name);
+            }
+            self.known.clear();
         }
         if self.begun {
             self.known.resize(cluster.width(), 0);
@@ -201,9 +220,11 @@ impl Local {
             allocatable: columns.all_allocatable(request.column),
             requested: columns.all_requested(request.column),
             amount: request.amount,
+            delegated: request.delegated,
         };
         let ports = profile.filter.has(Plugin::NodePorts) && !self.spec.ports.is_empty();
-        Sight { cluster, pods, pods_allowed, requests: requests.map(of).collect(), counts, ports }
+        let requests = requests.map(of).collect();
+        Sight { cluster, pods, pods_allowed, requests, counts, ports, allocator: None }
     }
 
     /// Whether an open node fits, as it is.
@@ -297,7 +318,8 @@ impl Local {
             if let Some(change) = change {
                 requested += change.requested(cluster, &self.spec.requests[i].0);
             }
-            if request.amount > allocatable - requested && !request.ignored {
+            let delegated = request.delegated && allocatable == 0;
+            if request.amount > allocatable - requested && !request.ignored && !delegated {
                 bits |= Verdict::short_of(i);
                 unresolvable |= request.amount > allocatable;
             }
@@ -310,7 +332,10 @@ impl Sight<'_> {
     #[inline]
     fn room(&self, ix: NodeIx) -> bool {
         let at = ix as usize;
-        let has = |line: &Line| line.amount <= line.allocatable[at] - line.requested[at];
+        let has = |line: &Line| {
+            line.amount <= line.allocatable[at] - line.requested[at]
+                || line.delegated && line.allocatable[at] == 0
+        };
         !self.counts || self.pods[at] < self.pods_allowed[at] && self.requests.iter().all(has)
     }
 }

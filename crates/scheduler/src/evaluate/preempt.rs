@@ -8,6 +8,7 @@ use object::selector::LabelSelector;
 use super::{Evaluator, Rng, Work};
 use crate::cluster::{Cluster, NodeIx, Placed, PodIx};
 use crate::config::Profile;
+use crate::evaluate::devices::Devices;
 use crate::evaluate::local::Change;
 use crate::nominated::Nominated;
 use crate::pod::Pod;
@@ -63,13 +64,17 @@ impl Evaluator {
         let config = self.config.clone();
         let settings = &config.profiles[profile];
         let result = dry_run(cluster, nominated, budgets, settings, pod, diagnosis, &work, rng);
+        let said = work.devices.as_ref().map(Devices::said).unwrap_or_default();
         self.end(work);
         match result {
             Ok(best) => {
                 let victims = best.victims.iter().map(|ix| cluster.placed(*ix).clone()).collect();
                 Preemption::Room { node: best.node, victims }
             }
-            Err(found) => Preemption::Helpless(found.message(&pod.class.spec)),
+            Err(mut found) => {
+                found.devices = said;
+                Preemption::Helpless(found.message(&pod.class.spec))
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::cluster::counters::NOWHERE;
 use crate::cluster::{Cluster, NodeIx};
 use crate::config::Profile;
+use crate::evaluate::devices::Devices;
 use crate::evaluate::local::{MAX_SCORE, Scores};
 use crate::evaluate::plan::Plan;
 use crate::plugin::Plugin;
@@ -21,6 +22,7 @@ impl ControllerRegistry {
         &mut self,
         profile: &Profile,
         plan: &Plan,
+        devices: Option<&Devices>,
         cluster: &Cluster,
         fit: &[NodeIx],
         scores: &[Scores],
@@ -48,7 +50,23 @@ impl ControllerRegistry {
         if !plan.wanted.is_empty() {
             self.inter_pod(plan, cluster, fit, weight(Plugin::InterPodAffinity));
         }
+        if let Some(devices) = devices {
+            self.devices(devices, fit, weight(Plugin::DynamicResources));
+        }
         &self.totals
+    }
+
+    /// Nodes that have devices a pod names first are better.
+    fn devices(&mut self, devices: &Devices, fit: &[NodeIx], weight: i64) {
+        self.numbers.clear();
+        self.numbers.extend(fit.iter().map(|ix| devices.score_of(*ix)));
+        let most = self.numbers.iter().copied().max().unwrap_or(0);
+        if most == 0 {
+            return;
+        }
+        for (total, score) in self.totals.iter_mut().zip(&self.numbers) {
+            *total += MAX_SCORE * score / most * weight;
+        }
     }
 
     /// Nodes in domains with fewer matching pods are better.

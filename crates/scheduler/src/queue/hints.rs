@@ -1,14 +1,20 @@
 //! Which events may help a pod that was rejected: each plugin is asked about the pods it rejected.
 
+mod devices;
 mod volumes;
 
 use std::sync::Arc;
 
+use ::devices::DeviceClass;
+
 use crate::cluster::{Cluster, Placed};
 use crate::config::Profile;
+use crate::dynamic_resources::{DynamicResources, ResourceClaim};
 use crate::node::Node;
 use crate::plugin::{Plugin, Plugins};
-use crate::pod::{Class, Constraint, Held, HeldKind, Inclusion, Pod, PodTerm, Unsatisfiable, conflict};
+use crate::pod::{
+    Class, Constraint, Held, HeldKind, Inclusion, Pod, PodTerm, Unsatisfiable, conflict, may_be_devices,
+};
 use crate::read::Labels;
 use crate::storage::{Claim, CsiNode, StorageClass, Volume};
 use crate::taint::{all_tolerated, tolerates_unschedulable};
@@ -65,6 +71,19 @@ pub enum Event<'a> {
     CapacityIgnored,
     /// A volume is no longer attached to a node.
     Detached,
+    ResourceClaim {
+        old: Option<&'a ResourceClaim>,
+        new: &'a ResourceClaim,
+    },
+    /// Devices that were about to be allocated are not, or a claim that had some is gone.
+    DevicesFreed,
+    DeviceClass {
+        old: Option<&'a DeviceClass>,
+        new: &'a DeviceClass,
+    },
+    ResourceSlice {
+        new: bool,
+    },
     /// The pod that waits changed itself.
     Itself {
         old: &'a Pod,
@@ -111,6 +130,12 @@ impl<'a> Event<'a> {
             Event::CapacityGrown => "storage.k8s.io/CSIStorageCapacityUpdate",
             Event::CapacityIgnored => "storage.k8s.io/CSIDriverUpdate",
             Event::Detached => "storage.k8s.io/VolumeAttachmentDelete",
+            Event::ResourceClaim { old: None, .. } => "resource.k8s.io/ResourceClaimAdd",
+            Event::ResourceClaim { .. } | Event::DevicesFreed => "resource.k8s.io/ResourceClaimUpdate",
+            Event::DeviceClass { old: None, .. } => "resource.k8s.io/DeviceClassAdd",
+            Event::DeviceClass { .. } => "resource.k8s.io/DeviceClassUpdate",
+            Event::ResourceSlice { new: true } => "resource.k8s.io/ResourceSliceAdd",
+            Event::ResourceSlice { new: false } => "resource.k8s.io/ResourceSliceUpdate",
             Event::Itself { .. } => "UnschedulablePodUpdate",
         }
     }
@@ -133,12 +158,22 @@ impl<'a> Event<'a> {
             Event::Volume { .. } | Event::StorageClass { .. } => &[VolumeBinding, VolumeZone],
             Event::CsiNode { .. } | Event::Detached => &[NodeVolumeLimits],
             Event::CapacityAdded | Event::CapacityGrown | Event::CapacityIgnored => &[VolumeBinding],
+            Event::ResourceClaim { .. } | Event::DevicesFreed | Event::ResourceSlice { .. } => {
+                &[DynamicResources]
+            }
+            Event::DeviceClass { .. } => &[NodeResourcesFit, DynamicResources],
             Event::Leaving(_) => &[PodTopologySpread],
             Event::NodeRemoved(_) => &[PodTopologySpread, InterPodAffinity],
             Event::Namespace { .. } => &[InterPodAffinity],
             _ => return Plugins::all(),
         };
         plugins.iter().copied().collect()
+    }
+
+    /// It means nothing to pods that ask for no devices.
+    pub fn is_about_devices(&self) -> bool {
+        use Event::*;
+        matches!(self, ResourceClaim { .. } | DevicesFreed | DeviceClass { .. } | ResourceSlice { .. })
     }
 }
 
@@ -191,7 +226,10 @@ pub fn may_help(
             Event::Gone { pod: gone, .. } => conflict(&pod.class.spec.ports, gone.spec.ports.iter()),
             _ => false,
         },
-        Plugin::NodeResourcesFit => resources(pod, event, profile),
+        Plugin::NodeResourcesFit => {
+            resources(pod, event, profile, cluster.devices()) || devices::class_for_resources(pod, event)
+        }
+        Plugin::DynamicResources => devices::dynamic_resources(pod, event, cluster.devices()),
         Plugin::PodTopologySpread => spread(pod, event, profile),
         Plugin::InterPodAffinity => inter_pod(pod, event, cluster),
         Plugin::VolumeRestrictions => volumes::restrictions(pod, event),
@@ -215,18 +253,24 @@ fn tolerations_changed(event: &Event) -> bool {
     old.class.spec.tolerations != new.class.spec.tolerations
 }
 
-fn resources(pod: &Pod, event: &Event, profile: &Profile) -> bool {
+fn resources(pod: &Pod, event: &Event, profile: &Profile, known: &DynamicResources) -> bool {
     let asked = &pod.class.spec.requests;
+    // Devices stand for what the node itself has nothing of.
+    let delegated = |node: &Node, name: &str| {
+        may_be_devices(name) && node.allocatable(name) == 0 && known.has_class_for(name)
+    };
     let fits = |node: &Node| {
-        let enough =
-            |(name, amount): &(Arc<str>, i64)| *amount <= node.allocatable(name) || profile.fit.ignores(name);
+        let enough = |(name, amount): &(Arc<str>, i64)| {
+            *amount <= node.allocatable(name) || profile.fit.ignores(name) || delegated(node, name)
+        };
         node.allocatable("pods") >= 1 && asked.iter().all(enough)
     };
     let more = |old: &Node, new: &Node, name: &str| new.allocatable(name) > old.allocatable(name);
     match event {
         Event::NodeAdded(node) => fits(node),
         Event::NodeUpdated { old, new } => {
-            fits(new) && (more(old, new, "pods") || asked.iter().any(|(name, _)| more(old, new, name)))
+            let any = |(name, _): &(Arc<str>, i64)| more(old, new, name) || delegated(new, name);
+            fits(new) && (more(old, new, "pods") || asked.iter().any(any))
         }
         Event::Gone { .. } => true,
         Event::Changed { old, new } => {

@@ -21,8 +21,9 @@ fn the_queue_is_ordered_by_priority_then_arrival() {
     for (at, name, priority) in [(1, "a", 0), (2, "b", 5), (3, "c", 5), (4, "d", 0)] {
         queue.set(queued(&mut templates, name, priority), &cluster, seconds(at));
     }
-    let order: Vec<String> =
-        std::iter::from_fn(|| queue.pop(seconds(5))).map(|q| q.pod.name.to_string()).collect();
+    let order: Vec<String> = std::iter::from_fn(|| queue.pop(&Cluster::default(), seconds(5)))
+        .map(|q| q.pod.name.to_string())
+        .collect();
     assert_eq!(order, ["b", "c", "a", "d"]);
 }
 
@@ -32,9 +33,9 @@ fn after_an_error_the_wait_doubles_to_ten_seconds() {
     queue.set(queued(&mut templates, "a", 0), &cluster, seconds(0));
     let mut now = seconds(0);
     for wait in [1, 2, 4, 8, 10, 10] {
-        let popped = queue.pop(now).expect("may be tried");
-        queue.put_back(popped, Plugins::EMPTY, now);
-        assert!(queue.pop(now + seconds(wait)).is_none());
+        let popped = queue.pop(&Cluster::default(), now).expect("may be tried");
+        queue.put_back(popped, Plugins::EMPTY, &Cluster::default(), now);
+        assert!(queue.pop(&Cluster::default(), now + seconds(wait)).is_none());
         now += seconds(wait + 1);
         assert_eq!(queue.next_wake(), Some(now));
     }

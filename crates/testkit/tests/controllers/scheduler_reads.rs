@@ -10,6 +10,7 @@ use testkit::TestCluster;
 use testkit::forward::{Forward, Wrapping};
 
 use crate::scheduling::{add_node, pod, start_with, until};
+use crate::scheduling_devices::{add_claim, add_class, add_slice, one, plain_devices, with_claim};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
@@ -42,6 +43,9 @@ async fn scheduling_a_pod_costs_no_list_get_or_watch() {
     for node in ["n1", "n2"] {
         add_node(&cluster, node, json!({})).await;
     }
+    add_class(&cluster, "gpu", json!({})).await;
+    add_slice(&cluster, "n1", plain_devices(1), json!({})).await;
+    add_claim(&cluster, "mine", one("gpu")).await;
     let reads = Arc::new(AtomicUsize::new(0));
     let wrap = |inner| Reading { inner, reads: reads.clone() };
     let running = start_with(&cluster, &Wrapping { inner: cluster.local_clients(), wrap });
@@ -57,6 +61,8 @@ async fn scheduling_a_pod_costs_no_list_get_or_watch() {
     for n in 0..16 {
         until(&cluster, &format!("p{n}"), "a bound pod", bound).await;
     }
+    cluster.post(PODS, with_claim("with-device", "mine")).await.ok(201);
+    until(&cluster, "with-device", "a bound pod", bound).await;
     let says_why = |pod: &serde_json::Value| pod["status"]["conditions"][0]["reason"] == "Unschedulable";
     until(&cluster, "large", "why it waits", says_why).await;
     assert_eq!(reads.load(SeqCst), begun);
