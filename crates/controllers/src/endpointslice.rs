@@ -39,8 +39,6 @@ use crate::{Context, pod_view};
 
 pub const NAME: &str = "endpointslice-controller";
 
-/// Endpoints in one slice.
-const MOST: usize = 100;
 /// Several slices that somebody else changed are looked at together.
 const SETTLE: Duration = Duration::from_secs(1);
 /// A slice may be a lot of work for everybody: failures wait longer than elsewhere.
@@ -53,7 +51,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let (recorder, task) =
         Recorder::start(&context.env, client.clone(), "endpoint-slice-controller", context.stop.clone());
     let mut tasks = vec![task];
-    let informers = &context.informers;
+    let (informers, settings) = (&context.informers, &context.settings.endpoints);
     let (services, pods, nodes) = (informers.of(&SERVICES), informers.of(&PODS), informers.of(&NODES));
     let slices = informers.of(&ENDPOINT_SLICES);
 
@@ -64,10 +62,11 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         .limits(LIMITS)
         .owns_keys_of(&services)
         .watches(&pods, move |event| services_to_update(&of_pods, event))
+        .batched(settings.slice_updates_batch_period)
         .reads(&nodes)
         .reads(&slices);
     let slices = Arc::new(Slices::new(&context.env, slices, CONTROLLER));
-    slices.follow(controller.queue(), SETTLE);
+    slices.follow(controller.queue(), SETTLE.max(settings.slice_updates_batch_period));
     let zones = Zones::new(nodes.clone());
     zones.follow(controller.queue());
     let reconciler = SliceReconciler {
@@ -79,6 +78,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         zones,
         slices,
         times: TriggerTimes::default(),
+        most: settings.max_per_slice,
     };
     tasks.extend(controller.start(&context.controllers, Arc::new(reconciler), context.stop.clone()));
     tasks
@@ -93,6 +93,8 @@ struct SliceReconciler {
     zones: Arc<Zones>,
     slices: Arc<Slices>,
     times: TriggerTimes,
+    /// Endpoints in one slice.
+    most: usize,
 }
 
 impl Reconcile for SliceReconciler {
@@ -152,7 +154,7 @@ impl SliceReconciler {
         let changed = members.iter().map(|member| (member.name, member.pod.ready_since));
         let changed_at = self.times.next(request.key, view.created, changed);
         let (ratios, mut hinted) = self.zones.of(request.key, view.topology_auto);
-        let mut plan = plan::plan(view, &members, &views, MOST, ratios.as_ref(), &mut hinted);
+        let mut plan = plan::plan(view, &members, &views, self.most, ratios.as_ref(), &mut hinted);
         let again = self.zones.note(request.key, hinted, ratios.as_ref());
         request.plan(|| plan.describe());
         let skipped = plan.notes.skipped.join(", ");
