@@ -32,7 +32,7 @@ impl Api {
             ensure_all(&client, self.cluster().initial_objects.clone()).await?;
         }
         ensure_all(&client, objects(|_| true)?).await?;
-        if let Err(status) = flow_schemas::sync(&client, &mut Default::default()).await {
+        if let Err(status) = flow_schemas::sync_all(&client).await {
             // The controller retries it.
             tracing::warn!(error = status.message, "could not write the status of the first FlowSchemas");
         }

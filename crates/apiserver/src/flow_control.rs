@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use auth::{Attributes, UserInfo};
 use catalog::{Catalog, Resource};
+use client::Gvr;
 use flowcontrol::estimate::{self, ListSize};
 use flowcontrol::{
     About, Classified, Flow, FlowSchema, PriorityLevel, RequestDigest, ResourceDigest, Seat, WatchGuard,
@@ -21,16 +22,17 @@ use http::request::Parts;
 use http::{HeaderName, Uri};
 use object::Status;
 use parking_lot::Mutex;
+use runtime::{Action, BoxFuture, Failure, InformerEvent, JoinHandle, Key, Reconcile, ReconcileRequest};
 use tokio::time::Instant;
 
 use crate::api::Api;
 use crate::chain::RequestHead;
+use crate::controllers::Context;
 use crate::loopback::LoopbackClient;
 use crate::metrics::InFlightSlot;
 use crate::request_info::{Query, is_mutating};
 use crate::respond::{self, Answer};
 use crate::run_queue::PermitPoller;
-use crate::table_watcher::TableWatcher;
 
 pub(crate) use dump::serve;
 
@@ -40,39 +42,47 @@ const PRIORITY_LEVEL_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const TOO_MANY: &str = "Too many requests, please try again later.";
 
-/// Applies FlowSchemas and PriorityLevelConfigurations, and runs the periodic work of flow control, until shutdown.
-pub async fn run(api: Arc<Api>) {
-    let mut watcher =
-        TableWatcher::new(&api, &[(GROUP, "flowschemas"), (GROUP, "prioritylevelconfigurations")]);
-    let reconfigure = async {
-        while watcher.next_events(None).await.is_some() {
-            configure(&api);
+/// Applies FlowSchemas and PriorityLevelConfigurations, and runs the periodic work of flow control.
+pub(crate) fn start(context: &Context) -> Vec<JoinHandle<()>> {
+    let key = |_: &InformerEvent<'_>| vec![Key::new("", "configuration")];
+    let mut controller = context.controller("flow-control");
+    for plural in ["flowschemas", "prioritylevelconfigurations"] {
+        controller = controller.watches(&context.informers.of(&Gvr::new(GROUP, "v1", plural)), key);
+    }
+    let mut tasks = context.start(controller, Configuring { api: context.api.clone() });
+    let (api, stop) = (context.api.clone(), context.stop.clone());
+    tasks.push(context.api.registry().env().spawn("flow-control", async move {
+        tokio::select! {
+            biased;
+            () = stop.stopped() => {}
+            () = api.flow.run() => {}
         }
-    };
-    tokio::select! {
-        biased;
-        () = reconfigure => {}
-        () = api.flow.run() => {}
+    }));
+    tasks
+}
+
+struct Configuring {
+    api: Arc<Api>,
+}
+
+impl Reconcile for Configuring {
+    fn reconcile<'a>(&'a self, _: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
+        Box::pin(async move {
+            configure(&self.api)?;
+            Ok(Action::AwaitChange)
+        })
     }
 }
 
-fn configure(api: &Arc<Api>) {
+/// The last configuration stays until they can be read.
+fn configure(api: &Arc<Api>) -> Result<(), Status> {
     let client = LoopbackClient::new(api);
-    let read = |plural| client.list((GROUP, plural));
-    match (read("flowschemas"), read("prioritylevelconfigurations")) {
-        (Ok(schemas), Ok(levels)) => {
-            let schemas = schemas.iter().map(FlowSchema::read).collect();
-            let levels = levels.iter().filter_map(PriorityLevel::read).collect();
-            api.flow.configure(schemas, levels);
-        }
-        // The last configuration stays until they can be read.
-        (Err(error), _) | (_, Err(error)) => {
-            tracing::warn!(
-                error = error.message,
-                "could not read FlowSchemas and PriorityLevelConfigurations"
-            );
-        }
-    }
+    let (schemas, levels) =
+        (client.list((GROUP, "flowschemas"))?, client.list((GROUP, "prioritylevelconfigurations"))?);
+    let schemas = schemas.iter().map(FlowSchema::read).collect();
+    let levels = levels.iter().filter_map(PriorityLevel::read).collect();
+    api.flow.configure(schemas, levels);
+    Ok(())
 }
 
 /// The seats of a request, and its slot among those in flight, until dropped.

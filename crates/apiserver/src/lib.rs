@@ -70,7 +70,6 @@ mod conversion;
 mod custom_resources;
 mod local;
 mod loopback;
-mod table_watcher;
 
 pub use acceptor::{Acceptor, Tls};
 pub use admission::Choice as AdmissionChoice;

@@ -37,6 +37,11 @@ impl<'a> LoopbackClient<'a> {
         LoopbackClient { api, client: LocalClient::new(api.clone(), user, "kube-apiserver") }
     }
 
+    /// The client alone, for informers.
+    pub fn into_client(self) -> Arc<dyn Client> {
+        Arc::new(self.client)
+    }
+
     pub fn api(&self) -> &'a Arc<Api> {
         self.api
     }

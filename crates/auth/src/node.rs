@@ -14,7 +14,7 @@ use object::selector::FieldSelector;
 
 use crate::{Attributes, Decision, UserInfo, groups, names};
 
-pub use references::{claims_of, is_mirror, refers, volume_secrets};
+pub use references::{claims_of, is_mirror, refers, secrets_of, volume_secrets};
 
 /// Resources a node may read only if a pod bound to it refers to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

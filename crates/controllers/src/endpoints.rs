@@ -49,6 +49,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         .workers(context.settings.workers("concurrent-endpoint-syncs"))
         .owns_keys_of(&services)
         .watches(&pods, move |event| services_to_update(&of_pods, event))
+        .batched(context.settings.endpoints.updates_batch_period)
         // What was there at the start may have lost its service while nobody looked.
         .watches(&endpoints, |event| match event {
             InformerEvent::Added { obj, initial: true } if !elected(obj) => vec![Key::of(obj)],

@@ -48,8 +48,6 @@ use crate::{Context, pod_view};
 
 pub const NAME: &str = "endpointslice-controller";
 
-/// Endpoints in one slice.
-const MOST: usize = 100;
 /// A service with no more slices is looked at as a whole: that is little work, and nothing has to be kept for it.
 const FEW: usize = 2;
 /// Several slices that somebody else changed are looked at together.
@@ -64,7 +62,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let (recorder, task) =
         Recorder::start(&context.env, client.clone(), "endpoint-slice-controller", context.stop.clone());
     let mut tasks = vec![task];
-    let informers = &context.informers;
+    let (informers, settings) = (&context.informers, &context.settings.endpoints);
     let (services, pods, nodes) = (informers.of(&SERVICES), informers.of(&PODS), informers.of(&NODES));
     let slices = informers.of(&ENDPOINT_SLICES);
 
@@ -87,10 +85,13 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
             services.iter().for_each(|service| by_pods.note(service, event.obj().name()));
             services
         })
+        .batched(settings.slice_updates_batch_period)
         .reads(&nodes)
         .reads(&slices);
     let slices = Arc::new(Slices::new(&context.env, slices, CONTROLLER));
-    slices.follow(controller.queue(), SETTLE, move |service| by_slices.forget(service));
+    slices.follow(controller.queue(), SETTLE.max(settings.slice_updates_batch_period), move |service| {
+        by_slices.forget(service)
+    });
     let zones = Zones::new(nodes.clone());
     zones.follow(controller.queue());
     let reconciler = SliceReconciler {
@@ -104,6 +105,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         times: TriggerTimes::default(),
         changed,
         known: Mutex::default(),
+        most: settings.max_per_slice,
     };
     tasks.extend(controller.start(&context.controllers, Arc::new(reconciler), context.stop.clone()));
     tasks
@@ -118,6 +120,8 @@ struct SliceReconciler {
     zones: Arc<Zones>,
     slices: Arc<Slices>,
     times: TriggerTimes,
+    /// Endpoints in one slice.
+    most: usize,
     /// Pods of each service that changed since it was last looked at.
     changed: Arc<Changed>,
     /// Guards what is known of each service with many slices; taken for a few instructions.
@@ -210,7 +214,7 @@ impl SliceReconciler {
             Some(found) => found,
             None => {
                 let all = self.look_at_all(key, view, |members, views| {
-                    plan::plan(view, members, views, MOST, false, ratios.as_ref(), &mut hinted)
+                    plan::plan(view, members, views, self.most, false, ratios.as_ref(), &mut hinted)
                 });
                 placed = Placed::default();
                 if all.there.len() + all.plan.create.len() > FEW {
@@ -280,7 +284,7 @@ impl SliceReconciler {
     ) -> Option<Found> {
         let pod = |name: &str| self.pods.store().get(&view.namespace, name).filter(|pod| view.selects(pod));
         let mut there = Vec::new();
-        let plan = placed.narrow(changed, MOST, |names| {
+        let plan = placed.narrow(changed, self.most, |names| {
             let slices: Option<Vec<_>> = names.iter().map(|name| self.slices.get(key, name)).collect();
             there = slices?;
             let views: Vec<_> = there.iter().map(|slice| slice_view(slice)).collect();
@@ -288,7 +292,7 @@ impl SliceReconciler {
             let pods: BTreeSet<&str> = changed.iter().map(String::as_str).chain(beside).collect();
             let pods: Vec<Arc<Obj>> = pods.into_iter().filter_map(pod).collect();
             let members: Vec<Member<'_>> = pods.iter().map(|pod| self.member(pod)).collect();
-            Some(plan::plan(view, &members, &views, MOST, true, None, &mut Hinted::default()))
+            Some(plan::plan(view, &members, &views, self.most, true, None, &mut Hinted::default()))
         })?;
         let times =
             changed.iter().map(|name| (name.as_str(), pod(name).map(|pod| pod_view(&pod).ready_since)));

@@ -19,7 +19,7 @@ use runtime::{
 };
 use tokio::task::JoinHandle;
 
-use self::plan::{CONTROLLER, EndpointsView, MOST, Mirror, Notes, Plan, SKIP};
+use self::plan::{CONTROLLER, EndpointsView, Mirror, Notes, Plan, SKIP};
 use crate::Context;
 use crate::endpointslice::Draft;
 use crate::namespace_is_going;
@@ -40,7 +40,8 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         context.stop.clone(),
     );
     let mut tasks = vec![task];
-    let informers = &context.informers;
+    let (informers, settings) = (&context.informers, &context.settings.endpoints);
+    let wait = settings.mirroring_updates_batch_period;
     let (services, endpoints) = (informers.of(&SERVICES), informers.of(&ENDPOINTS));
     let slices = informers.of(&ENDPOINT_SLICES);
     let controller = Controller::new(&context.env, NAME)
@@ -48,15 +49,18 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         .limits(LIMITS)
         // The annotation is looked at in the reconcile only: Endpoints are large, and most are somebody else's.
         .watches(&endpoints, |event| keys(event, |endpoints| endpoints.label(SKIP) != Some("true")))
+        .batched(wait)
         .watches(&services, |event| match event {
             // Of a service only this matters: whether it selects its endpoints itself.
             InformerEvent::Updated { old, new, .. } if has_selector(old) == has_selector(new) => Vec::new(),
             _ => keys(event, |service| !has_selector(service)),
         })
+        .batched(wait)
         .reads(&slices);
     let slices = Arc::new(Slices::new(&context.env, slices, CONTROLLER));
-    slices.follow(controller.queue(), Duration::ZERO, |_| {});
-    let mirror = MirrorReconciler { client, recorder, services, endpoints, slices };
+    slices.follow(controller.queue(), wait, |_| {});
+    let most = settings.mirroring_max_per_subset;
+    let mirror = MirrorReconciler { client, recorder, services, endpoints, slices, most };
     tasks.extend(controller.start(&context.controllers, Arc::new(mirror), context.stop.clone()));
     tasks
 }
@@ -80,6 +84,8 @@ struct MirrorReconciler {
     services: Arc<Informer>,
     endpoints: Arc<Informer>,
     slices: Arc<Slices>,
+    /// Addresses of one subset.
+    most: usize,
 }
 
 impl Reconcile for MirrorReconciler {
@@ -109,7 +115,7 @@ impl MirrorReconciler {
         let there = self.slices.of(request.key);
         let mirrors: Vec<Mirror> = there.iter().map(|slice| Mirror::read(&runtime::tree(slice))).collect();
         let view = EndpointsView::read(tree);
-        let plan = plan::plan(&view, &mirrors, MOST);
+        let plan = plan::plan(&view, &mirrors, self.most);
         request.plan(|| plan.describe());
         self.tell(endpoints, &plan);
         self.apply(request.key, endpoints, &there, plan).await
@@ -126,7 +132,8 @@ impl MirrorReconciler {
         }
         if skipped > invalid {
             let message = format!(
-                "A max of {MOST} addresses can be mirrored to EndpointSlices per Endpoints subset. {skipped} addresses were skipped"
+                "A max of {} addresses can be mirrored to EndpointSlices per Endpoints subset. {skipped} addresses were skipped",
+                self.most
             );
             warn("TooManyAddressesToMirror", message);
         }

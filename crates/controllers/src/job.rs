@@ -35,7 +35,8 @@ use object::{Obj, Revision};
 use parking_lot::Mutex;
 use runtime::queue::Limits;
 use runtime::{
-    Action, BY_CONTROLLER, Controller, Expectations, Failure, Informer, Key, Reconcile, ReconcileRequest, Recorder,
+    Action, BY_CONTROLLER, Controller, Expectations, Failure, Informer, Key, Reconcile, ReconcileRequest,
+    Recorder,
 };
 use tokio::task::JoinHandle;
 

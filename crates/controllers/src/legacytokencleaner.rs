@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use auth::node::secrets_of;
 use client::resources::{CONFIG_MAPS, PODS, SECRETS, SERVICE_ACCOUNTS};
 use client::{Client, DeleteOptions, Patch, Preconditions, WriteOptions};
 use env::Env;
@@ -101,7 +102,8 @@ impl Cleaner {
     /// The names of all Secrets that pods of a namespace use.
     fn mounted(&self, namespace: &str) -> BTreeSet<String> {
         let pods = self.pods.store().list_namespace(namespace);
-        pods.iter().flat_map(|pod| plan::secret_names(&tree(pod))).collect()
+        let names = |pod: &Arc<Obj>| secrets_of(&tree(pod)).map(str::to_owned).collect::<Vec<String>>();
+        pods.iter().flat_map(names).collect()
     }
 
     /// What fails is tried again the next day.

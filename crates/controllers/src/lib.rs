@@ -69,7 +69,7 @@ pub use localprovisioner::{NAME as LOCAL_PROVISIONER, storage_class as local_sto
 pub use nodeipam::{Cidr, MaskSizes, NodeIpam};
 pub use nodelifecycle::NodeLifecycle;
 pub use pods::{PodFields, pod_view};
-pub use settings::{CONCURRENCY, Concurrency, Settings};
+pub use settings::{CONCURRENCY, Concurrency, Endpoints, Settings};
 
 /// What every controller is given.
 #[derive(Clone)]

@@ -46,8 +46,6 @@ use waiting::WaitingClaims;
 pub const NAME: &str = "persistentvolume-binder-controller";
 /// The index of claims by the volume they name.
 const BY_VOLUME: &str = "volume";
-/// A claim without a volume is looked at that often, and people are told again.
-const AGAIN: Duration = Duration::from_secs(15);
 /// Bindings that are under way at once: a disk takes their writes together.
 const WORKERS: usize = 16;
 
@@ -63,6 +61,8 @@ struct Binder {
     waiting: Mutex<WaitingClaims>,
     claim_queue: Arc<WorkQueue<Key>>,
     volume_queue: Arc<WorkQueue<Key>>,
+    /// What cannot be bound is looked at that often, and people are told again.
+    sync_period: Duration,
 }
 
 pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
@@ -92,6 +92,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         waiting: Mutex::default(),
         claim_queue: of_claims.queue(),
         volume_queue: of_volumes.queue(),
+        sync_period: context.settings.pvclaimbinder_sync_period,
     });
     let hears = |hear: fn(&Binder, &InformerEvent<'_>) -> Vec<Key>| {
         let binder = binder.clone();
@@ -330,7 +331,7 @@ impl Binder {
                 return Err(Failure::Other(why));
             }
         }
-        Ok(Action::Requeue(AGAIN))
+        Ok(Action::Requeue(self.sync_period))
     }
 
     async fn provision(&self, claim: Arc<Obj>, provisioner: Provisioner) -> Result<(), Failure> {

@@ -61,17 +61,47 @@ pub const CONCURRENCY: &[Concurrency] = &[
     },
 ];
 
+/// Of the controllers of Endpoints and EndpointSlices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoints {
+    /// `--endpoint-updates-batch-period`: changes of pods are gathered for so long.
+    pub updates_batch_period: Duration,
+    /// `--endpointslice-updates-batch-period`.
+    pub slice_updates_batch_period: Duration,
+    /// `--max-endpoints-per-slice`.
+    pub max_per_slice: usize,
+    /// `--mirroring-endpointslice-updates-batch-period`.
+    pub mirroring_updates_batch_period: Duration,
+    /// `--mirroring-max-endpoints-per-subset`.
+    pub mirroring_max_per_subset: usize,
+}
+
+impl Default for Endpoints {
+    fn default() -> Endpoints {
+        Endpoints {
+            updates_batch_period: Duration::ZERO,
+            slice_updates_batch_period: Duration::ZERO,
+            max_per_slice: 100,
+            mirroring_updates_batch_period: Duration::ZERO,
+            mirroring_max_per_subset: 1000,
+        }
+    }
+}
+
 /// Parameters of the controllers; the names are those of the flags.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// By flag, where it is not the default of [`CONCURRENCY`].
     pub concurrency: BTreeMap<&'static str, usize>,
+    pub endpoints: Endpoints,
     pub horizontal_pod_autoscaler: HorizontalPodAutoscaler,
     /// `None`: pod CIDRs are not allocated.
     pub node_ipam: Option<NodeIpam>,
     pub node_lifecycle: NodeLifecycle,
     /// Time since its last use after which an auto-generated token is invalid, and after which an invalid one is deleted.
     pub legacy_service_account_token_clean_up_period: Duration,
+    /// A claim without a volume is looked at that often, and people are told again.
+    pub pvclaimbinder_sync_period: Duration,
     /// Between two full recalculations of a ResourceQuota; zero: there are none.
     pub resource_quota_sync_period: Duration,
     /// Finished pods that may lie around.
@@ -82,10 +112,12 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             concurrency: BTreeMap::new(),
+            endpoints: Endpoints::default(),
             horizontal_pod_autoscaler: HorizontalPodAutoscaler::default(),
             node_ipam: None,
             node_lifecycle: NodeLifecycle::default(),
             legacy_service_account_token_clean_up_period: Duration::from_secs(365 * 24 * 3600),
+            pvclaimbinder_sync_period: Duration::from_secs(15),
             resource_quota_sync_period: Duration::from_secs(5 * 60),
             terminated_pod_gc_threshold: 12_500,
         }

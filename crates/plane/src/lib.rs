@@ -21,7 +21,7 @@ use runtime::{ControllerRegistry, Informers, Stop, Stopper};
 use tokio::task::{AbortHandle, JoinHandle};
 
 pub use controllers::{
-    CONCURRENCY, Cidr, Context, HorizontalPodAutoscaler, LOCAL_PROVISIONER, MaskSizes, NodeIpam,
+    CONCURRENCY, Cidr, Context, Endpoints, HorizontalPodAutoscaler, LOCAL_PROVISIONER, MaskSizes, NodeIpam,
     NodeLifecycle, Settings as ControllerSettings, Trust, local_storage_class,
 };
 pub use leader_election::Candidate;

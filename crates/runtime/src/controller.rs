@@ -84,6 +84,14 @@ pub trait Reconcile: Send + Sync + 'static {
 /// The keys a change asks work for.
 type KeysOf = Box<dyn Fn(&InformerEvent<'_>) -> Vec<Key> + Send + Sync>;
 
+/// Changes of one resource.
+struct Watched {
+    informer: Arc<Informer>,
+    keys: KeysOf,
+    /// They are worked on so long after they were told.
+    wait: Duration,
+}
+
 pub struct Controller {
     env: Env,
     name: &'static str,
@@ -91,7 +99,7 @@ pub struct Controller {
     max_retries: Option<u32>,
     trigger: Trigger,
     queue: Arc<WorkQueue<Key>>,
-    watched: Vec<(Arc<Informer>, KeysOf)>,
+    watched: Vec<Watched>,
     read: Vec<Arc<Informer>>,
 }
 
@@ -144,7 +152,15 @@ impl Controller {
         informer: &Arc<Informer>,
         keys: impl Fn(&InformerEvent<'_>) -> Vec<Key> + Send + Sync + 'static,
     ) -> Controller {
-        self.watched.push((informer.clone(), Box::new(keys)));
+        self.watched.push(Watched { informer: informer.clone(), keys: Box::new(keys), wait: Duration::ZERO });
+        self
+    }
+
+    /// What is watched last is worked on so long after it changed, together with all that changes meanwhile.
+    pub fn batched(mut self, wait: Duration) -> Controller {
+        if let Some(watched) = self.watched.last_mut() {
+            watched.wait = wait;
+        }
         self
     }
 
@@ -166,7 +182,7 @@ impl Controller {
         let entry = controllers.register(name, workers, queue.clone());
         let edges = (trigger == Trigger::EdgeOnly).then(|| Arc::new(Edges::default()));
         let mut hearing = Vec::new();
-        for (informer, keys) in watched {
+        for Watched { informer, keys, wait } in watched {
             informers.push(informer.clone());
             let (queue, edges, resource) = (queue.clone(), edges.clone(), informer.scope().resource.clone());
             let handler = move |event: &InformerEvent<'_>| {
@@ -175,7 +191,8 @@ impl Controller {
                     if let Some(edges) = &edges {
                         edges.push(&key, event);
                     }
-                    queue.add(key, priority, Some(Cause::new(&resource, event.obj(), what)));
+                    let cause = Cause::new(&resource, event.obj(), what);
+                    queue.add_after_with(key, wait, priority, Some(cause));
                 }
             };
             let registration = informer.add_handler(trigger.resync(&env), Box::new(handler));

@@ -3,12 +3,12 @@
 mod coded;
 
 use object::Value;
-use object::selector::{LabelOperator, LabelRequirement};
+use object::selector::{NodeSelector, NodeSelectorTerm};
 
 pub use coded::{Chosen, Weighed};
 
 use crate::node::Node;
-use crate::read::{Labels, int, label, list, pairs, strings, text};
+use crate::read::{Labels, int, label, list, pairs};
 
 /// What a pod requires of a node: its `nodeSelector` and its required node affinity.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -17,27 +17,12 @@ pub struct Required {
     pub affinity: Option<Terms>,
 }
 
-/// Terms of which one must hold. No term holds for no node.
+/// Terms of which one must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Terms(Vec<Term>);
+pub struct Terms(NodeSelector);
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Preferred(Vec<(i64, Term)>);
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Term {
-    labels: Vec<LabelRequirement>,
-    fields: Vec<NameRequirement>,
-    /// A term that cannot be read holds for no node.
-    broken: bool,
-}
-
-/// A requirement of `metadata.name`, the only field of a node that can be chosen by.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct NameRequirement {
-    name: String,
-    equal: bool,
-}
+pub struct Preferred(Vec<(i64, NodeSelectorTerm)>);
 
 impl Required {
     pub fn parse(spec: Option<&Value>) -> Required {
@@ -62,9 +47,9 @@ impl Required {
     /// The only nodes the affinity can hold for, when its terms name them.
     pub fn named_nodes(&self) -> Option<Vec<&str>> {
         let mut names: Vec<&str> = Vec::new();
-        let terms = &self.affinity.as_ref()?.0;
+        let terms = &self.affinity.as_ref()?.0.0;
         for term in terms {
-            let mut wanted = term.fields.iter().filter(|f| f.equal).map(|f| f.name.as_str());
+            let mut wanted = term.names.iter().filter(|f| f.equal).map(|f| f.name.as_str());
             let first = wanted.next()?;
             if wanted.all(|name| name == first) {
                 names.push(first);
@@ -83,16 +68,16 @@ const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 impl Terms {
-    /// Reads a `NodeSelector`; empty terms select nothing and are left out.
+    /// Reads a `NodeSelector`.
     pub fn parse(value: &Value) -> Terms {
-        Terms(list(Some(value), "nodeSelectorTerms").iter().filter_map(Term::parse).collect())
+        Terms(NodeSelector::parse(value))
     }
     pub fn matches(&self, node: &Node) -> bool {
-        self.0.iter().any(|term| term.matches(node))
+        self.0.matches(&node.name, &|key| label(&node.labels, key))
     }
     /// As [`Terms::matches`], by what a volume sees of a node: its labels, and no name.
     pub fn matches_labels(&self, labels: &Labels) -> bool {
-        self.0.iter().any(|term| term.matches_parts("", labels))
+        self.0.matches("", &|key| label(labels, key))
     }
 }
 
@@ -101,7 +86,7 @@ impl Preferred {
     pub fn parse(node_affinity: Option<&Value>) -> Preferred {
         let terms = list(node_affinity, PREFERRED).iter().filter_map(|term| {
             let weight = int(term, "weight").filter(|w| *w != 0)?;
-            Some((weight, Term::parse(term.get("preference")?)?))
+            Some((weight, NodeSelectorTerm::parse(term.get("preference")?)?))
         });
         Preferred(terms.collect())
     }
@@ -109,7 +94,8 @@ impl Preferred {
         self.0.is_empty()
     }
     pub fn score(&self, node: &Node) -> i64 {
-        self.0.iter().filter(|(_, term)| term.matches(node)).map(|(weight, _)| weight).sum()
+        let holds = |term: &NodeSelectorTerm| term.matches(&node.name, &|key| label(&node.labels, key));
+        self.0.iter().filter(|(_, term)| holds(term)).map(|(weight, _)| weight).sum()
     }
 }
 
@@ -117,52 +103,4 @@ impl Preferred {
 pub fn parse_added(node_affinity: &Value) -> (Option<Terms>, Preferred) {
     let required = node_affinity.get(REQUIRED).filter(|v| !v.is_null()).map(Terms::parse);
     (required, Preferred::parse(Some(node_affinity)))
-}
-
-impl Term {
-    fn parse(value: &Value) -> Option<Term> {
-        let (expressions, fields) = (list(Some(value), "matchExpressions"), list(Some(value), "matchFields"));
-        if expressions.is_empty() && fields.is_empty() {
-            return None;
-        }
-        let labels: Option<Vec<_>> = expressions.iter().map(requirement).collect();
-        let fields: Option<Vec<_>> = fields.iter().map(name_requirement).collect();
-        Some(match (labels, fields) {
-            (Some(labels), Some(fields)) => Term { labels, fields, broken: false },
-            _ => Term { labels: Vec::new(), fields: Vec::new(), broken: true },
-        })
-    }
-
-    fn matches(&self, node: &Node) -> bool {
-        self.matches_parts(&node.name, &node.labels)
-    }
-
-    fn matches_parts(&self, name: &str, labels: &Labels) -> bool {
-        !self.broken
-            && self.labels.iter().all(|r| r.matches(label(labels, &r.key)))
-            && self.fields.iter().all(|f| (name == f.name) == f.equal)
-    }
-}
-
-fn requirement(value: &Value) -> Option<LabelRequirement> {
-    let operator = match text(value, "operator") {
-        "In" => LabelOperator::In,
-        "NotIn" => LabelOperator::NotIn,
-        "Exists" => LabelOperator::Exists,
-        "DoesNotExist" => LabelOperator::DoesNotExist,
-        "Gt" => LabelOperator::GreaterThan,
-        "Lt" => LabelOperator::LessThan,
-        _ => return None,
-    };
-    Some(LabelRequirement { key: text(value, "key").to_owned(), operator, values: strings(value, "values") })
-}
-
-fn name_requirement(value: &Value) -> Option<NameRequirement> {
-    let [name] = &strings(value, "values")[..] else { return None };
-    let equal = match text(value, "operator") {
-        "In" => true,
-        "NotIn" => false,
-        _ => return None,
-    };
-    (text(value, "key") == "metadata.name").then(|| NameRequirement { name: name.clone(), equal })
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use plane::{
-    CONCURRENCY, Cidr, ControllerSettings as Settings, HorizontalPodAutoscaler, MaskSizes, NodeIpam,
-    NodeLifecycle,
+    CONCURRENCY, Cidr, ControllerSettings as Settings, Endpoints, HorizontalPodAutoscaler, MaskSizes,
+    NodeIpam, NodeLifecycle,
 };
 
 const AUTOSCALING: &str = "Horizontal pod autoscaling";
@@ -15,6 +15,8 @@ const NODES: &str = "Nodes";
 const CONCURRENT: &str = "Controller concurrency";
 const COLLECTION: &str = "Garbage collection";
 const QUOTAS: &str = "Resource quotas";
+const ENDPOINTS: &str = "Endpoints";
+const VOLUMES: &str = "Volumes";
 
 pub fn flags() -> Vec<Arg> {
     let text = |name: &'static str, value: &'static str, default: &'static str, group, help: &'static str| {
@@ -30,6 +32,9 @@ pub fn flags() -> Vec<Arg> {
             .value_parser(value_parser!(u8))
             .help_heading(NODES)
             .help(help)
+    };
+    let most = |name, default, help| {
+        text(name, "N", default, ENDPOINTS, help).value_parser(value_parser!(u32).range(1..=1000))
     };
     let mut flags = vec![
         duration(
@@ -134,6 +139,31 @@ pub fn flags() -> Vec<Arg> {
             "Time since its last use after which an auto-generated service account token is invalidated, and then deleted",
         ),
         duration(
+            "endpoint-updates-batch-period",
+            "0s",
+            ENDPOINTS,
+            "How long changes of pods are gathered before the Endpoints of their Services are updated",
+        ),
+        duration("endpointslice-updates-batch-period", "0s", ENDPOINTS, "The same for EndpointSlices"),
+        most("max-endpoints-per-slice", "100", "Endpoints in one EndpointSlice"),
+        duration(
+            "mirroring-endpointslice-updates-batch-period",
+            "0s",
+            ENDPOINTS,
+            "The same for EndpointSlices that mirror Endpoints",
+        ),
+        most(
+            "mirroring-max-endpoints-per-subset",
+            "1000",
+            "Addresses of one subset of Endpoints that are mirrored",
+        ),
+        duration(
+            "pvclaimbinder-sync-period",
+            "15s",
+            VOLUMES,
+            "How often claims and volumes that cannot be bound are looked at again",
+        ),
+        duration(
             "resource-quota-sync-period",
             "5m0s",
             QUOTAS,
@@ -176,8 +206,22 @@ pub fn settings(matches: &ArgMatches) -> Result<Settings> {
         return Err(anyhow!("--legacy-service-account-token-clean-up-period must be greater than 0"));
     }
     let threshold = matches.get_one::<i32>("terminated-pod-gc-threshold").copied().unwrap_or(0);
+    let most =
+        |name: &str, default: usize| matches.get_one::<u32>(name).map_or(default, |most| *most as usize);
+    let endpoints = Endpoints {
+        updates_batch_period: duration("endpoint-updates-batch-period")?,
+        slice_updates_batch_period: duration("endpointslice-updates-batch-period")?,
+        max_per_slice: most("max-endpoints-per-slice", 100),
+        mirroring_updates_batch_period: duration("mirroring-endpointslice-updates-batch-period")?,
+        mirroring_max_per_subset: most("mirroring-max-endpoints-per-subset", 1000),
+    };
+    let binding = duration("pvclaimbinder-sync-period")?;
+    if binding.is_zero() {
+        return Err(anyhow!("--pvclaimbinder-sync-period must be greater than 0"));
+    }
     Ok(Settings {
         concurrency,
+        endpoints,
         horizontal_pod_autoscaler: HorizontalPodAutoscaler {
             sync_period: duration("horizontal-pod-autoscaler-sync-period")?,
             downscale_stabilization: duration("horizontal-pod-autoscaler-downscale-stabilization")?,
@@ -198,6 +242,7 @@ pub fn settings(matches: &ArgMatches) -> Result<Settings> {
                 .map_or(50, |nodes| *nodes as usize),
         },
         legacy_service_account_token_clean_up_period: period,
+        pvclaimbinder_sync_period: binding,
         resource_quota_sync_period: duration("resource-quota-sync-period")?,
         // 0 or less: never.
         terminated_pod_gc_threshold: usize::try_from(threshold).ok().filter(|n| *n > 0).unwrap_or(usize::MAX),
@@ -272,6 +317,8 @@ mod tests {
             "--horizontal-pod-autoscaler-sync-period=1m30s",
             "--horizontal-pod-autoscaler-tolerance=0.2",
             "--node-monitor-grace-period=40s",
+            "--max-endpoints-per-slice=7",
+            "--endpointslice-updates-batch-period=500ms",
             "--resource-quota-sync-period=1m",
             "--terminated-pod-gc-threshold=0",
             "--allocate-node-cidrs",
@@ -283,6 +330,8 @@ mod tests {
         assert_eq!(settings.workers("concurrent-gc-syncs"), 20);
         assert_eq!(settings.horizontal_pod_autoscaler.sync_period, Duration::from_secs(90));
         assert_eq!(settings.node_lifecycle.monitor_grace_period, Duration::from_secs(40));
+        assert_eq!(settings.endpoints.max_per_slice, 7);
+        assert_eq!(settings.endpoints.slice_updates_batch_period, Duration::from_millis(500));
         assert_eq!(settings.resource_quota_sync_period, Duration::from_secs(60));
         assert_eq!(settings.terminated_pod_gc_threshold, usize::MAX);
         assert!(settings.node_ipam.is_some());
@@ -294,6 +343,8 @@ mod tests {
             ("--node-monitor-period=soon", "--node-monitor-period soon is not a duration"),
             ("--node-eviction-rate=-1", "--node-eviction-rate -1 is not a number"),
             ("--concurrent-job-syncs=0", "--concurrent-job-syncs"),
+            ("--max-endpoints-per-slice=1001", "--max-endpoints-per-slice"),
+            ("--pvclaimbinder-sync-period=0s", "must be greater than 0"),
             ("--allocate-node-cidrs", "Must specify --cluster-cidr"),
             ("--legacy-service-account-token-clean-up-period=0", "must be greater than 0"),
         ] {

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use client::resources;
 use object::{Status, Value};
-use table::{EventKind, WatchEvent};
+use runtime::{
+    Action, BoxFuture, Failure, InformerEvent, JoinHandle, Key, Reconcile, ReconcileRequest, Scope,
+};
 
+use super::Context;
 use crate::api::Api;
 use crate::bootstrap::ensure_namespaces;
 use crate::loopback::{GroupResource, LoopbackClient, lost_race};
-use crate::table_watcher::TableWatcher;
 
 const CONFIG_MAPS: GroupResource = ("", "configmaps");
 const NAMESPACE: &str = "kube-system";
@@ -19,30 +22,48 @@ const END: &str = "-----END CERTIFICATE-----";
 /// Upstream's resync.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// Runs until shutdown: reconciles this ConfigMap and the system namespaces.
-pub async fn run(api: Arc<Api>) {
-    let client = LoopbackClient::new(&api);
-    let mut watcher = TableWatcher::new(&api, &[("", "namespaces"), CONFIG_MAPS]).named(NAME);
-    // What was deleted before the first list is not among the events.
-    let mut first = true;
-    while let Some(events) = watcher.next_events(Some(EVERY)).await {
-        let all = std::mem::take(&mut first) || events.is_empty();
-        let namespace_gone =
-            |e: &WatchEvent| e.obj.namespace().is_empty() && matches!(e.kind, EventKind::Deleted);
-        let ours = |e: &WatchEvent| e.obj.namespace() == NAMESPACE && e.obj.name() == NAME;
-        let mut done = Ok(());
-        if all || events.iter().any(namespace_gone) {
-            done = ensure_namespaces(&client).await;
-        }
-        if all || events.iter().any(ours) {
-            done = done.and(sync(&client).await);
-        }
-        if let Err(status) = done {
-            tracing::warn!(
-                error = status.message,
-                "could not reconcile the system namespaces and extension-apiserver-authentication"
-            );
-        }
+/// The keys of the two things that are reconciled: this ConfigMap, and the system namespaces.
+fn trust() -> Key {
+    Key::new(NAMESPACE, NAME)
+}
+fn namespaces() -> Key {
+    Key::new("", "namespaces")
+}
+
+pub(crate) fn start(context: &Context) -> Vec<JoinHandle<()>> {
+    let field_selector = format!("metadata.name={NAME}");
+    let namespace = NAMESPACE.to_owned();
+    let one = Scope { namespace, field_selector, ..Scope::all(&resources::CONFIG_MAPS) };
+    let maps = context.informers.scoped(one);
+    let controller = context
+        .controller("cluster-authentication-trust")
+        .watches(&context.informers.of(&resources::NAMESPACES), |event| match event {
+            InformerEvent::Deleted { .. } => vec![namespaces()],
+            _ => Vec::new(),
+        })
+        .watches(&maps, |_| vec![trust()]);
+    // What was deleted before the first list is nobody's event.
+    for key in [trust(), namespaces()] {
+        controller.queue().add(key, runtime::queue::NORMAL, None);
+    }
+    context.start(controller, Trust { api: context.api.clone() })
+}
+
+struct Trust {
+    api: Arc<Api>,
+}
+
+impl Reconcile for Trust {
+    fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
+        Box::pin(async move {
+            let client = LoopbackClient::new(&self.api);
+            if *request.key == trust() {
+                sync(&client).await?;
+            } else {
+                ensure_namespaces(&client).await?;
+            }
+            Ok(Action::Requeue(EVERY))
+        })
     }
 }
 

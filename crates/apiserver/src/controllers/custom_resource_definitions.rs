@@ -2,23 +2,27 @@
 
 mod finalizing;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use apiextensions::{api_approval, establishing, finalizer, naming};
-use futures_util::stream::{FuturesUnordered, StreamExt};
+use client::resources::CUSTOM_RESOURCE_DEFINITIONS;
 use object::{Obj, Status, Value};
-use table::EventKind;
+use parking_lot::Mutex;
+use runtime::{
+    Action, BoxFuture, Failure, InformerEvent, JoinHandle, Key, Reconcile, ReconcileRequest, Trigger,
+    WorkQueue,
+};
 
 use finalizing::Finalizing;
 
+use super::Context;
 use crate::api::Api;
 use crate::custom_resources::DEFINITIONS;
 use crate::loopback::{LoopbackClient, lost_race};
-use crate::table_watcher::TableWatcher;
 
-/// A failed write, and a deletion, are looked at again after this.
+/// A deletion is looked at again after this.
 const RETRY: Duration = Duration::from_secs(1);
 /// Requests under a replaced definition are waited for so often.
 const SETTLE: Duration = Duration::from_millis(50);
@@ -50,94 +54,121 @@ impl Known {
     }
 }
 
-/// CRDs of the same group that did not get their names.
-fn refused_in_group_of(name: &str, known: &BTreeMap<String, Known>) -> Vec<String> {
-    let group = name.split_once('.').map(|(_, group)| group);
-    let of_group = |other: &str| other.split_once('.').map(|(_, group)| group) == group;
-    let refused = known.iter().filter(|(other, crd)| of_group(other) && naming::is_refused(&crd.names));
-    refused.map(|(other, _)| other.clone()).collect()
-}
+/// All CRDs there are, by name.
+#[derive(Default)]
+struct Definitions(BTreeMap<String, Known>);
 
-pub async fn run(api: Arc<Api>) {
-    let client = LoopbackClient::new(&api);
-    let mut watcher = TableWatcher::new(&api, &[DEFINITIONS]);
-    let mut known: BTreeMap<String, Known> = BTreeMap::new();
-    let mut pending: BTreeSet<String> = BTreeSet::new();
-    let mut finalizing = Finalizing::new(api.clone());
-    let (mut wait, mut lists) = (RESYNC, 0);
-    while let Some(events) = watcher.next_events(Some(wait)).await {
-        if std::mem::replace(&mut lists, watcher.lists()) != watcher.lists() {
-            // All of them again: what is not among them was deleted meanwhile.
-            pending.extend(std::mem::take(&mut known).into_keys());
-        }
-        for event in events {
-            let name = event.obj.name().to_owned();
-            let (before, now) = match event.kind {
-                EventKind::Deleted => (known.remove(&name), None),
-                _ => {
-                    let now = Known::new(event.obj);
-                    let names = now.accepted_names().cloned();
-                    (known.insert(name.clone(), now), names)
-                }
-            };
-            if before.as_ref().and_then(Known::accepted_names) != now.as_ref() {
-                // Names that were taken may be free now.
-                pending.extend(refused_in_group_of(&name, &known));
+impl Definitions {
+    /// Takes note of a change; tells which CRDs have to be looked at.
+    fn observe(&mut self, event: &InformerEvent<'_>) -> Vec<Key> {
+        let name = event.obj().name();
+        let mut keys = vec![Key::new("", name)];
+        let (before, now) = match event {
+            InformerEvent::Updated { sync: true, .. } => return keys,
+            InformerEvent::Deleted { .. } => (self.0.remove(name), None),
+            _ => {
+                let now = Known::new(event.obj().clone());
+                let names = now.accepted_names().cloned();
+                (self.0.insert(name.to_owned(), now), names)
             }
-            pending.insert(name);
-        }
-        let mut again = BTreeSet::new();
-        let mut under_way = FuturesUnordered::new();
-        for name in std::mem::take(&mut pending) {
-            let crd = known.get(&name).and_then(|known| codec::json::parse(known.obj.body(), None).ok());
-            api.custom_resources.sync(api.registry(), &name, crd.as_ref());
-            let Some(crd) = crd else { continue };
-            if finalizer::is_due(&crd) {
-                finalizing.begin(&name);
-                // The task ends by itself when the CRD is gone; looked at again, should it have ended too early.
-                again.insert(name);
-                continue;
-            }
-            let Some(status) = status(&crd, &known, api.registry().env().now_seconds() as i64) else {
-                continue;
-            };
-            if let Some(known) = known.get_mut(&name) {
-                // Those behind it in this round see which names it gets.
-                known.names.make_map().set("status", status.clone());
-            }
-            if under_way.len() >= AT_ONCE {
-                again.extend(under_way.next().await.flatten());
-            }
-            let client = &client;
-            under_way.push(async move { (!revise(client, &crd, status).await).then_some(name) });
-        }
-        while let Some(unfinished) = under_way.next().await {
-            again.extend(unfinished);
-        }
-        pending = again;
-        let used = api.custom_resources.settle(api.registry());
-        wait = if used {
-            SETTLE
-        } else if pending.is_empty() {
-            RESYNC
-        } else {
-            RETRY
         };
+        if before.as_ref().and_then(Known::accepted_names) != now.as_ref() {
+            // Names that were taken may be free now.
+            keys.extend(self.refused_in_group_of(name));
+        }
+        keys
     }
-    finalizing.stop().await;
-    api.conversion.shutdown().await;
+
+    /// CRDs of the same group that did not get their names.
+    fn refused_in_group_of(&self, name: &str) -> impl Iterator<Item = Key> {
+        let group = name.split_once('.').map(|(_, group)| group);
+        let of_group = move |other: &str| other.split_once('.').map(|(_, group)| group) == group;
+        let all = self.0.iter();
+        let refused = all.filter(move |(other, crd)| of_group(other) && naming::is_refused(&crd.names));
+        refused.map(|(other, _)| Key::new("", other))
+    }
+
+    /// The status a CRD should have, if it has another; those that are decided later see which names it gets.
+    fn decide(&mut self, name: &str, crd: &Value, now: i64) -> Option<Value> {
+        let status = status(crd, &self.0, now)?;
+        if let Some(known) = self.0.get_mut(name) {
+            known.names.make_map().set("status", status.clone());
+        }
+        Some(status)
+    }
 }
 
-/// Gives the CRD another status. False if it must be tried again.
-async fn revise(client: &LoopbackClient<'_>, crd: &Value, status: Value) -> bool {
-    match write_status(client, crd, status).await {
-        Ok(()) => true,
-        // Whoever changed it meanwhile has woken us again.
-        Err(error) if lost_race(&error) => true,
-        Err(error) => {
-            tracing::warn!(error = error.message, "could not reconcile a CustomResourceDefinition");
-            false
+/// The key of replaced definitions; the others are names of CRDs.
+fn replaced() -> Key {
+    Key::new("replaced", "definitions")
+}
+
+pub(crate) fn start(context: &Context) -> Vec<JoinHandle<()>> {
+    let definitions = context.informers.of(&CUSTOM_RESOURCE_DEFINITIONS);
+    let known: Arc<Mutex<Definitions>> = Arc::default();
+    let told = known.clone();
+    let controller = context
+        .controller("custom-resource-definitions")
+        .workers(AT_ONCE)
+        .trigger(Trigger::LevelWithResync { period: RESYNC })
+        .watches(&definitions, move |event| told.lock().observe(event));
+    let api = context.api.clone();
+    let finalizing = Arc::new(Mutex::new(Some(Finalizing::new(api.clone()))));
+    let (queue, stop) = (controller.queue(), context.stop.clone());
+    let ending = finalizing.clone();
+    let env = api.registry().env().clone();
+    let mut tasks = context.start(controller, Defining { api: api.clone(), known, queue, finalizing });
+    tasks.push(env.spawn("custom-resource-definitions", async move {
+        stop.stopped().await;
+        let finalizing = ending.lock().take();
+        if let Some(finalizing) = finalizing {
+            finalizing.stop().await;
         }
+        api.conversion.shutdown().await;
+    }));
+    tasks
+}
+
+struct Defining {
+    api: Arc<Api>,
+    /// Guards which CRDs there are and which names they have; never held while waiting.
+    known: Arc<Mutex<Definitions>>,
+    queue: Arc<WorkQueue<Key>>,
+    /// Guards the tasks that delete objects; taken at the end.
+    finalizing: Arc<Mutex<Option<Finalizing>>>,
+}
+
+impl Reconcile for Defining {
+    fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
+        Box::pin(async move {
+            let registry = self.api.registry();
+            if *request.key == replaced() {
+                let used = self.api.custom_resources.settle(registry);
+                return Ok(if used { Action::Requeue(SETTLE) } else { Action::AwaitChange });
+            }
+            let name = request.key.name();
+            let obj = self.known.lock().0.get(name).map(|known| known.obj.clone());
+            let crd = obj.and_then(|obj| codec::json::parse(obj.body(), None).ok());
+            self.api.custom_resources.sync(registry, name, crd.as_ref());
+            if self.api.custom_resources.settle(registry) {
+                self.queue.add_after(replaced(), SETTLE, None);
+            }
+            let Some(crd) = crd else { return Ok(Action::AwaitChange) };
+            if finalizer::is_due(&crd) {
+                if let Some(finalizing) = &mut *self.finalizing.lock() {
+                    finalizing.begin(name);
+                }
+                // The task ends by itself when the CRD is gone; looked at again, should it have ended too early.
+                return Ok(Action::Requeue(RETRY));
+            }
+            let decided = self.known.lock().decide(name, &crd, registry.env().now_seconds() as i64);
+            let Some(status) = decided else { return Ok(Action::AwaitChange) };
+            match write_status(&LoopbackClient::new(&self.api), &crd, status).await {
+                // Whoever changed it meanwhile has woken us again.
+                Err(error) if !lost_race(&error) => Err(error.into()),
+                _ => Ok(Action::AwaitChange),
+            }
+        })
     }
 }
 

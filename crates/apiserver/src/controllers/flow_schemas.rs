@@ -4,14 +4,20 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use client::Gvr;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use object::{Map, Status, Value, time};
+use parking_lot::Mutex;
+use runtime::{
+    Action, BoxFuture, Failure, Informer, InformerEvent, JoinHandle, Key, Reconcile, ReconcileRequest,
+    Trigger, tree,
+};
 use tokio::time::Instant;
 
+use super::Context;
 use crate::api::Api;
 use crate::bootstrap;
 use crate::loopback::{GroupResource, LoopbackClient, lost_race};
-use crate::table_watcher::TableWatcher;
 
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const FLOW_SCHEMAS: GroupResource = (GROUP, "flowschemas");
@@ -21,44 +27,87 @@ const DANGLING: &str = "Dangling";
 const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 /// Upstream's resync.
 const EVERY: Duration = Duration::from_secs(60);
-/// A failed write is retried after this.
-const RETRY: Duration = Duration::from_secs(5);
+/// So many conditions are written at a time.
+const WORKERS: usize = 4;
 /// A FlowSchema is written so often within a minute and then left alone for a while: two servers that disagree must not write
 /// against each other without end.
 const WRITES_A_MINUTE: usize = 6;
 /// Upstream waits for 30 to 75 seconds.
 const PAUSE: Duration = Duration::from_secs(45);
 
-/// Runs until shutdown: conditions follow every change, and the cluster's own objects are looked at every minute.
-pub async fn run(api: Arc<Api>) {
-    let client = LoopbackClient::new(&api);
-    let env = api.registry().env().clone();
-    let mut watcher = TableWatcher::new(&api, &[LEVELS, FLOW_SCHEMAS]);
-    let mut writes = Writes::default();
-    // The bootstrap has just done it, but what went since is not among the events.
-    let mut keep_at = env.monotonic();
-    let mut look_again = Duration::ZERO;
-    loop {
-        let now = env.monotonic();
-        let wait = keep_at.saturating_duration_since(now).min(look_again);
-        if watcher.next_events(Some(wait)).await.is_none() {
-            return;
-        }
-        if env.monotonic() >= keep_at {
-            keep_at = env.monotonic() + EVERY;
-            if let Err(status) = keep(&client).await {
-                tracing::warn!(error = status.message, "could not keep the flow control objects in step");
+/// The index of FlowSchemas by the level they name.
+const BY_LEVEL: &str = "priority level";
+
+/// The key of the cluster's own objects; the others are names of FlowSchemas.
+fn defaults() -> Key {
+    Key::new("defaults", "flowcontrol")
+}
+
+/// Conditions follow every change, and the cluster's own objects are looked at every minute.
+pub(crate) fn start(context: &Context) -> Vec<JoinHandle<()>> {
+    let schemas = context.informers.of(&Gvr::new(GROUP, "v1", "flowschemas"));
+    let levels = context.informers.of(&Gvr::new(GROUP, "v1", "prioritylevelconfigurations"));
+    schemas.store().add_index(BY_LEVEL, |schema| vec![level_of(&tree(schema)).to_owned()]);
+    let naming = schemas.clone();
+    let controller = context
+        .controller("flow-schemas")
+        .workers(WORKERS)
+        .trigger(Trigger::LevelWithResync { period: EVERY })
+        .watches(&schemas, |event| match event {
+            InformerEvent::Deleted { .. } => Vec::new(),
+            _ => vec![Key::of(event.obj())],
+        })
+        .watches(&levels, move |event| match event {
+            InformerEvent::Updated { .. } => Vec::new(),
+            _ => {
+                let naming = naming.store().by_index(BY_LEVEL, event.obj().name());
+                naming.iter().map(|schema| Key::of(schema)).collect()
             }
-        }
-        look_again = match sync(&client, &mut writes).await {
-            Ok(None) => EVERY,
-            Ok(Some(pause)) => pause,
-            Err(status) => {
-                tracing::warn!(error = status.message, "could not write a FlowSchema's status");
-                RETRY
+        });
+    // The bootstrap has just done it, but what went since is nobody's event.
+    controller.queue().add(defaults(), runtime::queue::NORMAL, None);
+    let api = context.api.clone();
+    context.start(controller, FlowSchemas { api, schemas, levels, writes: Mutex::default() })
+}
+
+struct FlowSchemas {
+    api: Arc<Api>,
+    schemas: Arc<Informer>,
+    levels: Arc<Informer>,
+    /// Guards how often each was written.
+    writes: Mutex<Writes>,
+}
+
+impl Reconcile for FlowSchemas {
+    fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
+        Box::pin(async move {
+            let client = LoopbackClient::new(&self.api);
+            if *request.key == defaults() {
+                keep(&client).await?;
+                return Ok(Action::Requeue(EVERY));
             }
-        };
+            let Some(schema) = self.schemas.store().get_key(request.key) else {
+                return Ok(Action::AwaitChange);
+            };
+            let env = self.api.registry().env();
+            let exists = |level: &str| self.levels.store().get("", level).is_some();
+            let Some(revised) = revised(tree(&schema), exists, env.now_seconds() as i64) else {
+                return Ok(Action::AwaitChange);
+            };
+            if !self.writes.lock().may(schema.name(), env.monotonic()) {
+                return Ok(Action::Requeue(PAUSE));
+            }
+            match client.apply_status(FLOW_SCHEMAS, MANAGER, configuration(schema.name(), &revised)).await {
+                // Who changed or deleted it meanwhile has woken us again.
+                Err(status) if !lost_race(&status) => Err(status.into()),
+                _ => Ok(Action::AwaitChange),
+            }
+        })
     }
+}
+
+fn level_of(schema: &Value) -> &str {
+    schema.str_at(&["spec", "priorityLevelConfiguration", "name"]).unwrap_or("")
 }
 
 /// The cluster's own objects, and none that once were.
@@ -72,29 +121,22 @@ async fn keep(client: &LoopbackClient<'_>) -> Result<(), Status> {
     Ok(())
 }
 
-/// Brings the condition of every FlowSchema up to date; says when to look again at those that were written too often.
-pub(crate) async fn sync(
-    client: &LoopbackClient<'_>,
-    writes: &mut Writes,
-) -> Result<Option<Duration>, Status> {
+/// Brings the condition of every FlowSchema up to date, all at once: a server is ready only after that.
+pub(crate) async fn sync_all(client: &LoopbackClient<'_>) -> Result<(), Status> {
     let env = client.api().registry().env();
     let levels = client.objects(LEVELS)?;
     let levels: BTreeSet<&str> = levels.iter().map(|level| level.name()).collect();
-    let mut pause = None;
-    let mut due = Vec::new();
-    for schema in client.list(FLOW_SCHEMAS)? {
-        let Some(revised) = revised(schema, &levels, env.now_seconds() as i64) else { continue };
-        let name = revised.str_at(&["metadata", "name"]).unwrap_or("");
-        if writes.may(name, env.monotonic()) {
-            due.push(client.apply_status(FLOW_SCHEMAS, MANAGER, configuration(name, &revised)));
-        } else {
-            pause = Some(PAUSE);
-        }
-    }
-    let mut written: FuturesUnordered<_> = due.into_iter().collect();
-    let mut done = Ok(pause);
+    let schemas = client.list(FLOW_SCHEMAS)?.into_iter();
+    let due = schemas
+        .filter_map(|schema| revised(schema, |level| levels.contains(level), env.now_seconds() as i64));
+    let mut written: FuturesUnordered<_> = due
+        .map(|revised| {
+            let name = revised.str_at(&["metadata", "name"]).unwrap_or("");
+            client.apply_status(FLOW_SCHEMAS, MANAGER, configuration(name, &revised))
+        })
+        .collect();
+    let mut done = Ok(());
     while let Some(one) = written.next().await {
-        // Who changed or deleted it meanwhile has woken us again.
         match one {
             Err(status) if !lost_race(&status) => done = Err(status),
             _ => {}
@@ -117,13 +159,13 @@ fn configuration(name: &str, revised: &Value) -> Value {
 }
 
 /// The FlowSchema with the condition it should have; `None` where it has it.
-fn revised(mut schema: Value, levels: &BTreeSet<&str>, now: i64) -> Option<Value> {
-    let level = schema.str_at(&["spec", "priorityLevelConfiguration", "name"]).unwrap_or("");
+fn revised(mut schema: Value, exists: impl Fn(&str) -> bool, now: i64) -> Option<Value> {
+    let level = level_of(&schema);
     let named = format!(
         "This FlowSchema references the PriorityLevelConfiguration object named {}",
         object::quote(level)
     );
-    let (status, reason, message) = if levels.contains(level) {
+    let (status, reason, message) = if exists(level) {
         ("False", "Found", format!("{named} and it exists"))
     } else {
         ("True", "NotFound", format!("{named} but there is no such object"))
@@ -153,7 +195,7 @@ fn revised(mut schema: Value, levels: &BTreeSet<&str>, now: i64) -> Option<Value
 
 /// Which FlowSchemas were written within the last minute, and when.
 #[derive(Default)]
-pub(crate) struct Writes {
+struct Writes {
     by_name: BTreeMap<String, VecDeque<Instant>>,
 }
 
@@ -186,7 +228,7 @@ mod tests {
     }
 
     fn shown(schema: &str, levels: &[&str]) -> Option<String> {
-        let revised = revised(tree(schema), &levels.iter().copied().collect(), 0)?;
+        let revised = revised(tree(schema), |level| levels.contains(&level), 0)?;
         Some(String::from_utf8(json::to_vec(revised.at(&["status", "conditions"]).unwrap())).unwrap())
     }
 

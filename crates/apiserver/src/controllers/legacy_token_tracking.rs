@@ -4,13 +4,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use client::resources;
 use object::{Status, Value, time};
+use parking_lot::Mutex;
+use runtime::{Action, BoxFuture, Failure, JoinHandle, Key, Reconcile, ReconcileRequest, Scope};
 use tokio::time::Instant;
 
+use super::Context;
 use super::cluster_authentication_trust::typed;
 use crate::api::Api;
 use crate::loopback::{GroupResource, LoopbackClient, lost_race};
-use crate::table_watcher::TableWatcher;
 use crate::token_authenticator::UsedToken;
 
 const CONFIG_MAPS: GroupResource = ("", "configmaps");
@@ -22,23 +25,37 @@ const SINCE: &str = "since";
 const BETWEEN_CREATIONS: Duration = Duration::from_secs(30 * 60);
 /// Upstream's resync.
 const EVERY: Duration = Duration::from_secs(12 * 3600);
-/// A failed write is retried after this.
+/// Another server wrote first: it is looked at again after this.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// Runs until shutdown: keeps the ConfigMap.
-pub async fn run(api: Arc<Api>) {
-    let client = LoopbackClient::new(&api);
-    let env = api.registry().env().clone();
-    let mut watcher = TableWatcher::new(&api, &[CONFIG_MAPS]).named(NAME);
-    let (mut may_create, mut wait) = (env.monotonic(), Duration::ZERO);
-    while watcher.next_events(Some(wait)).await.is_some() {
-        wait = match sync(&client, &mut may_create, env.monotonic()).await {
-            Ok(wait) => wait,
-            Err(status) => {
-                tracing::warn!(error = status.message, "could not record that legacy tokens are tracked");
-                RETRY
-            }
-        };
+/// Keeps the ConfigMap.
+pub(crate) fn start(context: &Context) -> Vec<JoinHandle<()>> {
+    let field_selector = format!("metadata.name={NAME}");
+    let namespace = NAMESPACE.to_owned();
+    let one = Scope { namespace, field_selector, ..Scope::all(&resources::CONFIG_MAPS) };
+    let maps = context.informers.scoped(one);
+    let key = || Key::new(NAMESPACE, NAME);
+    let controller = context.controller("legacy-token-tracking").watches(&maps, move |_| vec![key()]);
+    controller.queue().add(key(), runtime::queue::NORMAL, None);
+    let may_create = Mutex::new(context.api.registry().env().monotonic());
+    context.start(controller, Tracking { api: context.api.clone(), may_create })
+}
+
+struct Tracking {
+    api: Arc<Api>,
+    /// Guards when a ConfigMap may be created next.
+    may_create: Mutex<Instant>,
+}
+
+impl Reconcile for Tracking {
+    fn reconcile<'a>(&'a self, _: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
+        Box::pin(async move {
+            let client = LoopbackClient::new(&self.api);
+            let (mut may_create, now) = (*self.may_create.lock(), self.api.registry().env().monotonic());
+            let wait = sync(&client, &mut may_create, now).await?;
+            *self.may_create.lock() = may_create;
+            Ok(Action::Requeue(wait))
+        })
     }
 }
 

@@ -1,133 +1,80 @@
 //! Repairs the allocation of cluster IPs and node ports: each belongs to the service that has it.
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use admission::list_readable;
 use admission::service_addresses::{Family, NODE_PORTS, NodePorts, address_object, parent_of};
+use client::resources;
 use codec::json;
 use kinds::ipaddress::{IP_FAMILY_LABEL, MANAGED_BY, MANAGED_BY_LABEL};
 use kinds::servicecidr::ranges_of;
 use object::{Obj, Status, Value, time};
-use table::{EventKind, Scope, Selection};
+use runtime::{
+    Action, BoxFuture, Failure, InformerEvent, JoinHandle, Key, Reconcile, ReconcileRequest, Trigger, tree,
+};
+use table::{Scope, Selection};
 
+use super::Context;
 use crate::api::Api;
-use crate::loopback::{GroupResource, LoopbackClient, lost_race};
-use crate::table_watcher::TableWatcher;
+use crate::loopback::{GroupResource, LoopbackClient};
 
 const SERVICES: GroupResource = ("", "services");
 const ADDRESSES: GroupResource = ("networking.k8s.io", "ipaddresses");
 const SERVICE_CIDRS: GroupResource = ("networking.k8s.io", "servicecidrs");
 /// Other kube-apiservers on the same store create an IPAddress first, and its service up to a minute later.
 const GRACE_SECONDS: i64 = 60;
+/// An address within its grace period is looked at again after this.
 const RETRY: Duration = Duration::from_secs(5);
 /// Events should be enough; like every controller, this one does not rely on it.
 const RESYNC: Duration = Duration::from_secs(600);
 /// Upstream's interval for node ports.
 const PORTS_EVERY: Duration = Duration::from_secs(180);
 
-/// Runs until shutdown.
-pub async fn run(api: Arc<Api>) {
-    let client = LoopbackClient::new(&api);
-    let env = api.registry().env().clone();
-    let mut watcher = TableWatcher::new(&api, &[SERVICES, ADDRESSES]);
-    let mut retry = Retry::default();
-    // Bootstrap has just done it.
-    let mut ports_at = env.monotonic() + PORTS_EVERY;
-    let mut all_at = env.monotonic() + RESYNC;
-    loop {
-        let due = ports_at.min(all_at).saturating_duration_since(env.monotonic());
-        let wait = if retry.is_empty() { due } else { due.min(RETRY) };
-        let Some(events) = watcher.next_events(Some(wait)).await else { return };
-        if env.monotonic() >= ports_at {
-            ports_at = env.monotonic() + PORTS_EVERY;
-            if let Err(status) = repair_ports(&api).await {
-                ports_at = env.monotonic() + RETRY;
-                tracing::warn!(error = status.message, "could not repair the node ports");
-            }
-        }
-        let Retry { mut services, mut addresses } = std::mem::take(&mut retry);
-        if env.monotonic() >= all_at {
-            all_at = env.monotonic() + RESYNC;
-            if let Err(status) = list_all(&client, &mut services, &mut addresses) {
-                all_at = env.monotonic() + RETRY;
-                tracing::warn!(error = status.message, "could not list services and IPAddresses");
-            }
-        }
-        for event in events {
-            let obj = &event.obj;
-            if !obj.namespace().is_empty() {
-                services.insert((obj.namespace().to_owned(), obj.name().to_owned()));
-                continue;
-            }
-            addresses.insert(obj.name().to_owned());
+/// The key of the node ports. Keys with a namespace are services, the others addresses.
+fn ports() -> Key {
+    Key::new("", "ports")
+}
+
+pub(crate) fn start(context: &Context) -> Vec<JoinHandle<()>> {
+    let controller = context
+        .controller("service-ip-repair")
+        .trigger(Trigger::LevelWithResync { period: RESYNC })
+        .watches(&context.informers.of(&resources::SERVICES), |event| vec![Key::of(event.obj())])
+        .watches(&context.informers.of(&resources::IP_ADDRESSES), |event| {
+            let mut keys = vec![Key::of(event.obj())];
             // The service may still use it.
-            if matches!(event.kind, EventKind::Deleted)
-                && let Ok(tree) = json::parse(obj.body(), None)
-                && let Some((namespace, name)) = parent_of(&tree)
-            {
-                services.insert((namespace.to_owned(), name.to_owned()));
+            if let InformerEvent::Deleted { obj, .. } = event {
+                keys.extend(parent_of(&tree(obj)).map(|(namespace, name)| Key::new(namespace, name)));
             }
-        }
-        for (at, (namespace, name)) in services.into_iter().enumerate() {
-            yield_sometimes(at).await;
-            if let Err(status) = sync_service(&client, &namespace, &name).await {
-                report(&name, &status);
-                retry.services.insert((namespace, name));
+            keys
+        });
+    // Bootstrap has just done it.
+    controller.queue().add_after(ports(), PORTS_EVERY, None);
+    context.start(controller, Repair { api: context.api.clone() })
+}
+
+struct Repair {
+    api: Arc<Api>,
+}
+
+impl Reconcile for Repair {
+    fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
+        Box::pin(async move {
+            if *request.key == ports() {
+                repair_ports(&self.api).await?;
+                return Ok(Action::Requeue(PORTS_EVERY));
             }
-        }
-        for (at, name) in addresses.into_iter().enumerate() {
-            yield_sometimes(at).await;
-            match sync_address(&client, &name).await {
-                Ok(false) => {}
-                Ok(true) => {
-                    retry.addresses.insert(name);
-                }
-                Err(status) => {
-                    report(&name, &status);
-                    retry.addresses.insert(name);
-                }
+            let client = LoopbackClient::new(&self.api);
+            let (namespace, name) = (request.key.namespace(), request.key.name());
+            if !namespace.is_empty() {
+                sync_service(&client, namespace, name).await?;
+            } else if sync_address(&client, name).await? {
+                return Ok(Action::Requeue(RETRY));
             }
-        }
-    }
-}
-
-/// What the next round syncs without an event: failures, and addresses within their grace period.
-#[derive(Default)]
-struct Retry {
-    services: BTreeSet<(String, String)>,
-    addresses: BTreeSet<String>,
-}
-
-impl Retry {
-    fn is_empty(&self) -> bool {
-        self.services.is_empty() && self.addresses.is_empty()
-    }
-}
-
-fn list_all(
-    client: &LoopbackClient<'_>,
-    services: &mut BTreeSet<(String, String)>,
-    addresses: &mut BTreeSet<String>,
-) -> Result<(), Status> {
-    let owned = |obj: &Arc<Obj>| (obj.namespace().to_owned(), obj.name().to_owned());
-    services.extend(client.objects(SERVICES)?.iter().map(owned));
-    addresses.extend(client.objects(ADDRESSES)?.iter().map(|obj| obj.name().to_owned()));
-    Ok(())
-}
-
-/// A resync awaits nothing by itself, and would block its thread.
-async fn yield_sometimes(done: usize) {
-    if done % 64 == 63 {
-        tokio::task::yield_now().await;
-    }
-}
-
-fn report(name: &str, status: &Status) {
-    if !lost_race(status) {
-        tracing::warn!(name, error = status.message, "could not repair an address");
+            Ok(Action::AwaitChange)
+        })
     }
 }
 

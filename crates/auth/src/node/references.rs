@@ -18,18 +18,14 @@ pub fn refers(pod: &Value, what: Related, name: &str) -> bool {
     let is = |found: Option<&str>| found == Some(name);
     match what {
         Related::ServiceAccount => is(pod.str_at(&["spec", "serviceAccountName"])),
-        Related::Secret => {
-            spec("imagePullSecrets").iter().any(|r| is(r.str_at(&["name"])))
-                || containers(pod).any(|c| environment(c, "secretRef", "secretKeyRef", name))
-                || spec("volumes").iter().any(|v| {
-                    POD_VOLUME_SECRETS.iter().any(|path| is(v.str_at(path))) || projected(v, "secret", name)
-                })
-        }
+        Related::Secret => secrets_of(pod).any(|secret| secret == name),
         Related::ConfigMap => {
-            containers(pod).any(|c| environment(c, "configMapRef", "configMapKeyRef", name))
-                || spec("volumes")
-                    .iter()
-                    .any(|v| is(v.str_at(&["configMap", "name"])) || projected(v, "configMap", name))
+            let volumes = spec("volumes").iter();
+            let mut names = containers(pod)
+                .flat_map(|container| environment(container, "configMapRef", "configMapKeyRef"))
+                .chain(volumes.clone().filter_map(|volume| volume.str_at(&["configMap", "name"])))
+                .chain(volumes.flat_map(|volume| projected(volume, "configMap")));
+            names.any(|map| map == name)
         }
         Related::PersistentVolumeClaim => claims_of(pod).iter().any(|c| c == name),
         Related::ResourceClaim => {
@@ -45,6 +41,19 @@ pub fn refers(pod: &Value, what: Related, name: &str) -> bool {
         }
         _ => false,
     }
+}
+
+/// The names of all Secrets a pod refers to.
+pub fn secrets_of(pod: &Value) -> impl Iterator<Item = &str> {
+    let spec = |field: &str| items(pod.at(&["spec", field])).iter();
+    let of_volume = |volume| {
+        let sources = POD_VOLUME_SECRETS.iter().filter_map(move |path| Value::str_at(volume, path));
+        sources.chain(projected(volume, "secret"))
+    };
+    let pulled = spec("imagePullSecrets").filter_map(|reference| reference.str_at(&["name"]));
+    let variables = containers(pod).flat_map(|container| environment(container, "secretRef", "secretKeyRef"));
+    let names = pulled.chain(variables).chain(spec("volumes").flat_map(of_volume));
+    names.filter(|name| !name.is_empty())
 }
 
 /// The persistent volume claims of a pod, including those of its ephemeral volumes.
@@ -92,7 +101,7 @@ pub fn volume_secrets(volume: &Value) -> Vec<(String, String)> {
     out
 }
 
-const POD_VOLUME_SECRETS: [&[&str]; 10] = [
+static POD_VOLUME_SECRETS: [&[&str]; 10] = [
     &["secret", "secretName"],
     &["azureFile", "secretName"],
     &["cephfs", "secretRef", "name"],
@@ -115,13 +124,18 @@ fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
         .flat_map(|field| items(pod.at(&["spec", field])))
 }
 
-fn environment(container: &Value, whole: &str, one: &str, name: &str) -> bool {
-    items(container.get("envFrom")).iter().any(|from| from.str_at(&[whole, "name"]) == Some(name))
-        || items(container.get("env"))
-            .iter()
-            .any(|variable| variable.str_at(&["valueFrom", one, "name"]) == Some(name))
+/// What a container's variables come from: all of an object, or one entry.
+fn environment<'v>(
+    container: &'v Value,
+    whole: &'static str,
+    one: &'static str,
+) -> impl Iterator<Item = &'v str> {
+    let all = items(container.get("envFrom")).iter().filter_map(move |from| from.str_at(&[whole, "name"]));
+    let variables = items(container.get("env")).iter();
+    all.chain(variables.filter_map(move |variable| variable.str_at(&["valueFrom", one, "name"])))
 }
 
-fn projected(volume: &Value, source: &str, name: &str) -> bool {
-    items(volume.at(&["projected", "sources"])).iter().any(|s| s.str_at(&[source, "name"]) == Some(name))
+fn projected<'v>(volume: &'v Value, source: &'static str) -> impl Iterator<Item = &'v str> {
+    let sources = items(volume.at(&["projected", "sources"])).iter();
+    sources.filter_map(move |one| one.str_at(&[source, "name"]))
 }

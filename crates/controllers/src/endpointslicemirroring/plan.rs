@@ -9,8 +9,6 @@ use crate::endpointslice::{Draft, Endpoint, Identity, Port, SlicePlan, SliceView
 use crate::services::{Family, LAST_CHANGE, MANAGED_BY, SERVICE_NAME, Target, parse_ip};
 
 pub const CONTROLLER: &str = "endpointslicemirroring-controller.k8s.io";
-/// Addresses of one subset; more are left out.
-pub const MOST: usize = 1000;
 pub const SKIP: &str = "endpointslice.kubernetes.io/skip-mirror";
 
 const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";

@@ -85,49 +85,6 @@ fn label(secret: &Value, name: &'static str, text: &str) -> Value {
     patch
 }
 
-/// All Secrets a pod names.
-pub fn secret_names(pod: &Value) -> Vec<String> {
-    let mut names = Vec::new();
-    let spec = pod.get("spec");
-    let list = |of: Option<&Value>, name: &str| -> Vec<Value> {
-        of.and_then(|of| of.get(name)).and_then(Value::as_list).unwrap_or_default().to_vec()
-    };
-    let mut add = |name: Option<&str>| names.extend(name.filter(|name| !name.is_empty()).map(str::to_owned));
-    for reference in list(spec, "imagePullSecrets") {
-        add(reference.str_at(&["name"]));
-    }
-    for kind in ["initContainers", "containers", "ephemeralContainers"] {
-        for container in list(spec, kind) {
-            for from in list(Some(&container), "envFrom") {
-                add(from.str_at(&["secretRef", "name"]));
-            }
-            for variable in list(Some(&container), "env") {
-                add(variable.str_at(&["valueFrom", "secretKeyRef", "name"]));
-            }
-        }
-    }
-    for volume in list(spec, "volumes") {
-        for path in [
-            &["azureFile", "secretName"][..],
-            &["secret", "secretName"],
-            &["cephfs", "secretRef", "name"],
-            &["cinder", "secretRef", "name"],
-            &["flexVolume", "secretRef", "name"],
-            &["rbd", "secretRef", "name"],
-            &["scaleIO", "secretRef", "name"],
-            &["iscsi", "secretRef", "name"],
-            &["storageos", "secretRef", "name"],
-            &["csi", "nodePublishSecretRef", "name"],
-        ] {
-            add(volume.str_at(path));
-        }
-        for source in list(volume.get("projected"), "sources") {
-            add(source.str_at(&["secret", "name"]));
-        }
-    }
-    names
-}
-
 /// The day of a time.
 fn date(seconds: i64) -> String {
     time::format_seconds(seconds).chars().take_while(|&c| c != 'T').collect()

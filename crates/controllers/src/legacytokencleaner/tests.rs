@@ -1,6 +1,6 @@
 use object::Value;
 
-use super::plan::{INVALID_SINCE, LAST_USED, Step, Times, secret_names, step, unused};
+use super::plan::{INVALID_SINCE, LAST_USED, Step, Times, step, unused};
 
 const DAY: i64 = 24 * 3600;
 const YEAR: i64 = 365 * DAY;
@@ -73,5 +73,5 @@ fn a_pods_secrets_are_found_wherever_it_names_them() {
         "volumes":[{"secret":{"secretName":"d"}},{"projected":{"sources":[{"secret":{"name":"e"}},{"configMap":{"name":"no"}}]}},
             {"csi":{"nodePublishSecretRef":{"name":"f"}}},{"emptyDir":{}}]}}"#,
     );
-    assert_eq!(secret_names(&pod), ["a", "b", "c", "d", "e", "f"]);
+    assert_eq!(auth::node::secrets_of(&pod).collect::<Vec<_>>(), ["a", "b", "c", "d", "e", "f"]);
 }

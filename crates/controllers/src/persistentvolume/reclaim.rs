@@ -12,7 +12,7 @@ use runtime::{Action, Failure, Key, ReconcileRequest, Severity, finalizers, tree
 
 use super::class::{Reclaim, reclaim};
 use super::plan::{self, ForVolume};
-use super::{AGAIN, Binder, change};
+use super::{Binder, change};
 use crate::volumes::{claim_view, pods, volume_view};
 
 impl Binder {
@@ -46,7 +46,7 @@ impl Binder {
                 if let Some(claim) = claim {
                     self.tell_claim(&claim, true, ("VolumeMismatch", of_claim));
                 }
-                return Ok(Action::Requeue(AGAIN));
+                return Ok(Action::Requeue(self.sync_period));
             }
             ForVolume::Unbind => self.unbind(volume).await?,
             ForVolume::Release => {
@@ -105,7 +105,7 @@ impl Binder {
             let users: Vec<String> = users.into_iter().collect();
             let why = format!("Volume is used by pods: {}", users.join(","));
             self.tell_volume(&volume, Severity::Normal, "VolumeFailedRecycle", why);
-            return Ok(Action::Requeue(AGAIN));
+            return Ok(Action::Requeue(self.sync_period));
         }
         self.fail(volume, "VolumeFailedRecycle", "No recycler plugin found for the volume!".to_owned())
             .await?;

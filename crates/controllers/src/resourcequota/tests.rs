@@ -12,7 +12,7 @@ use super::plan::plan;
 
 fn quota(used: &str) -> Quota {
     let text = format!(
-        "{{metadata: {{namespace: n, name: q}}, spec: {{hard: {{pods: '9', services: '5'}}}}, status: {{hard: {{pods: '9', services: '5'}}, used: {used}}}}}"
+        "{{metadata: {{namespace: ns, name: q}}, spec: {{hard: {{pods: '9', services: '5'}}}}, status: {{hard: {{pods: '9', services: '5'}}, used: {used}}}}}"
     );
     Quota::of(runtime::parse(&text).expect("a quota"))
 }
@@ -21,9 +21,9 @@ fn pod(name: &str, phase: &str, revision: u64) -> Arc<Obj> {
     let catalog = Catalog::builtin();
     let storage = catalog.find_storage("", "pods").expect("a resource");
     let text = format!(
-        r#"{{"metadata":{{"name":"{name}","namespace":"n","uid":"u"}},"spec":{{"containers":[{{"name":"c"}}]}},"status":{{"phase":"{phase}"}}}}"#
+        r#"{{"metadata":{{"name":"{name}","namespace":"ns","uid":"u"}},"spec":{{"containers":[{{"name":"c"}}]}},"status":{{"phase":"{phase}"}}}}"#
     );
-    let obj = Obj::publish(storage, &storage.key("n", name), text.as_bytes(), Revision(revision), None);
+    let obj = Obj::publish(storage, &storage.key("ns", name), text.as_bytes(), Revision(revision), None);
     Arc::new(obj.expect("a pod"))
 }
 
@@ -37,16 +37,16 @@ fn books() -> Books {
     let mut books = Books::default();
     assert!(books.observe(&quota("{}"), Revision(5), &Catalog::builtin(), now()));
     let pods = [pod("a", "Running", 1), pod("b", "Running", 2)];
-    for (resource, evaluator) in books.counted_by("n", "q") {
+    for (resource, evaluator) in books.counted_by("ns", "q") {
         let objects = if resource == PODS { &pods[..] } else { &[] };
         let usages = measure_all(&evaluator, objects, &Default::default(), 0);
-        books.replace("n", &resource, &evaluator, usages);
+        books.replace("ns", &resource, &evaluator, usages);
     }
     books
 }
 
 fn used(books: &Books) -> String {
-    show(&books.used("n", "q").expect("it is known"))
+    show(&books.used("ns", "q").expect("it is known"))
 }
 
 fn put(books: &mut Books, pod: &Obj) -> Vec<(String, Moved)> {
@@ -79,28 +79,28 @@ fn a_charge_is_waited_for_where_it_was_made() {
     let seen = |pods: u64, services: u64| {
         move |resource: &Gvr| Some(Revision(if *resource == PODS { pods } else { services }))
     };
-    assert_eq!(books.behind("n", "q", seen(0, 0)), None, "nothing was charged");
+    assert_eq!(books.behind("ns", "q", seen(0, 0)), None, "nothing was charged");
     let catalog = Catalog::builtin();
     assert!(!books.observe(&quota("{pods: '3', services: '0'}"), Revision(20), &catalog, now()));
-    assert!(books.behind("n", "q", seen(19, 99)).is_some());
-    assert!(books.behind("n", "q", seen(20, 99)).is_none());
+    assert!(books.behind("ns", "q", seen(19, 99)).is_some());
+    assert!(books.behind("ns", "q", seen(20, 99)).is_none());
     // Less is nobody's charge.
     assert!(!books.observe(&quota("{pods: '1', services: '0'}"), Revision(30), &catalog, now()));
-    assert!(books.behind("n", "q", seen(20, 20)).is_none());
+    assert!(books.behind("ns", "q", seen(20, 20)).is_none());
 }
 
 #[test]
 fn nothing_is_kept_of_namespaces_without_quotas() {
     let mut books = books();
-    books.forget("n", "q");
-    assert!(books.evaluator("n", &PODS).is_none());
+    books.forget("ns", "q");
+    assert!(books.evaluator("ns", &PODS).is_none());
     assert_eq!(put(&mut books, &pod("c", "Running", 6)), []);
 }
 
 #[test]
 fn a_status_is_written_when_it_says_something_else() {
     let books = books();
-    let used = || books.used("n", "q").expect("it is known");
+    let used = || books.used("ns", "q").expect("it is known");
     assert!(plan(quota("{pods: '2', services: '0'}"), used()).is_none());
     let written = plan(quota("{pods: '3', services: '0', gone: '1'}"), used()).expect("another usage");
     let wanted = runtime::parse("{pods: '2', services: '0'}").expect("amounts");

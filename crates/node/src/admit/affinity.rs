@@ -1,6 +1,7 @@
 //! Does a node have the labels a pod demands, and does the pod stand the node's NoExecute taints?
 
 use object::Value;
+use object::selector::NodeSelector;
 
 /// nodeSelector and the required part of nodeAffinity.
 pub fn matches(pod: &Value, node: &Value) -> bool {
@@ -10,41 +11,8 @@ pub fn matches(pod: &Value, node: &Value) -> bool {
     {
         return false;
     }
-    let required = [
-        "spec",
-        "affinity",
-        "nodeAffinity",
-        "requiredDuringSchedulingIgnoredDuringExecution",
-        "nodeSelectorTerms",
-    ];
-    let Some(terms) = pod.at(&required).and_then(Value::as_list) else { return true };
-    let node_name = node.str_at(&["metadata", "name"]);
-    terms.iter().any(|term| {
-        let list = |name: &str| term.get(name).and_then(Value::as_list).unwrap_or_default();
-        let (expressions, fields) = (list("matchExpressions"), list("matchFields"));
-        // A term that says nothing matches nothing.
-        !(expressions.is_empty() && fields.is_empty())
-            && expressions.iter().all(|e| meets(e, label(e.str_at(&["key"]).unwrap_or(""))))
-            && fields.iter().all(|e| e.str_at(&["key"]) == Some("metadata.name") && meets(e, node_name))
-    })
-}
-
-fn meets(requirement: &Value, value: Option<&str>) -> bool {
-    let values = requirement.get("values").and_then(Value::as_list).unwrap_or_default();
-    let listed = || values.iter().any(|v| v.as_str() == value);
-    let numbers = || {
-        let wanted: i64 = values.first()?.as_str()?.parse().ok()?;
-        Some((value?.parse::<i64>().ok()?, wanted))
-    };
-    match requirement.str_at(&["operator"]).unwrap_or("") {
-        "In" => value.is_some() && listed(),
-        "NotIn" => value.is_none() || !listed(),
-        "Exists" => value.is_some(),
-        "DoesNotExist" => value.is_none(),
-        "Gt" => numbers().is_some_and(|(there, wanted)| there > wanted),
-        "Lt" => numbers().is_some_and(|(there, wanted)| there < wanted),
-        _ => false,
-    }
+    let name = node.str_at(&["metadata", "name"]).unwrap_or("");
+    NodeSelector::required_by(pod).is_none_or(|required| required.matches(name, &label))
 }
 
 /// Every NoExecute taint has a toleration. (The others are the scheduler's.)

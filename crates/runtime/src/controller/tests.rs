@@ -92,6 +92,16 @@ async fn level_driven_reconciles_coalesce_changes() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn batched_changes_are_worked_on_together() {
+    let batched = |c: Controller| c.trigger(Trigger::Level).batched(Duration::from_secs(10));
+    let rig = rig(history(), batched, |_| Ok(Action::AwaitChange));
+    rig.run(9).await;
+    assert_eq!(rig.heard(), [""; 0]);
+    rig.run(2).await;
+    assert_eq!(rig.heard(), ["a", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn edge_only_reconciles_get_each_change_once_in_order() {
     let rig = rig(history(), |c| c.trigger(Trigger::EdgeOnly), |_| Ok(Action::AwaitChange));
     rig.run(48 * 3600).await;

@@ -1,8 +1,8 @@
 //! Node selectors as sets of nodes: made once from the labels there are, then a bit is looked at for each node.
 
-use object::selector::{LabelOperator, LabelRequirement};
+use object::selector::{LabelOperator, LabelRequirement, NodeSelectorTerm};
 
-use super::{Preferred, Required, Term, Terms};
+use super::{Preferred, Required, Terms};
 use crate::cluster::NodeIx;
 use crate::cluster::bits::Bits;
 use crate::cluster::words::Words;
@@ -56,8 +56,8 @@ impl Terms {
 
     fn any(&self, words: &Words) -> Bits {
         let mut any = Bits::none(words.width());
-        for term in &self.0 {
-            match term.choose(words).0 {
+        for term in &self.0.0 {
+            match choose(term, words).0 {
                 Some(bits) => any.unite(&bits),
                 // A term that holds for all nodes; only live ones are ever asked about.
                 None => {
@@ -72,7 +72,7 @@ impl Terms {
 
 impl Preferred {
     pub fn choose(&self, words: &Words) -> Weighed {
-        Weighed(self.0.iter().map(|(weight, term)| (*weight, term.choose(words))).collect())
+        Weighed(self.0.iter().map(|(weight, term)| (*weight, choose(term, words))).collect())
     }
 }
 
@@ -86,25 +86,23 @@ impl Weighed {
     }
 }
 
-impl Term {
-    fn choose(&self, words: &Words) -> Chosen {
-        if self.broken {
-            return Chosen(Some(Bits::none(words.width())));
-        }
-        let mut chosen = Chosen::default();
-        for requirement in &self.labels {
-            chosen.and(nodes_of(requirement, words));
-        }
-        for field in &self.fields {
-            let mut named = Bits::none(words.width());
-            words.named(&field.name).into_iter().for_each(|node| named.insert(node));
-            if !field.equal {
-                named.invert(words.width());
-            }
-            chosen.and(named);
-        }
-        chosen
+fn choose(term: &NodeSelectorTerm, words: &Words) -> Chosen {
+    if term.broken {
+        return Chosen(Some(Bits::none(words.width())));
     }
+    let mut chosen = Chosen::default();
+    for requirement in &term.labels {
+        chosen.and(nodes_of(requirement, words));
+    }
+    for wanted in &term.names {
+        let mut named = Bits::none(words.width());
+        words.named(&wanted.name).into_iter().for_each(|node| named.insert(node));
+        if !wanted.equal {
+            named.invert(words.width());
+        }
+        chosen.and(named);
+    }
+    chosen
 }
 
 fn nodes_of(requirement: &LabelRequirement, words: &Words) -> Bits {
