@@ -69,7 +69,8 @@ fn containers_finished(pod: &Value) -> Option<i64> {
         let container = list(&["spec", "initContainers"]).iter().find(named);
         container.is_some_and(|c| c.str_at(&["restartPolicy"]) == Some("Always"))
     };
-    let finished = |status: &Value| status.str_at(&["state", "terminated", "finishedAt"]).and_then(time::parse);
+    let finished =
+        |status: &Value| status.str_at(&["state", "terminated", "finishedAt"]).and_then(time::parse);
     let all = |statuses: &mut dyn Iterator<Item = &Value>| {
         statuses.map(|status| Some(finished(status)?.0)).collect::<Option<Vec<i64>>>()
     };

@@ -727,8 +727,7 @@ fn counts_decide_as_a_look_at_every_pod_does() {
         };
         let few = pods.iter().filter(named).map(|pod| Pod::read(pod.clone(), &job.spec)).collect();
         let all = pods.iter().map(|pod| Pod::read(pod.clone(), &job.spec)).collect();
-        let mut quick =
-            Work::counted(&job, counts.clone(), few, backoff, satisfied, deleting, NOW * 1000);
+        let mut quick = Work::counted(&job, counts.clone(), few, backoff, satisfied, deleting, NOW * 1000);
         let mut full = Work::begin(&job, all, backoff, satisfied, deleting, NOW * 1000);
         assert_eq!(quick.needs_every_pod(), full.needs_every_pod(), "round {round}");
         if !quick.needs_every_pod() {
