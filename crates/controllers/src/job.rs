@@ -11,6 +11,7 @@ mod backoff;
 mod claim;
 mod handlers;
 mod indexes;
+mod metrics;
 mod orphans;
 mod plan;
 mod pods;
@@ -43,6 +44,7 @@ use tokio::task::JoinHandle;
 use crate::Context;
 use crate::claim::{index_orphans, index_selectors};
 use backoff::Record;
+use metrics::Metrics;
 use released::Released;
 use tally::PodTally;
 
@@ -64,6 +66,7 @@ struct Jobs {
     jobs: Arc<Informer>,
     pods: Arc<Informer>,
     expectations: Expectations,
+    metrics: Metrics,
     /// Guards what is known of each Job beyond its object; taken for a few instructions.
     memory: Mutex<BTreeMap<Key, Memory>>,
 }
@@ -104,8 +107,12 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         jobs: jobs.clone(),
         pods: pods.clone(),
         expectations: Expectations::new(&context.env),
+        metrics: Metrics::default(),
         memory: Mutex::default(),
     });
+    let of_metrics = state.clone();
+    let render = Arc::new(move |out: &mut String| of_metrics.metrics.render(out));
+    context.controllers.add_metrics("job", render);
     let controller = |name| {
         let controller = Controller::new(&context.env, name)
             .limits(LIMITS)
@@ -149,7 +156,10 @@ impl Jobs {
                 self.jobs.reached(job).await;
                 self.pods.reached(pods).await;
             } => Ok(()),
-            () = self.env.sleep(CATCH_UP) => Err(Failure::Other("the view is older than what was written".into())),
+            () = self.env.sleep(CATCH_UP) => {
+                self.metrics.stale(self.jobs.revision() < job);
+                Err(Failure::Other("the view is older than what was written".into()))
+            }
         }
     }
 }

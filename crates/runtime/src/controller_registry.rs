@@ -1,6 +1,6 @@
 //! What every controller of a process is doing: behind `/debug/controllers`, and the metrics people know.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +18,12 @@ use crate::queue::{Counts, Times, WorkQueue};
 pub struct ControllerRegistry {
     /// Guards the list; grows at start only.
     entries: Mutex<Vec<Arc<Entry>>>,
+    /// Guards the metrics of controllers' own, by controller; grows at start only.
+    own: Mutex<BTreeMap<&'static str, Render>>,
 }
+
+/// Writes metrics.
+pub type Render = Arc<dyn Fn(&mut String) + Send + Sync>;
 
 /// One controller.
 pub struct Entry {
@@ -79,6 +84,11 @@ impl ControllerRegistry {
         }
         drop(entries);
         entry
+    }
+
+    /// Adds metrics of a controller's own; those it had before another election are gone.
+    pub fn add_metrics(&self, controller: &'static str, render: Render) {
+        self.own.lock().insert(controller, render);
     }
 
     /// Queues, workers, retries, last causes and last plans. `writer` tells who wrote a revision.
@@ -169,6 +179,8 @@ impl ControllerRegistry {
                 metrics::sample(name, &labels, count as f64, out);
             }
         }
+        let own: Vec<Render> = self.own.lock().values().cloned().collect();
+        own.iter().for_each(|render| render(out));
     }
 }
 

@@ -221,7 +221,7 @@ pub use indexer::{IndexBy, Indexer, Tally};
 pub use informer::{Handler, Informer, InformerEvent, Loss, QueueKind, Registration};
 pub use informers::{BY_CONTROLLER, Informers};
 pub use key::Key;
-pub use metrics::Histogram;
+pub use metrics::{Counters, Histogram, Histograms};
 pub use order::{CONDITIONS_ORDER, conditions_with};
 pub use own_writes::OwnWrites;
 pub use queue::WorkQueue;

@@ -1,6 +1,9 @@
 //! Numbers in the text form Prometheus reads, with the names and buckets people have dashboards for.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
+
+use parking_lot::Mutex;
 
 /// Of the work queues: ten nanoseconds, ten times more each.
 pub(crate) const QUEUE_BUCKETS: &[f64] = &[1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0];
@@ -49,6 +52,77 @@ impl Histogram {
         let _ = writeln!(out, "{name}_sum{braced} {}", number(self.sum));
         let _ = writeln!(out, "{name}_count{braced} {all}");
     }
+}
+
+/// So many values of its labels a metric may have: some are names that users choose.
+const MOST_LABELS: usize = 1000;
+
+/// A counter for each set of labels.
+pub struct Counters {
+    name: &'static str,
+    help: &'static str,
+    /// Guards the counts by their labels as text; held to add one.
+    counts: Mutex<BTreeMap<String, u64>>,
+}
+
+impl Counters {
+    pub fn new(name: &'static str, help: &'static str) -> Counters {
+        Counters { name, help, counts: Mutex::default() }
+    }
+    pub fn add(&self, labels: &[(&str, &str)], by: u64) {
+        let mut counts = self.counts.lock();
+        let labels = labels_text(labels);
+        if counts.len() < MOST_LABELS || counts.contains_key(&labels) {
+            *counts.entry(labels).or_default() += by;
+        }
+    }
+    pub fn get(&self, labels: &[(&str, &str)]) -> u64 {
+        self.counts.lock().get(&labels_text(labels)).copied().unwrap_or(0)
+    }
+    pub fn render(&self, out: &mut String) {
+        head(self.name, "counter", self.help, out);
+        for (labels, count) in &*self.counts.lock() {
+            sample(self.name, labels, *count as f64, out);
+        }
+    }
+}
+
+/// A histogram for each set of labels.
+pub struct Histograms {
+    name: &'static str,
+    help: &'static str,
+    bounds: &'static [f64],
+    /// Guards the histograms by their labels as text; held to add one value.
+    all: Mutex<BTreeMap<String, Histogram>>,
+}
+
+impl Histograms {
+    pub fn new(name: &'static str, help: &'static str, bounds: &'static [f64]) -> Histograms {
+        Histograms { name, help, bounds, all: Mutex::default() }
+    }
+    pub fn observe(&self, labels: &[(&str, &str)], value: f64) {
+        let mut all = self.all.lock();
+        let labels = labels_text(labels);
+        if all.len() < MOST_LABELS || all.contains_key(&labels) {
+            all.entry(labels).or_insert_with(|| Histogram::new(self.bounds)).observe(value);
+        }
+    }
+    pub fn render(&self, out: &mut String) {
+        head(self.name, "histogram", self.help, out);
+        for (labels, histogram) in &*self.all.lock() {
+            histogram.render(self.name, labels, out);
+        }
+    }
+}
+
+fn labels_text(labels: &[(&str, &str)]) -> String {
+    let mut text = String::new();
+    for (name, value) in labels {
+        let comma = if text.is_empty() { "" } else { "," };
+        let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        let _ = write!(text, "{comma}{name}=\"{value}\"");
+    }
+    text
 }
 
 /// The lines before a metric's values.

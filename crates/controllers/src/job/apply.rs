@@ -15,7 +15,7 @@ use super::backoff::Record;
 use super::plan::{New, PodAction, Work};
 use super::pods::{FINALIZER, Pod};
 use super::track::{Done, Told};
-use super::view::{Spec, job_view};
+use super::view::{Job, Spec, job_view};
 use super::{Jobs, template};
 
 /// So many calls are under way at once.
@@ -30,7 +30,7 @@ impl Jobs {
             return Ok(Action::AwaitChange);
         };
         let view = job_view(&job);
-        if view.spec.managed_elsewhere {
+        if view.spec.managed_by.is_some() {
             return Ok(Action::AwaitChange);
         }
         if view.is_finished() {
@@ -42,30 +42,49 @@ impl Jobs {
             self.recorder.event(&JOBS, &job, Severity::Warning, "UnknownCompletionMode", message);
             return Ok(Action::AwaitChange);
         }
+        let begun = self.env.monotonic();
+        let (mut step, mut managed) = (None, false);
+        let result = self.reconcile_pods(&request, &job, &view, &mut step, &mut managed).await;
+        let seconds = self.env.monotonic().saturating_duration_since(begun).as_secs_f64();
+        self.metrics.synced(&view.spec, step.as_ref(), managed, result.is_ok(), seconds);
+        result
+    }
+
+    /// The reconcile itself; for the metrics, what it decided to do with pods.
+    async fn reconcile_pods(
+        &self,
+        request: &ReconcileRequest<'_>,
+        job: &Arc<Obj>,
+        view: &Job,
+        decided: &mut Option<PodAction>,
+        managed: &mut bool,
+    ) -> Result<Action, Failure> {
+        let key = request.key;
         // Before pods are listed: one that comes in between is only seen too early, never twice.
         let satisfied = self.expectations.satisfied(key);
         let (deleting, now_ms) = (job.deleting(), (self.env.now_nanos() / 1_000_000) as i64);
-        let quick = self.counted(&job, &view.spec).map(|(counts, pods)| {
+        let quick = self.counted(job, &view.spec).map(|(counts, pods)| {
             let (pods, backoff, shown) = self.known(key, &view.spec, pods);
-            (Work::counted(&view, counts, pods, backoff, satisfied, deleting, now_ms), shown)
+            (Work::counted(view, counts, pods, backoff, satisfied, deleting, now_ms), shown)
         });
         let (mut work, shown) = match quick.filter(|(work, _)| !work.needs_every_pod()) {
             Some(quick) => quick,
             None => {
-                let pods = self.claimed(&job, &view.spec).await?;
+                let pods = self.claimed(job, &view.spec).await?;
                 let (pods, backoff, shown) = self.known(key, &view.spec, pods);
-                (Work::begin(&view, pods, backoff, satisfied, deleting, now_ms), shown)
+                (Work::begin(view, pods, backoff, satisfied, deleting, now_ms), shown)
             }
         };
         if let Some(memory) = self.memory.lock().get_mut(key) {
             memory.released.shown(shown);
         }
 
-        let step = work.step();
-        request.plan(|| describe(&work, &step));
-        let (done, failed) = self.act(&job, &work, &step).await;
-        self.tell(&job, work.acted(&step, done));
-        let over = self.store(&job, &mut work).await?;
+        let step: &PodAction = decided.insert(work.step());
+        *managed = work.managed;
+        request.plan(|| describe(&work, step));
+        let (done, failed) = self.act(job, &work, step).await;
+        self.tell(job, work.acted(step, done));
+        let over = self.store(job, view, &mut work).await?;
         if let Some(failure) = failed {
             return Err(failure.into());
         }
@@ -96,7 +115,7 @@ impl Jobs {
                 self.expectations.expect_deletions(&Key::of(job), keys);
                 self.delete_pods(job, work, pods, true).await
             }
-            PodAction::Create(new) => self.create_pods(job, new).await,
+            PodAction::Create(new) => self.create_pods(job, work, new).await,
         }
     }
 
@@ -148,7 +167,7 @@ impl Jobs {
         result
     }
 
-    async fn create_pods(&self, job: &Arc<Obj>, new: &[New]) -> (Done, Option<Status>) {
+    async fn create_pods(&self, job: &Arc<Obj>, work: &Work, new: &[New]) -> (Done, Option<Status>) {
         let key = Key::of(job);
         self.expectations.expect_creations(&key, new.len());
         let template = template::Template::of(job);
@@ -171,11 +190,13 @@ impl Jobs {
             })
         };
         let (well, failure) = batch::slow_start(new.len(), &create).await;
-        let skipped = new.len() as i64 - well as i64 - failed.into_inner();
+        let (failed, ignored) = (failed.into_inner(), ignored.into_inner());
+        self.metrics.created(work, well as u64, failed.unsigned_abs());
+        let skipped = new.len() as i64 - well as i64 - failed;
         for _ in 0..skipped {
             self.expectations.creation_seen(&key);
         }
-        (Done { created: well as i64 - ignored.into_inner(), ..Done::default() }, failure)
+        (Done { created: well as i64 - ignored, ..Done::default() }, failure)
     }
 
     async fn create_pod(&self, job: &Arc<Obj>, key: &Key, pod: Value) -> Result<(), Status> {
@@ -188,14 +209,17 @@ impl Jobs {
 
     /// Writes finished pods down, takes their finalizers, counts them; and says, also to the caller, when
     /// the Job is over.
-    async fn store(&self, job: &Arc<Obj>, work: &mut Work) -> Result<bool, Failure> {
-        let key = Key::of(job);
+    async fn store(&self, job: &Arc<Obj>, view: &Job, work: &mut Work) -> Result<bool, Failure> {
+        let (key, mut counted) = (Key::of(job), view.status.clone());
         let release = work.record();
         let mut tree = runtime::tree(job);
         if work.needs_flush() {
             self.write_status(&key, job, work, &mut tree).await?;
             self.remember(&key, |memory| memory.backoff = work.backoff);
+            self.metrics.stored(&work.spec, &counted, &work.status);
+            counted.clone_from(&work.status);
         }
+        work.judged.drain(..).for_each(|action| self.metrics.judged(action));
         let (gone, failed) = self.take_finalizers(&key, work, &release).await;
         let mut again = work.released(&gone);
         if let Some(failure) = failed {
@@ -210,6 +234,10 @@ impl Jobs {
         again |= over;
         if again {
             self.write_status(&key, job, work, &mut tree).await?;
+            self.metrics.stored(&work.spec, &counted, &work.status);
+            if over {
+                self.metrics.finished(work);
+            }
             self.tell(job, events.unwrap_or_default());
         }
         Ok(over)

@@ -12,6 +12,7 @@ use super::pods::is_tracked;
 use super::view::job_view;
 use super::{BATCH, Jobs};
 use crate::claim::{matches, selecting};
+use crate::pods::pod_view;
 
 type Queue = Arc<WorkQueue<Key>>;
 
@@ -41,6 +42,7 @@ impl Handlers {
         match event {
             InformerEvent::Added { obj, initial } => {
                 let priority = if *initial { LOW } else { NORMAL };
+                self.state.metrics.appeared(&job_view(obj));
                 self.queue.add(Key::of(obj), priority, Some(Cause::new(&JOBS, obj, "added")));
             }
             InformerEvent::Updated { old, new, .. } => {
@@ -76,6 +78,7 @@ impl Handlers {
     }
 
     fn pod(&self, event: &InformerEvent<'_>) {
+        self.measure(event);
         match event {
             InformerEvent::Added { obj, .. } if obj.deleting() => self.pod_goes(obj, false),
             InformerEvent::Added { obj, .. } => match controller_of(obj) {
@@ -108,6 +111,16 @@ impl Handlers {
             }
             InformerEvent::Deleted { obj, .. } => self.pod_goes(obj, true),
         }
+    }
+
+    fn measure(&self, event: &InformerEvent<'_>) {
+        let ended = |pod: &Obj| is_tracked(pod) && pod_view(pod).is_terminal();
+        let (was, is) = match event {
+            InformerEvent::Added { obj, .. } => (false, ended(obj)),
+            InformerEvent::Updated { old, new, .. } => (ended(old), ended(new)),
+            InformerEvent::Deleted { obj, .. } => (ended(obj), false),
+        };
+        self.state.metrics.ended_with_finalizer(was, is);
     }
 
     /// Nobody controls the pod: its finalizer is of no use, and somebody may want to adopt it.

@@ -31,7 +31,7 @@ impl Reconcile for OrphanPods {
                 }
                 let job = resolve(&state.jobs, pod.namespace(), &owner);
                 // Its Job counts it, or whoever else manages that.
-                let elsewhere = |job: &super::Job| job.spec.managed_elsewhere || !job.is_finished();
+                let elsewhere = |job: &super::Job| job.spec.managed_by.is_some() || !job.is_finished();
                 if job.is_some_and(|job| elsewhere(&job_view(&job))) {
                     return Ok(Action::AwaitChange);
                 }

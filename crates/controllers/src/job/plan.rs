@@ -48,6 +48,8 @@ pub struct Work {
     pub(super) flush: bool,
     pub(super) full: bool,
     pub(super) managed: bool,
+    /// What the failure policy said of pods that were written down now.
+    pub(super) judged: Vec<Action>,
     /// The next moment at which time alone changes something.
     pub wait_ms: Option<i64>,
 }
@@ -121,6 +123,7 @@ impl Work {
             flush: false,
             full: false,
             managed: false,
+            judged: Vec::new(),
             wait_ms: None,
             spec,
             status,

@@ -10,6 +10,7 @@ use runtime::Severity;
 use super::indexes::Indexes;
 use super::plan::{BURST, PodAction, Work};
 use super::pods::Pod;
+use super::policy::Verdict;
 use super::view::Condition;
 
 /// What became of a step.
@@ -115,13 +116,13 @@ impl Work {
                     self.status.uncounted_succeeded.push(uid.to_owned());
                     self.flush = true;
                 }
-            } else if (pod.failed || failing)
-                && in_range
-                && !self.known_failed.contains(uid)
-                && self.counts_as_failure(pod)
-            {
-                self.status.uncounted_failed.push(uid.to_owned());
-                self.flush = true;
+            } else if (pod.failed || failing) && in_range && !self.known_failed.contains(uid) {
+                let verdict = self.verdict(pod);
+                self.judged.extend(verdict.as_ref().and_then(|verdict| verdict.action));
+                if verdict.is_none_or(|verdict| verdict.counts) {
+                    self.status.uncounted_failed.push(uid.to_owned());
+                    self.flush = true;
+                }
             }
             let written = new_indexes.len()
                 + self.status.uncounted_succeeded.len()
@@ -140,11 +141,9 @@ impl Work {
     }
 
     /// Of a Job that fails, the policy also judges pods that were still running.
-    fn counts_as_failure(&self, pod: &Pod) -> bool {
-        match (&pod.verdict, &self.spec.failure_policy) {
-            (None, Some(policy)) => policy.judge(&runtime::tree(&pod.obj)).counts,
-            _ => pod.counts(),
-        }
+    fn verdict(&self, pod: &Pod) -> Option<Verdict> {
+        let judge = || Some(self.spec.failure_policy.as_ref()?.judge(&runtime::tree(&pod.obj)));
+        pod.verdict.clone().or_else(judge)
     }
 
     fn record_indexes(&mut self, new: BTreeSet<u32>) {
@@ -229,7 +228,7 @@ impl Work {
         let condition = self.finished.clone()?;
         let complete = condition.kind == "Complete";
         if complete {
-            status.completion_time = Some(condition.since);
+            status.completion_time = condition.since;
         }
         status.ensure(condition.clone());
         let mut events = Vec::new();

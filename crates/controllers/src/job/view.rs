@@ -26,8 +26,10 @@ pub struct Spec {
     pub active_deadline_seconds: Option<i64>,
     pub ttl_seconds: Option<i64>,
     pub suspend: bool,
-    /// Another controller answers for the Job.
-    pub managed_elsewhere: bool,
+    /// Another controller answers for the Job: this one.
+    pub managed_by: Option<String>,
+    /// `podReplacementPolicy` says so, which the next field follows from, among others.
+    pub replaces_failed: bool,
     /// A pod is replaced only after it has failed, not when it begins to go.
     pub replace_failed_only: bool,
     pub restarts_on_failure: bool,
@@ -60,8 +62,9 @@ pub struct Condition {
     pub status: String,
     pub reason: String,
     pub message: String,
-    pub probed: i64,
-    pub since: i64,
+    /// Unix seconds; `None`: whoever wrote the condition did not say.
+    pub probed: Option<i64>,
+    pub since: Option<i64>,
 }
 
 impl Condition {
@@ -71,8 +74,8 @@ impl Condition {
             status: "True".to_owned(),
             reason: reason.to_owned(),
             message: message.to_owned(),
-            probed: now,
-            since: now,
+            probed: Some(now),
+            since: Some(now),
         }
     }
 
@@ -83,8 +86,8 @@ impl Condition {
             status: text("status"),
             reason: text("reason"),
             message: text("message"),
-            probed: moment(value, "lastProbeTime").unwrap_or(0),
-            since: moment(value, "lastTransitionTime").unwrap_or(0),
+            probed: moment(value, "lastProbeTime"),
+            since: moment(value, "lastTransitionTime"),
         }
     }
 
@@ -92,8 +95,9 @@ impl Condition {
         let mut out = Map::default();
         out.set("type", self.kind.clone());
         out.set("status", self.status.clone());
-        out.set("lastProbeTime", time::format_seconds(self.probed));
-        out.set("lastTransitionTime", time::format_seconds(self.since));
+        for (name, at) in [("lastProbeTime", self.probed), ("lastTransitionTime", self.since)] {
+            out.set(name, at.map_or(Value::Null, |at| Value::Str(time::format_seconds(at))));
+        }
         for (name, text) in [("reason", &self.reason), ("message", &self.message)] {
             if !text.is_empty() {
                 out.set(name, text.clone());
@@ -143,9 +147,11 @@ impl Spec {
             active_deadline_seconds: int("activeDeadlineSeconds"),
             ttl_seconds: int("ttlSecondsAfterFinished"),
             suspend: spec.get("suspend").and_then(Value::as_bool).unwrap_or(false),
-            managed_elsewhere: spec
+            managed_by: spec
                 .str_at(&["managedBy"])
-                .is_some_and(|by| by != "kubernetes.io/job-controller"),
+                .filter(|by| *by != "kubernetes.io/job-controller")
+                .map(str::to_owned),
+            replaces_failed: spec.str_at(&["podReplacementPolicy"]) == Some("Failed"),
             replace_failed_only: failure_policy.is_some()
                 || spec.str_at(&["podReplacementPolicy"]) == Some("Failed"),
             restarts_on_failure: spec.str_at(&["template", "spec", "restartPolicy"]) == Some("OnFailure"),

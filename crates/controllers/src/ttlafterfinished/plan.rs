@@ -25,7 +25,7 @@ pub fn expires_at(job: &Obj) -> Option<i64> {
 pub fn expiry(job: &Job) -> Option<i64> {
     let over = |kind: &str| matches!(kind, "Complete" | "Failed");
     let end = job.status.conditions.iter().find(|c| over(&c.kind) && c.status == "True")?;
-    Some(end.since + job.spec.ttl_seconds?)
+    end.since?.checked_add(job.spec.ttl_seconds?)
 }
 
 pub fn step(expires_at: Option<i64>, now_nanos: u128) -> Plan {

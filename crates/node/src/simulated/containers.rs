@@ -73,8 +73,7 @@ impl Containers {
         let own = Behaviour::read(pod.annotations());
         let place = |path: &str| place(pod, container, attempt, path);
         let variable = |name: &str| variable(pod, container, name);
-        let Run { end, on_term } =
-            command::run_of(container.spec, &mut World::new(&variable, &place, files));
+        let Run { end, on_term } = command::run_of(container.spec, &mut World::new(&variable, &place, files));
         let by_command = || end;
         let mut end = match container.role {
             // An image nobody knows is no reason to hold up a pod for ever.
@@ -348,7 +347,8 @@ fn variable(pod: &Pod<'_>, container: &pod::Container<'_>, name: &str) -> String
     }
     let field = variable.str_at(&["valueFrom", "fieldRef", "fieldPath"]).unwrap_or("");
     let keyed = |map: &str| {
-        let key = field.strip_prefix("metadata.")?.strip_prefix(map)?.strip_prefix("['")?.strip_suffix("']")?;
+        let key =
+            field.strip_prefix("metadata.")?.strip_prefix(map)?.strip_prefix("['")?.strip_suffix("']")?;
         pod.tree.at(&["metadata", map])?.str_at(&[key])
     };
     let plain = || pod.tree.str_at(&field.split('.').collect::<Vec<_>>());

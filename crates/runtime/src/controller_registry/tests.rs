@@ -9,7 +9,7 @@ use object::Value;
 use crate::controller::tests::rig;
 use crate::queue::{Limits, NORMAL};
 use crate::testing::{map, state};
-use crate::{Action, ControllerRegistry, Failure, Key, WorkQueue};
+use crate::{Action, ControllerRegistry, Counters, Failure, Histograms, Key, WorkQueue};
 
 #[tokio::test(start_paused = true)]
 async fn metrics_have_client_gos_names_labels_and_buckets() {
@@ -147,4 +147,44 @@ async fn reconciles_that_did_something_are_kept_longer() {
     let plans: Vec<&str> = recent.iter().filter_map(|request| request.str_at(&["plan"])).collect();
     assert_eq!(plans.iter().filter(|plan| **plan == "create 1").count(), 5, "{plans:?}");
     assert!(plans[0].starts_with("nothing"), "newest first: {plans:?}");
+}
+
+#[test]
+fn metrics_of_a_controller_s_own_follow_the_common_ones() {
+    let controllers = ControllerRegistry::default();
+    let counters = Arc::new(Counters::new("things_total", "Things"));
+    let seconds = Arc::new(Histograms::new("things_seconds", "How long", &[1.0]));
+    let (counts, times) = (counters.clone(), seconds.clone());
+    controllers.add_metrics("other", Arc::new(|out| out.push_str("replaced\n")));
+    let render = move |out: &mut String| {
+        counts.render(out);
+        times.render(out);
+    };
+    controllers.add_metrics("other", Arc::new(render));
+    counters.add(&[("kind", "a \"b\" \\")], 2);
+    counters.add(&[("kind", "c"), ("of", "d")], 1);
+    seconds.observe(&[("kind", "c")], 0.5);
+    let mut text = String::new();
+    controllers.render_metrics(&mut text);
+    let own = &text[text.find("# HELP things_total").unwrap()..];
+    let lines: Vec<&str> = own.lines().filter(|line| !line.starts_with('#')).collect();
+    assert_eq!(
+        lines,
+        [
+            r#"things_total{kind="a \"b\" \\"} 2"#,
+            r#"things_total{kind="c",of="d"} 1"#,
+            r#"things_seconds_bucket{kind="c",le="1"} 1"#,
+            r#"things_seconds_bucket{kind="c",le="+Inf"} 1"#,
+            r#"things_seconds_sum{kind="c"} 0.5"#,
+            r#"things_seconds_count{kind="c"} 1"#,
+        ]
+    );
+    assert!(!text.contains("replaced"));
+    // Names that users choose do not fill the memory.
+    (0..5000).for_each(|n| counters.add(&[("kind", &n.to_string())], 1));
+    let mut text = String::new();
+    counters.render(&mut text);
+    assert_eq!(text.lines().count(), 2 + 1000);
+    counters.add(&[("kind", "c"), ("of", "d")], 1);
+    assert_eq!(counters.get(&[("kind", "c"), ("of", "d")]), 2);
 }

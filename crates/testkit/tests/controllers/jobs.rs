@@ -366,11 +366,17 @@ async fn play(cluster: &TestCluster, name: &str, steps: u32) -> Option<Json> {
     None
 }
 
-/// Both kinds of Job, with what their status must say at the end.
-fn kinds_of_jobs() -> [(Json, Json); 2] {
+/// Every kind of Job, with what their status must say at the end.
+fn kinds_of_jobs() -> [(Json, Json); 4] {
     let plain = json!({"completions": 4, "parallelism": 2});
     let indexed = json!({"completions": 4, "parallelism": 2, "completionMode": "Indexed"});
-    [(plain, Json::Null), (indexed, json!("0-3"))]
+    let mut by_index = indexed.clone();
+    by_index["backoffLimitPerIndex"] = json!(1);
+    let mut judged = plain.clone();
+    let rule =
+        json!({"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]});
+    judged["podFailurePolicy"] = json!({"rules": [rule]});
+    [(plain, Json::Null), (indexed, json!("0-3")), (by_index, json!("0-3")), (judged, Json::Null)]
 }
 
 async fn ended_well(cluster: &TestCluster, done: &Json, indexes: &Json, how: &str) {
@@ -428,6 +434,104 @@ async fn conflicts_and_lost_answers_do_not_change_the_end() {
             cluster.shutdown().await;
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_seen_late_or_only_after_a_new_list_is_counted_once() {
+    let stale = std::time::Duration::from_secs(3);
+    let plans = [
+        Plan { stale, ..Plan::default() },
+        Plan { stale, lose_answer_every: Some(3), ..Plan::default() },
+        Plan { stale, conflict_every: Some(4), cut_every: Some(3), ..Plan::default() },
+        Plan { slow_reads: stale, lose_event_every: Some(5), ..Plan::default() },
+    ];
+    for (at, plan) in plans.into_iter().enumerate() {
+        for (spec, indexes) in kinds_of_jobs() {
+            let how = format!("{plan:?}, {spec}");
+            let cluster = TestCluster::simulated(300 + at as u64).await;
+            let clients = Faults::new(cluster.env(), cluster.local_clients(), plan.clone());
+            let plane = cluster.controllers(clients, CONTROLLERS);
+            cluster.post(JOBS, job("once", spec)).await.ok(201);
+            let done = play(&cluster, "once", 1200).await;
+            let done = done.unwrap_or_else(|| panic!("{how}: it never ended"));
+            ended_well(&cluster, &done, &indexes, &how).await;
+            plane.stop().await;
+            cluster.shutdown().await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_jump_of_the_clock_changes_no_count() {
+    for (at, jump) in [3600, -3600, 7 * 24 * 3600].into_iter().enumerate() {
+        for (spec, indexes) in kinds_of_jobs() {
+            let how = format!("the clock jumps by {jump} s, {spec}");
+            let cluster = TestCluster::simulated(310 + at as u64).await;
+            let plane = plane(&cluster, CONTROLLERS);
+            cluster.post(JOBS, job("once", spec)).await.ok(201);
+            assert!(play(&cluster, "once", 3).await.is_none(), "{how}: it ended too early");
+            cluster.env().set_clock(jump);
+            // A failure that lies ahead is waited for from there on.
+            cluster.env().sleep(std::time::Duration::from_secs(jump.min(0).unsigned_abs())).await;
+            let done = play(&cluster, "once", 1200).await;
+            let done = done.unwrap_or_else(|| panic!("{how}: it never ended"));
+            ended_well(&cluster, &done, &indexes, &how).await;
+            plane.stop().await;
+            cluster.shutdown().await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_jobs_do_is_measured_under_upstreams_names() {
+    let cluster = TestCluster::simulated(12).await;
+    let plane = plane(&cluster, CONTROLLERS);
+    let spec =
+        json!({"completions": 2, "parallelism": 2, "completionMode": "Indexed", "backoffLimitPerIndex": 0});
+    cluster.post(JOBS, job("some", spec)).await.ok(201);
+    cluster.post(JOBS, job("other", json!({"managedBy": "example.com/mine"}))).await.ok(201);
+    let pods = active(&cluster, 2).await;
+    set_status(&cluster, &pods[0], json!({"phase": "Failed"})).await;
+    set_status(&cluster, &pods[1], succeeded()).await;
+    finished(&cluster, "some", "Failed").await;
+    pass(&cluster, 5).await;
+    let mut text = String::new();
+    plane.context.controllers.render_metrics(&mut text);
+    for line in [
+        r#"job_controller_jobs_finished_total{completion_mode="Indexed",result="failed",reason="FailedIndexes"} 1"#,
+        r#"job_controller_job_pods_finished_total{completion_mode="Indexed",result="failed"} 1"#,
+        r#"job_controller_job_pods_finished_total{completion_mode="Indexed",result="succeeded"} 1"#,
+        r#"job_controller_job_finished_indexes_total{status="failed",backoffLimit="perIndex"} 1"#,
+        r#"job_controller_job_finished_indexes_total{status="succeeded",backoffLimit="perIndex"} 1"#,
+        r#"job_controller_job_pods_creation_total{reason="new",status="succeeded"} 2"#,
+        r#"job_controller_terminated_pods_tracking_finalizer_total{event="add"} 2"#,
+        r#"job_controller_terminated_pods_tracking_finalizer_total{event="delete"} 2"#,
+        r#"job_controller_jobs_by_external_controller_total{controller_name="example.com/mine"} 1"#,
+        r#"job_controller_job_syncs_total{completion_mode="Indexed",result="success",action="pods_created"} 1"#,
+    ] {
+        assert!(text.lines().any(|known| known == line), "{line} is missing in\n{text}");
+    }
+    assert!(text.contains("# TYPE job_controller_job_sync_duration_seconds histogram"));
+    plane.stop().await;
+    cluster.shutdown().await;
+}
+
+/// Times nobody gave stay unknown.
+#[tokio::test(start_paused = true)]
+async fn conditions_of_others_are_left_as_they_are() {
+    let cluster = TestCluster::simulated(11).await;
+    let plane = plane(&cluster, CONTROLLERS);
+    cluster.post(JOBS, job("mine", json!({}))).await.ok(201);
+    active(&cluster, 1).await;
+    pass(&cluster, 5).await;
+    let target = json!({"type": "FailureTarget", "status": "True", "reason": "Mine", "message": "by hand"});
+    cluster.merge(format!("{JOBS}/mine/status"), json!({"status": {"conditions": [target]}})).await.ok(200);
+    let failed = finished(&cluster, "mine", "Failed").await;
+    assert_eq!(condition(&failed, "Failed")["reason"], "Mine");
+    assert_eq!(condition(&failed, "FailureTarget")["lastTransitionTime"], Json::Null);
+    assert_eq!(condition(&failed, "FailureTarget")["lastProbeTime"], Json::Null);
+    plane.stop().await;
+    cluster.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -32,6 +32,7 @@ mod deployment_lifecycle;
 #[allow(dead_code)]
 #[path = "../api/kinds.rs"]
 mod kinds;
+mod large_jobs;
 mod leader_fence;
 mod legacy_tokens;
 mod library;

@@ -154,3 +154,63 @@ async fn a_quota_does_not_count_all_pods_for_one_that_goes() {
     assert!(few > 0, "the change is looked at");
     assert_eq!(few, for_one_pod_of_a_quota(many).await);
 }
+
+/// One pod of a Job changes, which has that many running; with `ended`, as many others are over.
+async fn for_one_pod_of_a_job(pods: usize, ended: bool, mode: &str, status: Value) -> u64 {
+    let cluster = TestCluster::simulated(403).await;
+    let names = async || {
+        let all = cluster.get(format!("{PODS}?fieldSelector=status.phase%3DPending")).await.ok(200);
+        let all = all["items"].as_array().expect("a list").clone();
+        all.iter().map(|pod| pod["metadata"]["name"].as_str().expect("a name").to_owned()).collect::<Vec<_>>()
+    };
+    let set = async |name: &str, status: &Value| {
+        cluster.merge(format!("{PODS}/{name}/status"), json!({"status": status})).await.ok(200);
+    };
+    let pass = async || cluster.env().sleep(Duration::from_secs(60)).await;
+    let prepare = async || {
+        let mut job = json!({"metadata": {"name": "work"}, "spec": {"parallelism": pods, "completions": 3 * pods,
+            "completionMode": mode, "template": {"spec": pod_spec()}}});
+        job["spec"]["template"]["spec"]["restartPolicy"] = json!("Never");
+        cluster.post(JOBS, job).await.ok(201);
+        if ended {
+            pass().await;
+            for name in names().await {
+                set(&name, &json!({"phase": "Succeeded"})).await;
+            }
+            pass().await;
+        }
+    };
+    let change = async || {
+        let names = names().await;
+        assert_eq!(names.len(), pods);
+        set(&names[0], &status).await;
+    };
+    let given = given(&cluster, &["job-controller"], prepare, change).await;
+    let job = cluster.get(format!("{JOBS}/work")).await.ok(200);
+    assert_eq!(job["status"]["active"], pods);
+    let seen =
+        job["status"]["ready"] == 1 || job["status"]["succeeded"].as_u64().unwrap_or(0) % pods as u64 == 1;
+    assert!(seen, "{job:#}");
+    cluster.shutdown().await;
+    given
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_does_not_go_through_its_pods_for_each_of_them() {
+    let (few, many) = sizes();
+    let ready = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
+    for (ended, mode, status) in [
+        (false, "NonIndexed", ready.clone()),
+        (false, "Indexed", ready),
+        (true, "NonIndexed", json!({"phase": "Succeeded"})),
+        (true, "Indexed", json!({"phase": "Succeeded"})),
+    ] {
+        let few = for_one_pod_of_a_job(few, ended, mode, status.clone()).await;
+        assert!(few > 0, "the change is looked at");
+        assert_eq!(
+            few,
+            for_one_pod_of_a_job(many, ended, mode, status).await,
+            "{mode}, others ended: {ended}"
+        );
+    }
+}

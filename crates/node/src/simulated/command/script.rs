@@ -236,7 +236,8 @@ impl Shell<'_, '_> {
         while let Some(at) = rest.find('$') {
             out.push_str(&rest[..at]);
             rest = &rest[at + 1..];
-            let name_length = rest.find(|c: char| c != '_' && !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
+            let name_length =
+                rest.find(|c: char| c != '_' && !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
             if let Some((name, after)) = rest.strip_prefix('{').and_then(|inner| inner.split_once('}')) {
                 out.push_str(&(self.world.variable)(name));
                 rest = after;
@@ -288,7 +289,11 @@ impl Shell<'_, '_> {
                 Some("elif") if depth == 0 => return None,
                 Some("fi") => {
                     let well = start + 1..other.unwrap_or(at);
-                    return Some(Branches { well, not: other.map_or(at..at, |other| other + 1..at), end: at });
+                    return Some(Branches {
+                        well,
+                        not: other.map_or(at..at, |other| other + 1..at),
+                        end: at,
+                    });
                 }
                 _ => {}
             }

@@ -23,7 +23,8 @@ fn shell(script: &str, files: &mut std::collections::BTreeSet<String>) -> Run {
 
 #[test]
 fn a_script_finds_what_it_touched() {
-    let once = "\nif [[ -r /data/foo-$INDEX ]]\nthen\n exit 0\nelse\n touch /data/foo-${INDEX}\n exit 42\nfi\n";
+    let once =
+        "\nif [[ -r /data/foo-$INDEX ]]\nthen\n exit 0\nelse\n touch /data/foo-${INDEX}\n exit 42\nfi\n";
     let mut files = std::collections::BTreeSet::new();
     for code in [42, 0, 0] {
         assert_eq!(shell(once, &mut files).end, Some(End { after_millis: 0, code }));
@@ -67,7 +68,15 @@ fn no_script_is_followed_for_ever() {
     let mut files = std::collections::BTreeSet::new();
     assert_eq!(shell("f(){\n f\n}\nf", &mut files).end, None);
     assert_eq!(shell("sh -c \"$AGAIN\"", &mut files).end, None);
-    for broken in ["if true", "if true; then", "f(){", "if", "if true; then exit 0; elif true; then exit 1; fi", "$(", "exit ${"] {
+    for broken in [
+        "if true",
+        "if true; then",
+        "f(){",
+        "if",
+        "if true; then exit 0; elif true; then exit 1; fi",
+        "$(",
+        "exit ${",
+    ] {
         shell(broken, &mut files);
     }
     shell(&"if true; then ".repeat(2000), &mut files);
