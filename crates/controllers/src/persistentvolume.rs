@@ -13,6 +13,7 @@ mod class;
 mod index;
 mod plan;
 mod reclaim;
+mod recycle;
 #[cfg(test)]
 mod tests;
 mod volumes;
@@ -103,7 +104,10 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         .watches(&classes, hears(Binder::class_changed))
         .reads(&volumes)
         .reads(&pods);
-    let of_volumes = of_volumes.watches(&volumes, hears(Binder::volume_changed)).reads(&claims).reads(&pods);
+    let of_volumes = of_volumes
+        .watches(&volumes, hears(Binder::volume_changed))
+        .watches(&pods, hears(Binder::recycler_changed))
+        .reads(&claims);
     tasks.extend(of_volumes.start(
         &context.controllers,
         Arc::new(OfVolumes(binder.clone())),

@@ -178,6 +178,7 @@ impl ApiCalls {
     fn preempted(&self, victim: &Placed, for_pod: &Pod, node: &str) -> NewEvent {
         NewEvent {
             about: self.reference(&victim.class.namespace, &victim.name, &victim.uid),
+            // Differs from kube-scheduler v1.36, which means to name the pod and does not: it cannot make the reference.
             related: Some(self.reference(for_pod.namespace(), &for_pod.name, &for_pod.uid)),
             severity: Severity::Normal,
             reason: "Preempted",

@@ -1,6 +1,5 @@
 //! Volumes: their phase, and what becomes of them when their claim is gone.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use client::DeleteOptions;
@@ -13,7 +12,7 @@ use runtime::{Action, Failure, Key, ReconcileRequest, Severity, finalizers, tree
 use super::class::{Reclaim, reclaim};
 use super::plan::{self, ForVolume};
 use super::{Binder, change};
-use crate::volumes::{claim_view, pods, volume_view};
+use crate::volumes::{claim_view, volume_view};
 
 impl Binder {
     pub(super) async fn sync_volume(&self, request: ReconcileRequest<'_>) -> Result<Action, Failure> {
@@ -78,7 +77,7 @@ impl Binder {
     }
 
     /// The volume is free again, or still the user's choice for a claim of that name.
-    async fn unbind(&self, volume: Arc<Obj>) -> Result<(), Failure> {
+    pub(super) async fn unbind(&self, volume: Arc<Obj>) -> Result<(), Failure> {
         let volume = self.update_volume(&volume, change::unbind(tree(&volume))).await?;
         self.volume_phase(volume, VolumePhase::Available, "").await?;
         Ok(())
@@ -92,30 +91,6 @@ impl Binder {
             Reclaim::Delete => self.delete(&volume).await?,
         }
         Ok(Action::AwaitChange)
-    }
-
-    /// Differs from kube-controller-manager: there are no recyclers, for no volume. Upstream has two that are deprecated.
-    async fn recycle(&self, volume: Arc<Obj>) -> Result<Action, Failure> {
-        let view = volume_view(&volume);
-        let Some(named) = &view.claim else { return Ok(Action::AwaitChange) };
-        let key = Key::new(&named.namespace, &named.name);
-        let users = self.users(&key);
-        // Pods of a claim that is there use another volume.
-        if !users.is_empty() && self.claims.get(&key).is_none() {
-            let users: Vec<String> = users.into_iter().collect();
-            let why = format!("Volume is used by pods: {}", users.join(","));
-            self.tell_volume(&volume, Severity::Normal, "VolumeFailedRecycle", why);
-            return Ok(Action::Requeue(self.sync_period));
-        }
-        self.fail(volume, "VolumeFailedRecycle", "No recycler plugin found for the volume!".to_owned())
-            .await?;
-        Ok(Action::AwaitChange)
-    }
-
-    fn users(&self, claim: &Key) -> BTreeSet<String> {
-        let pods = pods::of_claim(&self.pods, claim);
-        let alive = pods.iter().filter(|pod| !pods::is_terminated(&tree(pod)));
-        alive.map(|pod| pod.path().to_owned()).collect()
     }
 
     /// The volume's object goes.
@@ -154,7 +129,7 @@ impl Binder {
     }
 
     /// People are told once, when the phase changes.
-    async fn fail(&self, volume: Arc<Obj>, reason: &str, why: String) -> Result<(), Failure> {
+    pub(super) async fn fail(&self, volume: Arc<Obj>, reason: &str, why: String) -> Result<(), Failure> {
         if volume_view(&volume).phase == VolumePhase::Failed {
             return Ok(());
         }
@@ -163,7 +138,7 @@ impl Binder {
         Ok(())
     }
 
-    fn tell_volume(&self, volume: &Obj, severity: Severity, reason: &str, message: String) {
+    pub(super) fn tell_volume(&self, volume: &Obj, severity: Severity, reason: &str, message: String) {
         self.recorder.event(&PERSISTENT_VOLUMES, volume, severity, reason, message);
     }
 }

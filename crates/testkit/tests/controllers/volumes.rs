@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 use testkit::{ControlPlane, TestCluster};
 
-use crate::batch_steps::{EVENTS, PODS, items, pass, plane, steady, until};
+use crate::batch_steps::{EVENTS, PODS, items, pass, plane, set_status, steady, succeeded, until};
 use crate::volume_steps::{VOLUMES, claim, claims, volume};
 
 const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
@@ -209,11 +209,13 @@ async fn a_released_volume_is_kept_deleted_or_failed_as_its_policy_says() {
     let world = World::new(75).await;
     let local = json!({"hostPath": null, "local": {"path": "/data"}, "nodeAffinity": {"required": {"nodeSelectorTerms": [
         {"matchExpressions": [{"key": "a", "operator": "Exists"}]}]}}});
+    let iscsi =
+        json!({"hostPath": null, "iscsi": {"targetPortal": "1.2.3.4", "iqn": "iqn.2026-01.a:b", "lun": 0}});
     let volumes = [
         ("kept", "Retain", Json::Null),
         ("deleted", "Delete", Json::Null),
         ("failed", "Delete", local),
-        ("recycled", "Recycle", Json::Null),
+        ("unrecycled", "Recycle", iscsi),
     ];
     for (name, policy, more) in volumes {
         let mut spec = json!({"persistentVolumeReclaimPolicy": policy, "storageClassName": name});
@@ -224,7 +226,7 @@ async fn a_released_volume_is_kept_deleted_or_failed_as_its_policy_says() {
         world.claim(name, json!({"spec": {"storageClassName": name}})).await;
         world.phase_of_claim(name, "Bound").await;
     }
-    for name in ["kept", "deleted", "failed", "recycled"] {
+    for name in ["kept", "deleted", "failed", "unrecycled"] {
         world.cluster.delete(format!("{}/{name}", claims("default"))).await.ok(200);
     }
     let kept = world.phase_of_volume("kept", "Released").await;
@@ -233,8 +235,8 @@ async fn a_released_volume_is_kept_deleted_or_failed_as_its_policy_says() {
     let why = "error getting deleter volume plugin for volume \"failed\": no volume plugin matched";
     assert_eq!(world.phase_of_volume("failed", "Failed").await["status"]["message"], why);
     assert_eq!(world.told("failed", "VolumeFailedDelete", why).await["type"], "Warning");
-    world.phase_of_volume("recycled", "Failed").await;
-    world.told("recycled", "VolumeFailedRecycle", "No recycler plugin found for the volume!").await;
+    world.phase_of_volume("unrecycled", "Failed").await;
+    world.told("unrecycled", "VolumeFailedRecycle", "No recycler plugin found for the volume!").await;
     // A claim of the same name is another one, and gets nothing of the old.
     world.claim("kept", json!({"spec": {"storageClassName": ""}})).await;
     pass(&world.cluster, 60).await;
@@ -247,6 +249,46 @@ async fn a_released_volume_is_kept_deleted_or_failed_as_its_policy_says() {
         .await
         .ok(200);
     world.phase_of_claim("kept", "Bound").await;
+    world.end().await;
+}
+
+/// The test plays the node.
+#[tokio::test(start_paused = true)]
+async fn a_recycled_volume_is_emptied_by_a_pod_and_used_again() {
+    let world = World::new(178).await;
+    let policy = json!({"persistentVolumeReclaimPolicy": "Recycle", "capacity": {"storage": "5Gi"}});
+    world.volume("v", json!({"spec": policy})).await;
+    let path = format!("{PODS}/recycler-for-v");
+    let release = async |claim: &str| {
+        world.claim(claim, json!({})).await;
+        world.phase_of_claim(claim, "Bound").await;
+        world.cluster.delete(format!("{}/{claim}", claims("default"))).await.ok(200);
+        until(&world.cluster, &path, "there", |pod| pod["kind"] == "Pod").await
+    };
+    let pod = release("first").await;
+    assert_eq!(pod["spec"]["activeDeadlineSeconds"], 150, "thirty seconds for each GiB");
+    assert_eq!(pod["spec"]["restartPolicy"], "Never");
+    let volume = world.phase_of_volume("v", "Released").await;
+    assert_eq!(pod["spec"]["volumes"][0]["hostPath"]["path"], volume["spec"]["hostPath"]["path"]);
+    assert_eq!(pod["spec"]["containers"][0]["volumeMounts"][0]["mountPath"], "/scrub");
+    pass(&world.cluster, 60).await;
+    world.phase_of_volume("v", "Released").await;
+    set_status(&world.cluster, &pod, succeeded()).await;
+    let volume = world.phase_of_volume("v", "Available").await;
+    assert!(volume["spec"].get("claimRef").is_none(), "{volume:#}");
+    world.told("v", "VolumeRecycled", "Volume recycled").await;
+    world.gone(path.clone()).await;
+
+    let pod = release("second").await;
+    set_status(&world.cluster, &pod, json!({"phase": "Failed", "message": "no such disk"})).await;
+    let why = "Recycle failed: failed to recycle volume: no such disk";
+    assert_eq!(world.phase_of_volume("v", "Failed").await["status"]["message"], why);
+    world.told("v", "VolumeFailedRecycle", why).await;
+    // Once more, after a while.
+    let again = |other: &Json| other["kind"] == "Pod" && other["metadata"]["uid"] != pod["metadata"]["uid"];
+    let pod = until(&world.cluster, &path, "another", again).await;
+    set_status(&world.cluster, &pod, succeeded()).await;
+    world.phase_of_volume("v", "Available").await;
     world.end().await;
 }
 
