@@ -1,0 +1,110 @@
+//! The bridge of a node, and the pods on it.
+
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+
+use crate::addresses::Cidr;
+use crate::error::{Context, Error};
+use crate::link;
+use crate::netlink::{Family, Socket};
+
+/// The name of a pod's interface, inside.
+pub const INSIDE: &str = "eth0";
+
+/// The bridge that the pods of a node are on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bridge {
+    pub name: String,
+    /// One of each version of IP at most.
+    pub ranges: Vec<Cidr>,
+    pub mtu: u32,
+}
+
+/// Of an interface: from the kernel's limit of fifteen letters.
+pub fn veth_name(bridge: &str, pod: u128) -> String {
+    // FNV-1a over both: two nodes of one machine may have the same pod for a moment.
+    let seed = bridge.bytes().chain(pod.to_be_bytes());
+    let hash = seed
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    format!("veth{:011x}", hash >> 20)
+}
+
+impl Bridge {
+    /// Makes the bridge with its addresses, and this machine a router; done twice, it changes nothing.
+    pub fn ensure(&self) -> Result<(), Error> {
+        let socket = open()?;
+        let shown = || format!("create bridge {}", self.name);
+        if link::find(&socket, &self.name).context(shown)?.is_none() {
+            link::make_bridge(&socket, &self.name, self.mtu).context(shown)?;
+        }
+        let index = self.index(&socket)?;
+        link::set_up(&socket, index).context(shown)?;
+        for range in &self.ranges {
+            link::add_address(&socket, index, range.gateway(), range.prefix()).context(shown)?;
+            let switch = if range.is_v6() { "ipv6/conf/all/forwarding" } else { "ipv4/ip_forward" };
+            std::fs::write(format!("/proc/sys/net/{switch}"), "1").context(|| format!("set net/{switch}"))?;
+        }
+        // Host ports on 127.0.0.1 lead to pods.
+        let switch = format!("/proc/sys/net/ipv4/conf/{}/route_localnet", self.name);
+        std::fs::write(&switch, "1").context(|| format!("set {switch}"))
+    }
+
+    fn index(&self, socket: &Socket) -> Result<u32, Error> {
+        let found = link::find(socket, &self.name).context(|| format!("find bridge {}", self.name))?;
+        found
+            .ok_or(std::io::Error::from(std::io::ErrorKind::NotFound))
+            .context(|| format!("find bridge {}", self.name))
+    }
+
+    /// Connects a pod: `addresses` are its own, of the bridge's ranges.
+    pub fn connect(&self, pod: u128, namespace: &OwnedFd, addresses: &[IpAddr]) -> Result<(), Error> {
+        let socket = open()?;
+        let name = veth_name(&self.name, pod);
+        let shown = || format!("connect a pod to bridge {}", self.name);
+        // Of a try before this one.
+        link::delete(&socket, &name).context(shown)?;
+        let bridge = self.index(&socket)?;
+        link::make_veth(&socket, (&name, bridge), (INSIDE, namespace), self.mtu).context(shown)?;
+        let outside = link::find(&socket, &name).context(shown)?.unwrap_or_default();
+        link::set_hairpin(&socket, outside).context(shown)?;
+        let socket = Socket::open_in(Family::Route, namespace).context(shown)?;
+        let inside = link::find(&socket, INSIDE).context(shown)?.unwrap_or_default();
+        link::set_up(&socket, inside).context(shown)?;
+        for address in addresses {
+            let range = self.ranges.iter().find(|range| range.contains(*address));
+            let prefix = range.map_or(if address.is_ipv6() { 128 } else { 32 }, Cidr::prefix);
+            link::add_address(&socket, inside, *address, prefix).context(shown)?;
+            if let Some(range) = range {
+                link::add_default_route(&socket, inside, range.gateway()).context(shown)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The pod's end goes with this one.
+    pub fn disconnect(&self, pod: u128) -> Result<(), Error> {
+        link::delete(&open()?, &veth_name(&self.name, pod)).context(|| "remove a pod's interface".to_owned())
+    }
+
+    pub fn remove(&self) -> Result<(), Error> {
+        link::delete(&open()?, &self.name).context(|| format!("remove bridge {}", self.name))
+    }
+}
+
+/// Every pod's own, also of one without a network: programs expect it.
+pub fn set_loopback_up(namespace: &OwnedFd) -> Result<(), Error> {
+    let shown = || "set the loopback interface up".to_owned();
+    let socket = Socket::open_in(Family::Route, namespace).context(shown)?;
+    let index = link::find(&socket, "lo").context(shown)?.unwrap_or(1);
+    link::set_up(&socket, index).context(shown)
+}
+
+/// The names of all interfaces.
+pub fn interfaces() -> Result<Vec<String>, Error> {
+    let all = link::list(&open()?).context(|| "list interfaces".to_owned())?;
+    Ok(all.into_iter().map(|(_, name)| name).collect())
+}
+
+fn open() -> Result<Socket, Error> {
+    Socket::open(Family::Route).context(|| "open a netlink socket".to_owned())
+}

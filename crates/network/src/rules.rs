@@ -1,0 +1,113 @@
+//! What the node does with packets beside routing them: a table of its own, always written as a whole.
+
+use std::net::{IpAddr, SocketAddr};
+
+use crate::addresses::Cidr;
+use crate::error::{Context, Error};
+use crate::nftables::{self, Chain, Expression, Hook};
+
+/// What is wanted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rules {
+    /// The node's own: what leaves them for elsewhere goes under the node's address.
+    pub pod_ranges: Vec<Cidr>,
+    pub host_ports: Vec<HostPort>,
+    /// Addresses that are nowhere, such as that of the `kubernetes` Service.
+    pub redirects: Vec<(Protocol, SocketAddr, SocketAddr)>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct HostPort {
+    pub protocol: Protocol,
+    /// `None`: every address of this machine.
+    pub host: Option<IpAddr>,
+    pub port: u16,
+    pub to: SocketAddr,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    Tcp,
+    Udp,
+    Sctp,
+}
+
+impl Protocol {
+    fn number(self) -> u8 {
+        match self {
+            Protocol::Tcp => 6,
+            Protocol::Udp => 17,
+            Protocol::Sctp => 132,
+        }
+    }
+}
+
+impl Rules {
+    /// Makes them hold, at once.
+    pub fn apply(&self, table: &str) -> Result<(), Error> {
+        let chains = [
+            Chain { name: "prerouting", hook: Hook::Prerouting, rules: self.redirecting() },
+            Chain { name: "output", hook: Hook::Output, rules: self.redirecting() },
+            Chain { name: "postrouting", hook: Hook::Postrouting, rules: self.leaving() },
+        ];
+        nftables::replace(table, &chains).context(|| format!("write the nftables table {table}"))
+    }
+
+    pub fn remove(table: &str) -> Result<(), Error> {
+        nftables::remove(table).context(|| format!("remove the nftables table {table}"))
+    }
+
+    fn redirecting(&self) -> Vec<Vec<Expression>> {
+        let mut rules = Vec::new();
+        for (protocol, from, to) in &self.redirects {
+            rules.push(vec![
+                to_address(from.ip()),
+                Expression::Protocol(protocol.number()),
+                Expression::DestinationPort(from.port()),
+                Expression::Redirect { to: to.ip(), port: to.port() },
+            ]);
+        }
+        for port in &self.host_ports {
+            let to = match port.host {
+                Some(host) => to_address(host),
+                // Of the same version of IP as the pod's.
+                None => Expression::Address { source: false, range: everything(port.to.ip()), is_in: true },
+            };
+            rules.push(vec![
+                to,
+                Expression::ToThisMachine,
+                Expression::Protocol(port.protocol.number()),
+                Expression::DestinationPort(port.port),
+                Expression::Redirect { to: port.to.ip(), port: port.to.port() },
+            ]);
+        }
+        rules
+    }
+
+    fn leaving(&self) -> Vec<Vec<Expression>> {
+        let mut rules = Vec::new();
+        for range in &self.pod_ranges {
+            let source = || Expression::Address { source: true, range: range.clone(), is_in: true };
+            let destination = |is_in| Expression::Address { source: false, range: range.clone(), is_in };
+            // A pod that reaches itself, or its neighbour, under another address must hear back from that one.
+            rules.push(vec![source(), destination(true), Expression::WasRedirected, Expression::Masquerade]);
+            rules.push(vec![source(), destination(false), Expression::Masquerade]);
+        }
+        // From this machine's loopback to a host port: the pod cannot answer to a loopback address.
+        let loopback = Expression::Address { source: true, range: loopback(), is_in: true };
+        rules.push(vec![loopback, Expression::WasRedirected, Expression::Masquerade]);
+        rules
+    }
+}
+
+fn to_address(address: IpAddr) -> Expression {
+    Expression::Address { source: false, range: Cidr::host(address), is_in: true }
+}
+
+fn everything(like: IpAddr) -> Cidr {
+    Cidr::everything(like.is_ipv6())
+}
+
+fn loopback() -> Cidr {
+    Cidr::host(IpAddr::from([127, 0, 0, 0])).widen(8)
+}
