@@ -45,8 +45,11 @@ impl DeviceClass {
 pub struct Classes {
     by_name: HashMap<Arc<str>, Arc<DeviceClass>>,
     /// Names of classes by extended resource: the newest first, then by name.
-    by_resource: HashMap<Arc<str>, BTreeSet<(Reverse<Arc<str>>, Arc<str>)>>,
+    by_resource: HashMap<Arc<str>, BTreeSet<Rank>>,
 }
+
+/// When a class was created, and its name.
+type Rank = (Reverse<Arc<str>>, Arc<str>);
 
 impl Classes {
     /// The answer is what was there before.

@@ -16,7 +16,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-pub(crate) use generation::Generation;
+pub(crate) use generation::{CounterSets, Generation};
 pub(crate) use view::{PoolView, State};
 
 use crate::slice::{Device, Slice};

@@ -7,15 +7,15 @@ use object::quantity::Quantity;
 use crate::allocated::PoolUse;
 use crate::read::find;
 use crate::slice::{Counters, Device};
-use crate::slices::PoolView;
+use crate::slices::{CounterSets, PoolView};
 
 /// What is left, by set and name, sorted. Less than nothing where more is in use than there is.
-pub(super) struct Available(Vec<(Arc<str>, Counters)>);
+pub(super) struct Available(CounterSets);
 
 /// What is left, and what of it is about to be taken.
 pub(super) struct Draw {
     available: Arc<Available>,
-    taken: Vec<(Arc<str>, Counters)>,
+    taken: CounterSets,
 }
 
 impl Available {

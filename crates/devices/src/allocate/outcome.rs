@@ -7,6 +7,7 @@ use object::{Map, Value};
 use super::ground::Ground;
 use super::requests::{ClaimState, Given};
 use crate::allocation::{Allocation, DeviceResult, texts};
+use crate::class::DeviceClass;
 use crate::node::{NodeScope, Requirement, Term};
 
 pub(super) fn allocation(
@@ -47,18 +48,19 @@ fn result(
 
 /// Configuration of the classes first, each once for all its requests, then that of the claim.
 fn config(claim: &ClaimState<'_, '_>) -> Vec<Value> {
-    let mut classes: Vec<(&str, &[Value], Vec<Arc<str>>)> = Vec::new();
+    // With the requests of each.
+    let mut classes: Vec<(&DeviceClass, Vec<Arc<str>>)> = Vec::new();
     for request in &claim.requests {
         let class = request.choices[request.chosen].class;
         let name: Arc<str> = request.name(request.chosen).into();
-        match classes.iter_mut().find(|(known, ..)| *known == &*class.name) {
-            Some((.., requests)) => requests.push(name),
-            None => classes.push((&class.name, &class.config, vec![name])),
+        match classes.iter_mut().find(|(known, _)| known.name == class.name) {
+            Some((_, requests)) => requests.push(name),
+            None => classes.push((class, vec![name])),
         }
     }
     let mut config = Vec::new();
-    for (_, configurations, requests) in &classes {
-        config.extend(configurations.iter().map(|own| entry("FromClass", requests, own)));
+    for (class, requests) in &classes {
+        config.extend(class.config.iter().map(|own| entry("FromClass", requests, own)));
     }
     for own in &claim.claim.config {
         let concerns = |name: &str| own.requests.iter().any(|request| **request == *name);

@@ -2,5 +2,6 @@
 
 mod answers;
 mod cluster;
+mod damaged;
 mod invariants;
 mod rules;

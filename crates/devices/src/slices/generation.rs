@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
-use object::quantity::Quantity;
-
 use super::Reach;
 use crate::read::find;
 use crate::slice::{Counters, Slice};
+
+/// Counters by the name of their set, sorted.
+pub(crate) type CounterSets = Vec<(Arc<str>, Counters)>;
 
 #[derive(Debug, Default)]
 pub(crate) struct Generation {
@@ -29,7 +30,7 @@ pub(crate) struct Facts {
     /// Two devices have the same name.
     pub repeats_names: bool,
     /// Counter sets by name, sorted; `None` if two have the same name.
-    pub counter_sets: Option<Vec<(Arc<str>, Counters)>>,
+    pub counter_sets: Option<CounterSets>,
     /// Some device consumes counters that are not there.
     pub misses_counters: bool,
     /// Devices by name: slice and place.
@@ -66,7 +67,7 @@ impl Facts {
             shared: Vec::new(),
             counters: Vec::new(),
             repeats_names: false,
-            misses_counters: slices.iter().any(|slice| misses_counters(slice, counter_sets.as_deref())),
+            misses_counters: slices.iter().any(|slice| misses_counters(slice, counter_sets.as_ref())),
             counter_sets,
             devices: HashMap::new(),
             consumers: Vec::new(),
@@ -110,16 +111,16 @@ impl Facts {
 }
 
 /// The counter sets of all slices; `None` if two have the same name.
-fn counter_sets(slices: &[Arc<Slice>]) -> Option<Vec<(Arc<str>, Counters)>> {
+fn counter_sets(slices: &[Arc<Slice>]) -> Option<CounterSets> {
     let sets = slices.iter().flat_map(|slice| &slice.shared_counters);
-    let mut sets: Vec<(Arc<str>, Counters)> = sets.map(|s| (s.name.clone(), s.counters.clone())).collect();
+    let mut sets: CounterSets = sets.map(|s| (s.name.clone(), s.counters.clone())).collect();
     sets.sort_by(|a, b| a.0.cmp(&b.0));
     let repeated = sets.windows(2).any(|pair| pair[0].0 == pair[1].0);
     (!repeated).then_some(sets)
 }
 
 /// Whether a device of a slice consumes counters that are not there.
-pub(super) fn misses_counters(slice: &Slice, sets: Option<&[(Arc<str>, Vec<(Arc<str>, Quantity)>)]>) -> bool {
+pub(super) fn misses_counters(slice: &Slice, sets: Option<&CounterSets>) -> bool {
     let consumed = slice.devices.iter().flat_map(|device| &device.consumes_counters);
     let Some(sets) = sets else { return false };
     consumed.into_iter().any(|part| match find(sets, &part.name) {

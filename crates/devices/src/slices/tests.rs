@@ -81,3 +81,16 @@ fn nodes_of_single_devices_are_indexed() {
     assert_eq!(seen(&slices, "n1"), ["p Usable s"]);
     assert!(seen(&slices, "n3").is_empty());
 }
+
+#[test]
+fn a_node_looks_at_its_own_pools_only() {
+    let mut slices = Slices::default();
+    let counters = r#""sharedCounters":[{"name":"s","counters":{"x":{"value":"1"}}}]"#;
+    for i in 0..500 {
+        let (node, pool) = (format!(r#""nodeName":"n{i}""#), format!("p{i}"));
+        set(&mut slices, &format!("counters-{i}"), &pool, 1, 2, &format!("{node},{counters}"));
+        set(&mut slices, &format!("devices-{i}"), &pool, 1, 2, &format!("{node},{DEVICE}"));
+    }
+    assert_eq!(seen(&slices, "n7"), ["p7 Usable devices-7"]);
+    assert!(slices.shared.is_empty() && slices.troubled.is_empty());
+}

@@ -110,7 +110,7 @@ impl<'s> PoolView<'s> {
             return true;
         }
         let own = || self.slices.iter().map(|at| &facts.slices[*at]);
-        let misses = || own().any(|slice| misses_counters(slice, facts.counter_sets.as_deref()));
+        let misses = || own().any(|slice| misses_counters(slice, facts.counter_sets.as_ref()));
         (facts.repeats_names && repeats_names(own()))
             || (facts.misses_counters && (self.is_whole || misses()))
     }

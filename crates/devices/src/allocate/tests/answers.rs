@@ -11,7 +11,7 @@ use super::cluster::Cluster;
 use crate::allocate::AllocateError;
 use crate::testing::json;
 
-const RECORDED: &str = include_str!("../answers.jsonl");
+pub(super) const RECORDED: &str = include_str!("../answers.jsonl");
 
 #[test]
 fn allocations_are_those_of_kube_scheduler() {
