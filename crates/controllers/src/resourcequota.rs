@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::resources::RESOURCE_QUOTAS;
-use client::{Client, WriteOptions};
+use client::{Client, ListOptions, WriteOptions};
 use env::Env;
 use futures_util::future::BoxFuture;
 use kinds::resourcequota::usage::Quota;
@@ -27,15 +27,16 @@ use runtime::{Action, Controller, Failure, Informer, Reconcile, ReconcileRequest
 use tokio::task::JoinHandle;
 
 use crate::Context;
-use counting::Counting;
+use counting::{Behind, Counting};
 
 pub const NAME: &str = "resourcequota-controller";
 /// A resource that is counted for the first time is read so soon.
 const UNREAD: Duration = Duration::from_millis(100);
 /// Another wrote first, or a cache is behind.
 const AGAIN: Duration = Duration::from_millis(20);
-/// A cache is waited for so long: nobody tells it of revisions that are not its resource's.
-const BEHIND: Duration = Duration::from_secs(2);
+/// A cache is waited for so long. Nobody tells it of revisions that are not its resource's, so it may never get there: then the
+/// server is asked.
+const BEHIND: Duration = Duration::from_millis(200);
 
 struct Quotas {
     env: Env,
@@ -71,10 +72,13 @@ impl Reconcile for Quotas {
                 return Ok(Action::Requeue(UNREAD));
             }
             counting.load(&obj, &resources, self.period);
-            if let Some(heard) = counting.is_behind(&obj, &resources)
-                && self.env.monotonic() < heard + BEHIND
-            {
-                return Ok(Action::Requeue(AGAIN));
+            for Behind { of: counted, since } in counting.behind(&obj, &resources) {
+                if self.env.monotonic() < since + BEHIND {
+                    return Ok(Action::Requeue(AGAIN));
+                }
+                let target = counted.resource.within(obj.namespace());
+                let fresh = self.client.list(target, ListOptions::default()).await?;
+                counting.read(&obj, counted, &fresh.items, fresh.revision);
             }
             let used = counting.used(&obj);
             let later = self.period.map_or(Action::AwaitChange, Action::Requeue);

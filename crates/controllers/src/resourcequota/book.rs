@@ -58,6 +58,13 @@ struct Sum {
     charged: Revision,
 }
 
+/// A charge: what is counted means nothing before its cache has seen this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Charged {
+    pub at: Revision,
+    pub heard: Instant,
+}
+
 /// How the sum of a quota changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moved {
@@ -250,16 +257,22 @@ impl Books {
         true
     }
 
-    /// Since when a charge is known that the cache of some resource has not seen.
-    pub fn behind(
-        &self,
-        namespace: &str,
-        quota: &str,
-        seen: impl Fn(&Gvr) -> Option<Revision>,
-    ) -> Option<Instant> {
+    /// The last charge for a resource; `None`: nothing was charged that is not counted.
+    pub fn charged(&self, namespace: &str, quota: &str, resource: &Gvr) -> Option<Charged> {
         let account = self.namespaces.get(namespace)?.quotas.get(quota)?;
-        let late = |(resource, sum): (&Gvr, &Sum)| seen(resource).is_none_or(|seen| seen < sum.charged);
-        account.sums.iter().any(late).then_some(account.heard)
+        let at = account.sums.get(resource)?.charged;
+        (at > Revision(0)).then_some(Charged { at, heard: account.heard })
+    }
+
+    /// What is counted of a resource is not older than this.
+    pub fn has_seen(&mut self, namespace: &str, resource: &Gvr, revision: Revision) {
+        let book = self.namespaces.get_mut(namespace);
+        let accounts = book.into_iter().flat_map(|book| book.quotas.values_mut());
+        for sum in accounts.filter_map(|account| account.sums.get_mut(resource)) {
+            if sum.charged <= revision {
+                sum.charged = Revision(0);
+            }
+        }
     }
 
     /// What a quota's objects use by name; `None`: it is not known here.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use client::Gvr;
 use env::Env;
 use kinds::resourcequota::usage::{Evaluator, List, Quota};
-use object::Obj;
+use object::{Obj, Revision};
 use parking_lot::Mutex;
 use runtime::{Informer, InformerEvent, Informers, Key, WorkQueue, tree};
 use tokio::time::Instant;
@@ -34,6 +34,12 @@ pub struct Counted {
     pub resource: Gvr,
     pub evaluator: Evaluator,
     pub informer: Arc<Informer>,
+}
+
+/// A resource whose cache has not seen what was charged, and since when that is known.
+pub struct Behind<'r> {
+    pub of: &'r Counted,
+    pub since: Instant,
 }
 
 impl Counting {
@@ -116,13 +122,24 @@ impl Counting {
         }
     }
 
-    /// Since when a charge is known that a cache has not seen.
-    pub fn is_behind(&self, quota: &Obj, resources: &[Counted]) -> Option<Instant> {
-        let seen = |resource: &Gvr| {
-            let counted = resources.iter().find(|counted| counted.resource == *resource)?;
-            Some(counted.informer.revision())
+    /// The resources whose caches have not seen what was charged.
+    pub fn behind<'r>(&self, quota: &Obj, resources: &'r [Counted]) -> Vec<Behind<'r>> {
+        let books = self.books.lock();
+        let behind = |of: &'r Counted| {
+            let charged = books.charged(quota.namespace(), quota.name(), &of.resource)?;
+            (of.informer.revision() < charged.at).then_some(Behind { of, since: charged.heard })
         };
-        self.books.lock().behind(quota.namespace(), quota.name(), seen)
+        resources.iter().filter_map(behind).collect()
+    }
+
+    /// Counts what the server has.
+    pub fn read(&self, quota: &Obj, counted: &Counted, objects: &[Arc<Obj>], revision: Revision) {
+        let (namespace, now) = (quota.namespace(), self.env.now_seconds() as i64);
+        let Counted { resource, evaluator, .. } = counted;
+        let mut books = self.books.lock();
+        let usages = book::measure_all(evaluator, objects, &books.usages(namespace, resource), now);
+        books.replace(namespace, resource, evaluator, usages);
+        books.has_seen(namespace, resource, revision);
     }
 
     pub fn used(&self, quota: &Obj) -> Option<List> {

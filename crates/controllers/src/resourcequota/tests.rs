@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use catalog::Catalog;
 use client::Gvr;
-use client::resources::PODS;
+use client::resources::{PODS, SERVICES};
 use kinds::resourcequota::usage::{Evaluator, Quota, show};
 use object::{Obj, Revision};
 use tokio::time::Instant;
@@ -76,17 +76,19 @@ fn what_the_book_has_in_a_later_state_is_not_taken_back() {
 #[test]
 fn a_charge_is_waited_for_where_it_was_made() {
     let mut books = books();
-    let seen = |pods: u64, services: u64| {
-        move |resource: &Gvr| Some(Revision(if *resource == PODS { pods } else { services }))
-    };
-    assert_eq!(books.behind("ns", "q", seen(0, 0)), None, "nothing was charged");
+    let charged =
+        |books: &Books, resource: &Gvr| books.charged("ns", "q", resource).map(|charged| charged.at);
+    assert_eq!(charged(&books, &PODS), None, "nothing was charged");
     let catalog = Catalog::builtin();
     assert!(!books.observe(&quota("{pods: '3', services: '0'}"), Revision(20), &catalog, now()));
-    assert!(books.behind("ns", "q", seen(19, 99)).is_some());
-    assert!(books.behind("ns", "q", seen(20, 99)).is_none());
+    assert_eq!((charged(&books, &PODS), charged(&books, &SERVICES)), (Some(Revision(20)), None));
     // Less is nobody's charge.
     assert!(!books.observe(&quota("{pods: '1', services: '0'}"), Revision(30), &catalog, now()));
-    assert!(books.behind("ns", "q", seen(20, 20)).is_none());
+    assert_eq!(charged(&books, &PODS), Some(Revision(20)));
+    books.has_seen("ns", &PODS, Revision(19));
+    assert_eq!(charged(&books, &PODS), Some(Revision(20)));
+    books.has_seen("ns", &PODS, Revision(20));
+    assert_eq!(charged(&books, &PODS), None);
 }
 
 #[test]

@@ -183,6 +183,26 @@ const NODE_IPAM: &str = "node-ipam-controller";
 
 const KNOWN: &[Known] = &[
     ("bootstrap-signer-controller", "bootstrap-signer", &["bootstrap-signer"]),
+    (
+        "certificatesigningrequest-approving-controller",
+        "certificate-controller",
+        &["certificatesigningrequest-approving-controller"],
+    ),
+    (
+        "certificatesigningrequest-cleaner-controller",
+        "certificate-controller",
+        &["certificatesigningrequest-cleaner-controller"],
+    ),
+    (
+        "certificatesigningrequest-signing-controller",
+        "certificate-controller",
+        &["certificatesigningrequest-signing-controller"],
+    ),
+    (
+        "clusterrole-aggregation-controller",
+        "clusterrole-aggregation-controller",
+        &["clusterrole-aggregation-controller"],
+    ),
     ("cronjob-controller", "cronjob-controller", &["cronjob"]),
     ("daemonset-controller", "daemon-set-controller", &["daemonset"]),
     ("deployment-controller", "deployment-controller", &["deployment-controller"]),
@@ -243,8 +263,10 @@ const KNOWN: &[Known] = &[
     ("replicaset-controller", "replicaset-controller", &["replicaset-controller"]),
     ("replicationcontroller-controller", "replication-controller", &["replicationcontroller-controller"]),
     ("resourceclaim-controller", "resource-claim-controller", &["resource_claim", "resource_claim_cleanup"]),
+    ("resourcequota-controller", "resourcequota-controller", &["resourcequota-controller"]),
     ("root-ca-certificate-publisher-controller", "root-ca-cert-publisher", &["root-ca-cert-publisher"]),
     ("serviceaccount-controller", "service-account-controller", &["serviceaccount"]),
+    ("service-cidr-controller", "service-cidrs-controller", &["service-cidr-controller"]),
     ("statefulset-controller", "statefulset-controller", &["statefulset"]),
     ("token-cleaner-controller", "token-cleaner", &["token-cleaner"]),
     ("serviceaccount-token-controller", "", &["serviceaccount-token"]),

@@ -58,6 +58,8 @@ async fn a_controller_waits_where_a_remote_client_gets_a_429() {
         "subjects": [{"kind": "User", "user": {"name": "system:serviceaccount:kube-system:replicaset-controller"}}]}]}});
     cluster.post(format!("{flow}/prioritylevelconfigurations"), level).await.ok(201);
     cluster.post(format!("{flow}/flowschemas"), schema).await.ok(201);
+    // Until then the server does not go by them.
+    cluster.env().sleep(Duration::from_secs(1)).await;
     let plane = cluster.control_plane();
     let set = json!({"metadata": {"name": "many"}, "spec": {"replicas": 200, "selector": {"matchLabels": {"app": "m"}},
         "template": {"metadata": {"labels": {"app": "m"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}});

@@ -185,3 +185,52 @@ async fn a_pod_gets_one_claim_despite_a_stale_cache() {
     plane.stop().await;
     cluster.shutdown().await;
 }
+
+/// Sees pods late, and everything else at once.
+struct LatePods {
+    inner: Arc<dyn Client>,
+    late: Arc<dyn Client>,
+}
+
+impl Forward for LatePods {
+    fn inner(&self) -> &dyn Client {
+        &*self.inner
+    }
+    fn watch<'a>(&'a self, target: Target<'a>, options: WatchOptions) -> Answer<'a, Box<dyn Watch>> {
+        let pods = target.resource.plural == "pods";
+        if pods { self.late.watch(target, options) } else { self.inner.watch(target, options) }
+    }
+}
+
+/// Pods are seen three seconds late, their quota at once: what was charged for them is never taken back.
+#[tokio::test(start_paused = true)]
+async fn a_quota_keeps_its_charges_despite_a_stale_cache() {
+    const QUOTA: &str = "/api/v1/namespaces/default/resourcequotas/q";
+    let cluster = TestCluster::with_accounts(env::Env::simulated(43), |_| {}).await;
+    let late = Plan { stale: Duration::from_secs(3), ..Plan::default() };
+    let late = Faults::new(cluster.env(), cluster.local_clients(), late).user("admin", &["system:masters"]);
+    let wrap = move |inner| LatePods { inner, late: late.clone() };
+    let clients = Wrapping { inner: cluster.local_clients(), wrap };
+    let plane = cluster.controllers(Arc::new(clients), &["resourcequota-controller"]);
+    let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"pods": "20", "services": "5"}}});
+    cluster.post("/api/v1/namespaces/default/resourcequotas", quota).await.ok(201);
+    let used = async || {
+        let used = cluster.get(QUOTA).await.ok(200)["status"]["used"]["pods"].clone();
+        used.as_str().and_then(|used| used.parse::<usize>().ok())
+    };
+    for n in 0..9 {
+        let pod = json!({"metadata": {"name": format!("p-{n}")}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        cluster.post(PODS, pod).await.ok(201);
+        if n % 3 == 2 {
+            cluster.delete(format!("{PODS}/p-{}?gracePeriodSeconds=0", n - 1)).await.ok(200);
+        }
+        for _ in 0..7 {
+            let (there, used) = (items(&cluster, PODS).await.len(), used().await);
+            assert!(used.is_none_or(|used| used >= there), "{used:?} of {there} are charged");
+            cluster.env().sleep(Duration::from_millis(100)).await;
+        }
+    }
+    until(&cluster, QUOTA, "the right usage", |quota| quota["status"]["used"]["pods"] == "6").await;
+    plane.stop().await;
+    cluster.shutdown().await;
+}
