@@ -20,10 +20,10 @@ impl Jobs {
         if !wanted_orphans(&self.pods, job, &spec.selector).is_empty() {
             return None;
         }
-        let read = |tally: &PodTally| tally.counts(job.namespace(), selector);
+        let judged = spec.failure_policy.is_some();
+        let read = |tally: &PodTally| tally.counts(job.namespace(), selector, judged);
         let counts = pods.tally(BY_CONTROLLER, job.uid(), read)?;
-        let judged = spec.failure_policy.iter().flat_map(|_| &counts.failed);
-        let named = counts.ended.iter().chain(judged).filter_map(|key| pods.get_key(key));
+        let named = counts.ended.iter().chain(&counts.failed).filter_map(|key| pods.get_key(key));
         // The name may be another's by now.
         let is_own = |pod: &Arc<Obj>| owners::controller_of(pod).is_some_and(|owner| owner.uid == job.uid());
         let named = named.filter(is_own).collect();

@@ -156,6 +156,10 @@ impl IndexCounts {
     }
 
     pub fn merge(&mut self, other: &IndexCounts) {
+        if self.ranges.is_empty() {
+            self.clone_from(other);
+            return;
+        }
         for (first, last) in &other.ranges {
             (*first..=*last).for_each(|index| self.add(index));
         }

@@ -63,7 +63,7 @@ impl Counts {
         }
     }
 
-    fn add(&mut self, other: &Counts) {
+    fn add(&mut self, other: &Counts, judged: bool) {
         self.active += other.active;
         self.ready += other.ready;
         self.terminating += other.terminating;
@@ -72,7 +72,9 @@ impl Counts {
         self.active_indexes.merge(&other.active_indexes);
         self.terminating_indexes.merge(&other.terminating_indexes);
         self.ended.extend(other.ended.iter().cloned());
-        self.failed.extend(other.failed.iter().cloned());
+        if judged {
+            self.failed.extend(other.failed.iter().cloned());
+        }
     }
 }
 
@@ -112,22 +114,20 @@ impl PodTally {
         }
     }
 
-    /// All of them together; `None`: some have to be released, or only a look at each can tell.
-    pub fn counts(&self, namespace: &str, selector: &LabelSelector) -> Option<Counts> {
+    /// All of them together, `failed` only if a policy judges them; `None`: some have to be released, or only a look at each
+    /// can tell.
+    pub fn counts(&self, namespace: &str, selector: &LabelSelector, judged: bool) -> Option<Counts> {
         if selector.requirements().iter().any(|requirement| requirement.key == INDEX) {
             return None;
         }
-        let mut all: Option<Counts> = None;
+        let mut all = Counts::default();
         for group in self.groups.values().filter(|group| group.namespace == namespace) {
             if !group.matches(selector) {
                 return None;
             }
-            match &mut all {
-                None => all = Some(group.counts.clone()),
-                Some(all) => all.add(&group.counts),
-            }
+            all.add(&group.counts, judged);
         }
-        Some(all.unwrap_or_default())
+        Some(all)
     }
 }
 

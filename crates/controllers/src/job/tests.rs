@@ -751,24 +751,24 @@ fn pods_that_the_selector_does_not_mean_are_looked_at() {
     let selector = |text: &str| crate::claim::selector(Some(&value(text))).unwrap();
     let by_app = selector(r#"{"matchLabels":{"app":"x"}}"#);
     let mut tally = PodTally::default();
-    assert_eq!(tally.counts("default", &by_app), Some(Counts::default()));
+    assert_eq!(tally.counts("default", &by_app, false), Some(Counts::default()));
     for at in 0..3 {
         let pod = labelled(&format!("p{at}"), &index(at));
         tally.count(&pod, &crate::pod_view(&pod), 1);
     }
-    assert_eq!(tally.counts("default", &by_app).unwrap().active, 3);
+    assert_eq!(tally.counts("default", &by_app, false).unwrap().active, 3);
     // Labels of their own do not make them strangers.
     let more = labelled("more", r#""app":"x","team":"a""#);
     tally.count(&more, &crate::pod_view(&more), 1);
-    assert_eq!(tally.counts("default", &by_app).unwrap().active, 4);
-    assert_eq!(tally.counts("elsewhere", &by_app), Some(Counts::default()));
+    assert_eq!(tally.counts("default", &by_app, false).unwrap().active, 4);
+    assert_eq!(tally.counts("elsewhere", &by_app, false), Some(Counts::default()));
     let by_index = selector(r#"{"matchLabels":{"app":"x","batch.kubernetes.io/job-completion-index":"1"}}"#);
-    assert_eq!(tally.counts("default", &by_index), None);
+    assert_eq!(tally.counts("default", &by_index, false), None);
     let other = labelled("other", r#""app":"y""#);
     tally.count(&other, &crate::pod_view(&other), 1);
-    assert_eq!(tally.counts("default", &by_app), None);
+    assert_eq!(tally.counts("default", &by_app, false), None);
     tally.count(&other, &crate::pod_view(&other), -1);
-    assert_eq!(tally.counts("default", &by_app).unwrap().active, 4);
+    assert_eq!(tally.counts("default", &by_app, false).unwrap().active, 4);
 }
 
 #[test]
