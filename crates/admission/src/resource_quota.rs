@@ -7,6 +7,7 @@
 //! Two writes that charge the same quota cannot both pass their guard, so what is used never passes what is
 //! allowed, on however many servers. What becomes free is counted by a loop of the server.
 
+mod device_claims;
 mod evaluator;
 mod list;
 mod pods;
@@ -93,8 +94,8 @@ impl ResourceQuota {
         quotas: Vec<Arc<Obj>>,
     ) -> Result<Vec<Charge>, Status> {
         let now = attempt.env.now_seconds() as i64;
-        let measured = evaluator.measure(new, now);
-        let before = attempt.old.map(|old| evaluator.measure(old, now));
+        let measured = evaluator.measure_in(new, now, attempt.table);
+        let before = attempt.old.map(|old| evaluator.measure_in(old, now, attempt.table));
         let mut restricted: BTreeSet<String> = BTreeSet::new();
         let mut covered: Vec<String> = Vec::new();
         let mut about = Vec::new();
@@ -105,7 +106,7 @@ impl ResourceQuota {
             if quota.is_unsettled(attempt.catalog) {
                 let tree = |obj: &Obj| attempt.tree(obj);
                 quota.settle(attempt.table, &mut |evaluator, obj| {
-                    Arc::new(evaluator.measure(&tree(obj), now))
+                    Arc::new(evaluator.measure_in(&tree(obj), now, attempt.table))
                 })?;
             }
             let matched = quota.selectors.iter().filter(|s| s.matches(&measured.facts));

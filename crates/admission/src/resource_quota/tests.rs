@@ -169,8 +169,7 @@ fn other_kinds_use_what_their_evaluator_says() {
             r#"{"spec":{"devices":{"requests":[
                 {"name":"a","exactly":{"deviceClassName":"gpu","allocationMode":"ExactCount","count":2}},
                 {"name":"b","exactly":{"deviceClassName":"gpu","allocationMode":"All"}}]}}}"#,
-            "count/resourceclaims.resource.k8s.io=1,gpu.deviceclass.resource.k8s.io/devices=34,\
-             requests.deviceclass.resource.kubernetes.io/gpu=34",
+            "count/resourceclaims.resource.k8s.io=1,gpu.deviceclass.resource.k8s.io/devices=34",
         ),
         (
             "the most expensive way by class",
@@ -180,8 +179,7 @@ fn other_kinds_use_what_their_evaluator_says() {
                 {"deviceClassName":"gpu","allocationMode":"ExactCount","count":3},
                 {"deviceClassName":"nic","allocationMode":"ExactCount","count":2}]}]}}}"#,
             "count/resourceclaims.resource.k8s.io=1,gpu.deviceclass.resource.k8s.io/devices=3,\
-             nic.deviceclass.resource.k8s.io/devices=2,requests.deviceclass.resource.kubernetes.io/gpu=3,\
-             requests.deviceclass.resource.kubernetes.io/nic=2",
+             nic.deviceclass.resource.k8s.io/devices=2",
         ),
         (
             "broken shapes",

@@ -14,7 +14,7 @@ use catalog::StorageId;
 use codec::json;
 use object::{Obj, Status, Value};
 use store::{Key, Revision};
-use table::{EventKind, WatchEvent};
+use table::{EventKind, Table, WatchEvent};
 
 use crate::api::Api;
 use crate::loopback::{GroupResource, LoopbackClient};
@@ -143,7 +143,8 @@ impl QuotaController<'_> {
             // Most changes of a pod's status do not change its usage.
             let before = self.measured.get(obj.key()).cloned();
             let now = self.client.api().registry().env().now_seconds() as i64;
-            let measured = measure(&mut self.measured, now, evaluator, obj);
+            let measured =
+                measure(&mut self.measured, now, evaluator, obj, self.client.api().registry().table());
             // A new object was charged when it was created.
             let new = before.is_none() && event.kind == EventKind::Added;
             if new || before.is_some_and(|(_, before)| *before == *measured) {
@@ -193,7 +194,9 @@ impl QuotaController<'_> {
             let first = before.is_unsettled(&registry.catalog());
             let mut quota = before.clone();
             let kept = &mut self.measured;
-            quota.settle(registry.table(), &mut |evaluator, obj| measure(kept, now, evaluator, obj))?;
+            quota.settle(registry.table(), &mut |evaluator, obj| {
+                measure(kept, now, evaluator, obj, registry.table())
+            })?;
             if quota.hard == before.hard && quota.used == before.used {
                 return Ok(false);
             }
@@ -220,6 +223,7 @@ fn measure(
     now: i64,
     evaluator: &Evaluator,
     obj: &Arc<Obj>,
+    table: &Table,
 ) -> Arc<Measured> {
     if let Some((revision, measured)) = kept.get(obj.key())
         && *revision == obj.revision()
@@ -231,7 +235,7 @@ fn measure(
     if !evaluator.shrinks() {
         return Arc::new(evaluator.measure(&Value::Null, now));
     }
-    let measured = Arc::new(evaluator.measure(&tree(obj), now));
+    let measured = Arc::new(evaluator.measure_in(&tree(obj), now, table));
     kept.insert(obj.key().into(), (obj.revision(), measured.clone()));
     measured
 }
