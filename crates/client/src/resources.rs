@@ -32,6 +32,7 @@ pub static ENDPOINT_SLICES: Gvr = Gvr::new("discovery.k8s.io", "v1", "endpointsl
 pub static POD_DISRUPTION_BUDGETS: Gvr = Gvr::new("policy", "v1", "poddisruptionbudgets");
 pub static RESOURCE_CLAIM_TEMPLATES: Gvr = Gvr::new("resource.k8s.io", "v1", "resourceclaimtemplates");
 pub static RESOURCE_CLAIMS: Gvr = Gvr::new("resource.k8s.io", "v1", "resourceclaims");
+pub static RESOURCE_SLICES: Gvr = Gvr::new("resource.k8s.io", "v1", "resourceslices");
 pub static PRIORITY_CLASSES: Gvr = Gvr::new("scheduling.k8s.io", "v1", "priorityclasses");
 pub static CSI_DRIVERS: Gvr = Gvr::new("storage.k8s.io", "v1", "csidrivers");
 pub static CSI_NODES: Gvr = Gvr::new("storage.k8s.io", "v1", "csinodes");

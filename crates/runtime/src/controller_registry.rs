@@ -18,7 +18,12 @@ use crate::queue::{Counts, Times, WorkQueue};
 pub struct ControllerRegistry {
     /// Guards the list; grows at start only.
     entries: Mutex<Vec<Arc<Entry>>>,
+    /// Guards what controllers count of their own; grows at start only.
+    own: Mutex<Vec<(&'static str, OwnMetrics)>>,
 }
+
+/// Writes metrics in the text form Prometheus reads.
+type OwnMetrics = Arc<dyn Fn(&mut String) + Send + Sync>;
 
 /// One controller.
 pub struct Entry {
@@ -79,6 +84,17 @@ impl ControllerRegistry {
         }
         drop(entries);
         entry
+    }
+
+    /// Metrics of a controller besides those all have. After another election they take the place of those before.
+    pub fn add_metrics(
+        &self,
+        controller: &'static str,
+        render: impl Fn(&mut String) + Send + Sync + 'static,
+    ) {
+        let mut own = self.own.lock();
+        own.retain(|(name, _)| *name != controller);
+        own.push((controller, Arc::new(render)));
     }
 
     /// Queues, workers, retries, last causes and last plans. `writer` tells who wrote a revision.
@@ -169,6 +185,8 @@ impl ControllerRegistry {
                 metrics::sample(name, &labels, count as f64, out);
             }
         }
+        let own = self.own.lock().clone();
+        own.iter().for_each(|(_, render)| render(out));
     }
 }
 

@@ -186,6 +186,11 @@ const KNOWN: &[Known] = &[
     ("cronjob-controller", "cronjob-controller", &["cronjob"]),
     ("daemonset-controller", "daemon-set-controller", &["daemonset"]),
     ("deployment-controller", "deployment-controller", &["deployment-controller"]),
+    (
+        "device-taint-eviction-controller",
+        "device-taint-eviction-controller",
+        &["device-taint-eviction-controller"],
+    ),
     ("endpoints-controller", "endpoint-controller", &["endpoints-controller"]),
     ("endpointslice-controller", "endpointslice-controller", &["endpointslice-controller"]),
     (

@@ -26,7 +26,7 @@ use serde_json::json;
 use testkit::faults::{Faults, Plan};
 use testkit::{ControlPlane, TestCluster};
 
-use crate::volume_steps;
+use crate::{device_taints, volume_steps};
 
 const SEED: u64 = 5;
 
@@ -139,6 +139,7 @@ pub async fn hour(cluster: &TestCluster) {
     lost["spec"]["nodeName"] = json!("nowhere");
     cluster.post(core("default", "pods"), lost).await.ok(201);
     volume_steps::begin(cluster).await;
+    device_taints::begin(cluster).await;
     pause(90).await;
 
     // Enough changes for those who watch tokens alone to miss some.
@@ -173,6 +174,7 @@ pub async fn hour(cluster: &TestCluster) {
     cluster.delete("/api/v1/namespaces/default/pods/device").await.ok(200);
     cluster.merge(&db, mirrored(json!("true"))).await.ok(200);
     volume_steps::end(cluster).await;
+    device_taints::end(cluster).await;
     cluster.delete("/api/v1/namespaces/gone").await.ok(200);
     cluster.delete("/api/v1/namespaces/default/serviceaccounts/leaves").await.ok(200);
     cluster.delete("/api/v1/namespaces/default/serviceaccounts/default").await.ok(200);
@@ -260,6 +262,7 @@ fn check(state: &str) {
     assert!(!state.contains("lost-with-its-node"), "and the pod without a node:\n{state}");
     let mirrors = state.lines().filter(|line| line.starts_with("endpointslices default/db-"));
     assert_eq!(mirrors.count(), 1, "and there is one mirror:\n{state}");
+    assert!(!state.contains("pods default/holder"), "and the one with a broken device:\n{state}");
     assert!(!state.contains("bootstrap-token-old123"), "the token expired:\n{state}");
     assert!(state.contains("jws-kubeconfig-goodie"), "cluster-info is signed:\n{state}");
     assert_eq!(state.matches("\"podCIDRs\":\"*\"").count(), 3, "every node has pod CIDRs:\n{state}");

@@ -15,6 +15,7 @@ mod daemonsets;
 mod debug_controllers;
 mod definitions;
 mod deployments;
+mod device_taints;
 mod election;
 mod endpoints;
 mod faults;
