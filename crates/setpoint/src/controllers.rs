@@ -42,6 +42,9 @@ pub fn settings(matches: &ArgMatches) -> Result<Settings> {
     let names: Vec<String> =
         matches.get_many::<String>("controllers").into_iter().flatten().cloned().collect();
     let choice = ControllerSelection::new(names).map_err(|error| anyhow!("--controllers: {error}"))?;
+    for (controller, why) in choice.without_effect() {
+        tracing::warn!(controller, why, "controller is not available and has no effect");
+    }
     let scheduler = match matches.get_one::<PathBuf>("scheduler-config") {
         None => scheduler::Config::default(),
         Some(file) => {
