@@ -37,6 +37,7 @@ mod library;
 mod local_volumes;
 mod mirroring;
 mod namespaces;
+mod node_devices;
 mod node_ipam;
 mod node_lifecycle;
 mod node_pods;
