@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kinds::resourcequota::usage::{
-    self, Evaluator, List, Measured, Quota, Selector, evaluators, is_terminating,
+    self, Evaluator, List, Lookup, Measured, Quota, Selector, evaluators, is_terminating,
 };
 use object::{Obj, Status, Value};
 use table::{Scope, Selection};
@@ -87,8 +87,8 @@ impl ResourceQuota {
         quotas: Vec<Arc<Obj>>,
     ) -> Result<Vec<Charge>, Status> {
         let now = attempt.env.now_seconds() as i64;
-        let measured = evaluator.measure(new, now);
-        let before = attempt.old.map(|old| evaluator.measure(old, now));
+        let measured = evaluator.measure(new, now, &InTable(attempt));
+        let before = attempt.old.map(|old| evaluator.measure(old, now, &InTable(attempt)));
         let mut restricted: BTreeSet<String> = BTreeSet::new();
         let mut covered: Vec<String> = Vec::new();
         let mut about = Vec::new();
@@ -203,6 +203,32 @@ fn handles(evaluator: &Evaluator, attempt: &Attempt<'_>, new: &Value) -> bool {
     }
 }
 
+/// Other objects as the table shows them now.
+struct InTable<'a>(&'a Attempt<'a>);
+
+impl InTable<'_> {
+    fn get(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Value> {
+        let storage = self.0.stored(group, plural)?;
+        let obj = self.0.table.get(storage.id, &storage.key(namespace, name))?;
+        Some(self.0.tree(&obj))
+    }
+}
+
+impl Lookup for InTable<'_> {
+    fn device_class(&self, name: &str) -> Option<Value> {
+        self.get("resource.k8s.io", "deviceclasses", "", name)
+    }
+    fn pod(&self, namespace: &str, name: &str) -> Option<Value> {
+        self.get("", "pods", namespace, name)
+    }
+    fn resource_claims(&self, namespace: &str) -> Vec<Value> {
+        let Some(storage) = self.0.stored("resource.k8s.io", "resourceclaims") else { return Vec::new() };
+        let all = Selection::everything(Scope::Namespace(namespace.into()));
+        let found = list_newest(self.0.table, storage.id, &all);
+        found.map(|found| found.items.iter().map(|obj| self.0.tree(obj)).collect()).unwrap_or_default()
+    }
+}
+
 /// Counts everything a quota is about, as the table shows it now. Where it cannot be read now nothing is counted.
 fn count(attempt: &Attempt<'_>, quota: &Quota, now: i64) -> Result<List, Status> {
     let mut counted = List::new();
@@ -210,7 +236,7 @@ fn count(attempt: &Attempt<'_>, quota: &Quota, now: i64) -> Result<List, Status>
         let namespace = Selection::everything(Scope::Namespace(quota.namespace().into()));
         let mut sum = quota.nothing(&evaluator);
         for obj in list_newest(attempt.table, storage, &namespace)?.items {
-            quota.sum(&mut sum, &evaluator.measure(&attempt.tree(&obj), now));
+            quota.sum(&mut sum, &evaluator.measure(&attempt.tree(&obj), now, &InTable(attempt)));
         }
         usage::add(&mut counted, &sum);
     }

@@ -111,8 +111,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         memory: Mutex::default(),
     });
     let of_metrics = state.clone();
-    let render = Arc::new(move |out: &mut String| of_metrics.metrics.render(out));
-    context.controllers.add_metrics("job", render);
+    context.controllers.add_metrics("job", move |out: &mut String| of_metrics.metrics.render(out));
     let controller = |name| {
         let controller = Controller::new(&context.env, name)
             .limits(LIMITS)

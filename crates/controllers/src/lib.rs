@@ -16,6 +16,7 @@ mod csrcleaner;
 mod csrsigning;
 mod daemonset;
 mod deployment;
+mod devicetainteviction;
 mod endpoints;
 mod endpointslice;
 mod endpointslicemirroring;
@@ -123,6 +124,7 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
     ControllerDescriptor { name: cronjob::NAME, start: cronjob::start },
     ControllerDescriptor { name: daemonset::NAME, start: daemonset::start },
     ControllerDescriptor { name: "deployment-controller", start: deployment::start },
+    ControllerDescriptor { name: devicetainteviction::NAME, start: devicetainteviction::start },
     ControllerDescriptor { name: endpoints::NAME, start: endpoints::start },
     ControllerDescriptor { name: endpointslice::NAME, start: endpointslice::start },
     ControllerDescriptor { name: endpointslicemirroring::NAME, start: endpointslicemirroring::start },

@@ -6,6 +6,7 @@
 //! ```
 //! Two loops, one over pods and one over claims: allocating is the scheduler's.
 
+mod metrics;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -24,7 +25,10 @@ use tokio::task::JoinHandle;
 
 use crate::Context;
 use crate::pods::mentions;
-use plan::{Cleanup, Named};
+use metrics::Metrics;
+use plan::Cleanup;
+
+pub(crate) use plan::{Named, entries, named, reservations};
 
 pub const NAME: &str = "resourceclaim-controller";
 const FIELD_MANAGER: &str = "ResourceClaimController";
@@ -40,6 +44,7 @@ struct Claims {
     templates: Arc<Informer>,
     /// By pod: a claim that was made must be seen before another is.
     own_writes: OwnWrites,
+    metrics: Arc<Metrics>,
 }
 
 struct PodLoop(Arc<Claims>);
@@ -70,6 +75,10 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let (events, task) =
         Recorder::start(&context.env, client.clone(), "resource_claim", context.stop.clone());
     tasks.push(task);
+    let metrics = Arc::<Metrics>::default();
+    Metrics::follow(claims.store());
+    let (shown, counted) = (metrics.clone(), claims.clone());
+    context.controllers.add_metrics(NAME, move |out| shown.render(counted.store(), out));
     let state = Arc::new(Claims {
         client,
         events,
@@ -77,6 +86,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         claims: claims.clone(),
         templates: templates.clone(),
         own_writes: OwnWrites::new(&context.env, &[&claims, &pods]),
+        metrics,
     });
     let controller = Controller::new(&context.env, "resource_claim")
         .workers(context.settings.workers("concurrent-resourceclaim-syncs"))
@@ -205,7 +215,8 @@ impl Claims {
         request.plan(|| format!("create a claim for {name} from {template}"));
         let claim = plan::from_template(pod, name, &tree(&there));
         let target = RESOURCE_CLAIMS.within(obj.namespace());
-        let made = self.client.create(target, claim, WriteOptions::default()).await;
+        let made = self.client.create(target, claim.clone(), WriteOptions::default()).await;
+        self.metrics.created(made.is_ok(), &claim);
         let made = made.map_err(|status| format!("create ResourceClaim : {}", status.message))?;
         self.own_writes.note(request.key, &RESOURCE_CLAIMS, &made);
         Ok(Some(made.name().to_owned()))
@@ -254,7 +265,7 @@ impl Claims {
     }
 }
 
-fn is_controlled_by(claim: &Obj, pod: &Obj) -> bool {
+pub(crate) fn is_controlled_by(claim: &Obj, pod: &Obj) -> bool {
     owners::controller_of(claim).is_some_and(|owner| owner.uid == pod.uid())
 }
 

@@ -68,7 +68,7 @@ impl Reconcile for Quotas {
             // Whatever the handler missed.
             counting.observe(&obj);
             let resources = counting.follow(&obj);
-            if resources.iter().any(|counted| !counted.informer.has_synced()) {
+            if counting.is_unread(&resources) {
                 return Ok(Action::Requeue(UNREAD));
             }
             counting.load(&obj, &resources, self.period);

@@ -21,6 +21,11 @@ pub const CONCURRENCY: &[Concurrency] = &[
     Concurrency { flag: "concurrent-daemonset-syncs", default: 2, of: "DaemonSets" },
     Concurrency { flag: "concurrent-deployment-syncs", default: 5, of: "Deployments" },
     Concurrency {
+        flag: "concurrent-device-taint-eviction-syncs",
+        default: 8,
+        of: "pods, by the device taint eviction controller",
+    },
+    Concurrency {
         flag: "concurrent-endpoint-syncs",
         default: 5,
         of: "Services, by the endpoints controller",

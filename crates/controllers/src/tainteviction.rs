@@ -25,7 +25,7 @@ use tokio::task::JoinHandle;
 
 use self::plan::{Judgement, Phase, Sentence, Then, allowed, judge, no_execute};
 
-pub(crate) use self::plan::{Toleration, tolerations};
+pub(crate) use self::plan::{Toleration, toleration, tolerations};
 use crate::nodelifecycle::node::{NodeFacts, Taint};
 use crate::nodelifecycle::{BY_NODE, IDENTITY, pods_by_node};
 use crate::{Context, PodFields, pod_view};

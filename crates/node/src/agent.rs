@@ -3,6 +3,7 @@
 //! An agent has no task and no clock of its own: it is asked to take a turn when something it cares for changed, or when a time it
 //! named has come. What it decides under its lock is synchronous; the lock is never held while the API is called.
 
+mod devices;
 mod heartbeat;
 mod pods;
 

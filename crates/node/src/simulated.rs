@@ -18,8 +18,10 @@ mod addresses;
 pub mod behaviour;
 pub mod command;
 mod containers;
+pub mod devices;
 pub mod usage;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use client::Clients;
@@ -50,6 +52,8 @@ pub struct Settings {
     pub zones: usize,
     /// Tell people what happens to pods; the number is bounded, see [`Events`].
     pub events: bool,
+    /// The devices of nodes whose annotations say nothing of them; see [`devices`].
+    pub devices: String,
 }
 
 impl Default for Settings {
@@ -63,6 +67,7 @@ impl Default for Settings {
             pods: 110,
             zones: 0,
             events: true,
+            devices: String::new(),
         }
     }
 }
@@ -93,10 +98,13 @@ pub fn start(
     });
     let mut agents = Vec::with_capacity(settings.count);
     let mut catalog = None;
+    let mut drivers = BTreeMap::new();
+    devices::plan::check(&settings.devices)?;
     for index in 0..settings.count {
         let name = format!("{}{index}", settings.name_prefix);
         let client = clients.user(&format!("system:node:{name}"), &["system:nodes"]);
         catalog.get_or_insert_with(|| client.catalog());
+        drivers.insert(name.clone(), client.clone());
         let zone =
             if settings.zones == 0 { String::new() } else { format!("zone-{}", index % settings.zones) };
         let addresses = Addresses::of_node(index, settings.pods);
@@ -114,6 +122,14 @@ pub fn start(
     }
     if let Some(catalog) = catalog {
         let (pods, nodes) = (informers.of(&PODS), informers.of(&NODES));
+        let parts = devices::Parts {
+            clients,
+            informers,
+            node_objects: nodes.clone(),
+            nodes: drivers,
+            default: settings.devices.clone(),
+        };
+        tasks.extend(devices::start(env, parts, controllers, stop.clone()));
         tasks.extend(fleet::start(env, agents, &pods, &nodes, &catalog, controllers, stop));
     }
     Ok(tasks)

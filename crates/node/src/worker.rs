@@ -12,6 +12,7 @@
 
 mod backoff;
 mod conditions;
+mod devices;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -25,7 +26,11 @@ use crate::admit::Rejection;
 use crate::container_runtime::{Container, Millis, Runtime, Sandbox};
 use crate::pod::{Pod, Requests, Role, short_uid};
 use backoff::{BackOff, PullBackOff};
+pub use devices::ClaimDevices;
 pub use status::Host;
+
+/// How long a pod that could not be started waits for the next attempt, as in kubelet.
+const PREPARE_AGAIN_MILLIS: Millis = 10_000;
 
 /// What an agent remembers of a pod: everything else is in the API or in the runtime.
 pub struct PodWorker {
@@ -41,6 +46,8 @@ pub struct PodWorker {
     backoffs: Vec<BackOff>,
     /// Of containers whose image could not be pulled, by their place.
     pulls: BTreeMap<usize, PullBackOff>,
+    /// Of its claims, once they were there; empty as well in a process that did not start the pod.
+    pub devices: Vec<ClaimDevices>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -117,6 +124,7 @@ impl PodWorker {
             stage: Stage::New,
             backoffs: Vec::new(),
             pulls: BTreeMap::new(),
+            devices: Vec::new(),
         }
     }
 
@@ -160,6 +168,15 @@ impl PodWorker {
         if self.stage == Stage::Terminated {
             // The status of the last step was not written yet, or the API is behind.
             return self.finish(pod, host, runtime, now, step);
+        }
+        if let Some(why) = host.unprepared
+            && runtime.look(pod, now).is_none()
+        {
+            let told = format!("Failed to prepare dynamic resources: {why}");
+            step.tell(None, Severity::Warning, "FailedPrepareDynamicResources", told);
+            step.wake = earlier(Some(now + PREPARE_AGAIN_MILLIS), deadline(pod, now));
+            step.status = self.status(pod, host, &Sandbox::default(), false, now);
+            return step;
         }
         let sandbox = self.sync(pod, runtime, now, &mut step);
         if self.is_done(pod, &sandbox) {
@@ -470,6 +487,7 @@ impl PodWorker {
             sandbox,
             backoffs: &self.backoffs,
             pulls: &self.pulls,
+            devices: &self.devices,
             terminal,
             now,
         })

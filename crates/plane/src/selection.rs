@@ -5,9 +5,30 @@ use controllers::{CONTROLLERS, OFF_BY_DEFAULT};
 /// The scheduler is one of the controllers as far as choosing goes.
 pub const SCHEDULER: &str = "scheduler";
 
+/// Upstream's controllers that are not here, and why. Their names are known, so that manifests work; nothing runs for them.
+const ABSENT: [(&str, &str); 12] = [
+    ("cloud-node-lifecycle-controller", "there is no cloud provider"),
+    (
+        "kube-apiserver-serving-clustertrustbundle-publisher-controller",
+        "the feature gate ClusterTrustBundle is off",
+    ),
+    ("node-route-controller", "there is no cloud provider"),
+    ("persistentvolume-attach-detach-controller", "no volume is attached to nodes yet"),
+    ("podcertificaterequest-cleaner-controller", "the feature gate PodCertificateRequest is off"),
+    ("podgroup-protection-controller", "the feature gate GenericWorkload is off"),
+    ("resourcepoolstatusrequest-controller", "the feature gate DRAResourcePoolStatus is off"),
+    ("selinux-warning-controller", "it is off by default and not implemented"),
+    ("service-lb-controller", "there is no cloud provider"),
+    ("storage-version-migrator-controller", "the feature gate StorageVersionMigrator is off"),
+    ("storageversion-garbage-collector-controller", "the feature gate StorageVersionAPI is off"),
+    ("validatingadmissionpolicy-status-controller", "admission policies are not implemented yet"),
+];
+
 /// The names kube-controller-manager had for them before, which manifests still use (kubeadm's above all).
-const ALIASES: [(&str, &str); 36] = [
+const ALIASES: [(&str, &str); 42] = [
+    ("attachdetach", "persistentvolume-attach-detach-controller"),
     ("bootstrapsigner", "bootstrap-signer-controller"),
+    ("cloud-node-lifecycle", "cloud-node-lifecycle-controller"),
     ("clusterrole-aggregation", "clusterrole-aggregation-controller"),
     ("cronjob", "cronjob-controller"),
     ("csrapproving", "certificatesigningrequest-approving-controller"),
@@ -37,9 +58,13 @@ const ALIASES: [(&str, &str); 36] = [
     ("resource-claim-controller", "resourceclaim-controller"),
     ("resourcequota", "resourcequota-controller"),
     ("root-ca-cert-publisher", "root-ca-certificate-publisher-controller"),
+    ("route", "node-route-controller"),
+    ("service", "service-lb-controller"),
     ("serviceaccount", "serviceaccount-controller"),
     ("serviceaccount-token", "serviceaccount-token-controller"),
     ("statefulset", "statefulset-controller"),
+    ("storage-version-gc", "storageversion-garbage-collector-controller"),
+    ("svm", "storage-version-migrator-controller"),
     ("tokencleaner", "token-cleaner-controller"),
     ("ttl", "ttl-controller"),
     ("ttl-after-finished", "ttl-after-finished-controller"),
@@ -75,13 +100,19 @@ impl ControllerSelection {
         let word = |word: String| {
             let (sign, name) = word.strip_prefix('-').map_or(("", &*word), |name| ("-", name));
             let known = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, known)| known);
-            if known == "*" || names().any(|name| name == known) {
+            let absent = || ABSENT.iter().any(|(name, _)| *name == known);
+            if known == "*" || names().any(|name| name == known) || absent() {
                 Ok(format!("{sign}{known}"))
             } else {
                 Err(UnknownController(name.to_owned()))
             }
         };
         words.into_iter().map(word).collect::<Result<_, _>>().map(ControllerSelection)
+    }
+
+    /// Controllers asked for by name that are not here, and why.
+    pub fn without_effect(&self) -> Vec<(&'static str, &'static str)> {
+        ABSENT.into_iter().filter(|(name, _)| self.0.iter().any(|word| word == name)).collect()
     }
 
     pub fn runs(&self, name: &str) -> bool {
@@ -129,8 +160,16 @@ mod tests {
         assert!(kubeadms.runs("bootstrap-signer-controller") && kubeadms.runs("token-cleaner-controller"));
         assert!(!kubeadms.runs(another));
         for (alias, name) in ALIASES {
-            assert!(names().any(|known| known == name), "{alias}: {name}");
+            let known = names().chain(ABSENT.map(|(name, _)| name)).any(|known| known == name);
+            assert!(known, "{alias}: {name}");
         }
+        let absent = choice(&["*", "attachdetach", "-route", "selinux-warning-controller"]);
+        let named: Vec<&str> = absent.without_effect().iter().map(|(name, _)| *name).collect();
+        assert_eq!(named, ["persistentvolume-attach-detach-controller", "selinux-warning-controller"]);
+        assert_eq!(ControllerSelection::default().without_effect(), []);
+        // All that kube-controller-manager of v1.36 knows, and what is ours alone.
+        let ours = [SCHEDULER, crate::LOCAL_PROVISIONER];
+        assert_eq!(names().filter(|name| !ours.contains(name)).count() + ABSENT.len(), 52);
         assert_eq!(ControllerSelection::new(vec!["nobody".into()]), Err(UnknownController("nobody".into())));
     }
 }

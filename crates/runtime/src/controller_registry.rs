@@ -23,7 +23,7 @@ pub struct ControllerRegistry {
 }
 
 /// Writes metrics.
-pub type Render = Arc<dyn Fn(&mut String) + Send + Sync>;
+type Render = Arc<dyn Fn(&mut String) + Send + Sync>;
 
 /// One controller.
 pub struct Entry {
@@ -87,8 +87,12 @@ impl ControllerRegistry {
     }
 
     /// Adds metrics of a controller's own; those it had before another election are gone.
-    pub fn add_metrics(&self, controller: &'static str, render: Render) {
-        self.own.lock().insert(controller, render);
+    pub fn add_metrics(
+        &self,
+        controller: &'static str,
+        render: impl Fn(&mut String) + Send + Sync + 'static,
+    ) {
+        self.own.lock().insert(controller, Arc::new(render));
     }
 
     /// Queues, workers, retries, last causes and last plans. `writer` tells who wrote a revision.

@@ -12,7 +12,7 @@ use env::Env;
 use object::Value;
 use plane::{Candidate, ControllerSelection, Plane, Settings, Trust};
 
-pub fn flags() -> [Arg; 3] {
+pub fn flags() -> [Arg; 4] {
     [
         Arg::new("controllers")
             .long("controllers")
@@ -29,6 +29,13 @@ pub fn flags() -> [Arg; 3] {
             .allow_negative_numbers(true)
             .value_parser(value_parser!(u32).range(0..=50_000))
             .help("Number of simulated nodes: they run no containers, but their pods become Running and Ready, and follow their command or annotations"),
+        Arg::new("simulated-devices")
+            .long("simulated-devices")
+            .value_name("DEVICES")
+            .default_value("")
+            .hide_default_value(true)
+            .value_parser(|text: &str| node::simulated::devices::plan::check(text).map(|()| text.to_owned()))
+            .help("Devices of each simulated node, for resource claims: a number, or JSON as in the annotation sim.setpoint.dev/devices"),
         Arg::new("scheduler-config")
             .long("scheduler-config")
             .value_name("FILE")
@@ -42,6 +49,9 @@ pub fn settings(matches: &ArgMatches) -> Result<Settings> {
     let names: Vec<String> =
         matches.get_many::<String>("controllers").into_iter().flatten().cloned().collect();
     let choice = ControllerSelection::new(names).map_err(|error| anyhow!("--controllers: {error}"))?;
+    for (controller, why) in choice.without_effect() {
+        tracing::warn!(controller, why, "controller is not available and has no effect");
+    }
     let scheduler = match matches.get_one::<PathBuf>("scheduler-config") {
         None => scheduler::Config::default(),
         Some(file) => {
@@ -54,7 +64,8 @@ pub fn settings(matches: &ArgMatches) -> Result<Settings> {
         }
     };
     let count = matches.get_one::<u32>("simulated-nodes").copied().unwrap_or(0) as usize;
-    let nodes = (count > 0).then(|| node::simulated::Settings { count, ..Default::default() });
+    let devices = matches.get_one::<String>("simulated-devices").cloned().unwrap_or_default();
+    let nodes = (count > 0).then(|| node::simulated::Settings { count, devices, ..Default::default() });
     let controllers = Arc::new(controller_flags::settings(matches)?);
     Ok(Settings { choice, scheduler, nodes, controllers, ..Settings::default() })
 }

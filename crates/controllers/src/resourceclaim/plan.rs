@@ -5,6 +5,8 @@ use object::{Map, Value};
 pub const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 /// On a claim that was made for a pod: which of the pod's entries it is for.
 const ENTRY: &str = "resource.kubernetes.io/pod-claim-name";
+/// On a claim that the scheduler made for extended resources.
+const EXTENDED: &str = "resource.kubernetes.io/extended-resource-claim";
 /// Room for five random characters in a name of 63.
 const MAX_BASE: usize = 57;
 
@@ -114,6 +116,7 @@ fn base_name(pod: &str, entry: &str) -> String {
 }
 
 /// The status a pod is to have of these entries and the names of their claims, and of those it has.
+// Differs from kube-controller-manager, which applies the new ones alone and so takes back the others it applied before.
 pub fn statuses(pod: &Value, new: &[(String, String)]) -> Value {
     let mut all = Vec::new();
     for entry in entries(pod) {
@@ -140,6 +143,22 @@ pub fn reservations(claim: &Value) -> &[Value] {
 
 pub fn is_allocated(claim: &Value) -> bool {
     claim.at(&["status", "allocation"]).is_some_and(|allocation| !allocation.is_null())
+}
+
+/// Of a claim: does it ask for devices whoever uses them?
+pub fn wants_admin_access(claim: &Value) -> bool {
+    let requests = claim.at(&["spec", "devices", "requests"]).and_then(Value::as_list).unwrap_or_default();
+    requests.iter().any(|r| r.at(&["exactly", "adminAccess"]).and_then(Value::as_bool) == Some(true))
+}
+
+/// Who made a claim, in the words of metrics.
+pub fn source(claim: &Value) -> &'static str {
+    let annotation = |name: &str| claim.str_at(&["metadata", "annotations", name]).unwrap_or_default();
+    match (annotation(EXTENDED), annotation(ENTRY)) {
+        ("true", _) => "extended_resource",
+        (_, "") => "",
+        _ => "resource_claim_template",
+    }
 }
 
 /// A pod that was bound without the scheduler's help uses a claim that is allocated: the claim reserved for it, if it is not.

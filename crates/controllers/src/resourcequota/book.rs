@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use catalog::Catalog;
 use client::Gvr;
-use kinds::resourcequota::usage::{self, Evaluator, List, Measured, Quota, Selector};
+use kinds::resourcequota::usage::{self, Evaluator, List, Lookup, Measured, Quota, Selector};
 use object::{Obj, Revision, Value};
 use tokio::time::Instant;
 
@@ -302,20 +302,26 @@ impl Account {
 }
 
 /// What an object uses now.
-pub fn measure(evaluator: &Evaluator, obj: &Obj, now: i64) -> Usage {
+pub fn measure(evaluator: &Evaluator, obj: &Obj, now: i64, lookup: &dyn Lookup) -> Usage {
     // A plain count does not depend on the content.
     let object = if evaluator.shrinks() { runtime::tree(obj) } else { Value::Null };
-    (obj.revision(), Arc::new(evaluator.measure(&object, now)))
+    (obj.revision(), Arc::new(evaluator.measure(&object, now, lookup)))
 }
 
 /// What all of them use; what is known of the same revision, and still holds, is not measured again.
-pub fn measure_all(evaluator: &Evaluator, objects: &[Arc<Obj>], known: &Usages, now: i64) -> Usages {
+pub fn measure_all(
+    evaluator: &Evaluator,
+    objects: &[Arc<Obj>],
+    known: &Usages,
+    now: i64,
+    lookup: &dyn Lookup,
+) -> Usages {
     let usage = |obj: &Arc<Obj>| {
         let holds = |(revision, measured): &&Usage| {
             *revision == obj.revision() && measured.until.is_none_or(|until| now <= until)
         };
         let usage = known.get(obj.name()).filter(holds).cloned();
-        (obj.name().to_owned(), usage.unwrap_or_else(|| measure(evaluator, obj, now)))
+        (obj.name().to_owned(), usage.unwrap_or_else(|| measure(evaluator, obj, now, lookup)))
     };
     objects.iter().map(usage).collect()
 }

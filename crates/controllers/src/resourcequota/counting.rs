@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::Gvr;
+use client::resources::{DEVICE_CLASSES, PODS, RESOURCE_CLAIMS};
 use env::Env;
-use kinds::resourcequota::usage::{Evaluator, List, Quota};
-use object::{Obj, Revision};
+use kinds::resourcequota::usage::{Evaluator, List, Lookup, Quota};
+use object::{Obj, Revision, Value};
 use parking_lot::Mutex;
 use runtime::{Informer, InformerEvent, Informers, Key, WorkQueue, tree};
 use tokio::time::Instant;
@@ -18,6 +19,9 @@ use super::book::{self, Books, Moved};
 const GATHER: Duration = Duration::from_millis(10);
 /// What was created is looked at after this: a write that did not see a new quota yet is not charged to it.
 const CREATED: Duration = Duration::from_secs(1);
+
+/// What charges of resource claims depend on.
+static LOOKED_UP: [&Gvr; 3] = [&DEVICE_CLASSES, &PODS, &RESOURCE_CLAIMS];
 
 pub struct Counting {
     env: Env,
@@ -83,6 +87,16 @@ impl Counting {
         counted.into_iter().map(follow).collect()
     }
 
+    /// Is anything that is counted, or looked up for it, not read yet?
+    pub fn is_unread(&self, resources: &[Counted]) -> bool {
+        let looked_up = |counted: &Counted| match counted.evaluator {
+            Evaluator::DeviceClaims => LOOKED_UP.map(|resource| self.informers.of(resource)).to_vec(),
+            _ => Vec::new(),
+        };
+        let mut all = resources.iter().flat_map(|c| looked_up(c).into_iter().chain([c.informer.clone()]));
+        all.any(|informer| !informer.has_synced())
+    }
+
     fn object_changed(&self, resource: &Gvr, event: &InformerEvent<'_>) {
         let obj = event.obj();
         let mut books = self.books.lock();
@@ -90,7 +104,7 @@ impl Counting {
         let moved = if let InformerEvent::Deleted { .. } = event {
             books.remove(resource, obj)
         } else {
-            let usage = book::measure(evaluator, obj, self.env.now_seconds() as i64);
+            let usage = book::measure(evaluator, obj, self.env.now_seconds() as i64, self);
             books.put(resource, obj, usage)
         };
         drop(books);
@@ -113,11 +127,11 @@ impl Counting {
             // Most of it is measured without the lock.
             let known = self.books.lock().usages(namespace, resource);
             let usages =
-                book::measure_all(evaluator, &informer.store().list_namespace(namespace), &known, now);
+                book::measure_all(evaluator, &informer.store().list_namespace(namespace), &known, now, self);
             let mut books = self.books.lock();
             // And what changed meanwhile with it: from here on the handler tells.
             let objects = informer.store().list_namespace(namespace);
-            let usages = book::measure_all(evaluator, &objects, &usages, now);
+            let usages = book::measure_all(evaluator, &objects, &usages, now, self);
             books.replace(namespace, resource, evaluator, usages);
         }
     }
@@ -137,12 +151,25 @@ impl Counting {
         let (namespace, now) = (quota.namespace(), self.env.now_seconds() as i64);
         let Counted { resource, evaluator, .. } = counted;
         let mut books = self.books.lock();
-        let usages = book::measure_all(evaluator, objects, &books.usages(namespace, resource), now);
+        let usages = book::measure_all(evaluator, objects, &books.usages(namespace, resource), now, self);
         books.replace(namespace, resource, evaluator, usages);
         books.has_seen(namespace, resource, revision);
     }
 
     pub fn used(&self, quota: &Obj) -> Option<List> {
         self.books.lock().used(quota.namespace(), quota.name())
+    }
+}
+
+impl Lookup for Counting {
+    fn device_class(&self, name: &str) -> Option<Value> {
+        self.informers.of(&DEVICE_CLASSES).store().get("", name).map(|obj| tree(&obj))
+    }
+    fn pod(&self, namespace: &str, name: &str) -> Option<Value> {
+        self.informers.of(&PODS).store().get(namespace, name).map(|obj| tree(&obj))
+    }
+    fn resource_claims(&self, namespace: &str) -> Vec<Value> {
+        let claims = self.informers.of(&RESOURCE_CLAIMS).store().list_namespace(namespace);
+        claims.iter().map(|obj| tree(obj)).collect()
     }
 }

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use catalog::Catalog;
 use client::Gvr;
 use client::resources::{PODS, SERVICES};
-use kinds::resourcequota::usage::{Evaluator, Quota, show};
-use object::{Obj, Revision};
+use kinds::resourcequota::usage::{Evaluator, Lookup, Quota, show};
+use object::{Obj, Revision, Value};
 use tokio::time::Instant;
 
 use super::book::{Books, Moved, measure, measure_all};
@@ -32,6 +32,21 @@ fn now() -> Instant {
     Instant::now()
 }
 
+/// Pods need nothing else.
+struct Nothing;
+
+impl Lookup for Nothing {
+    fn device_class(&self, _: &str) -> Option<Value> {
+        None
+    }
+    fn pod(&self, _: &str, _: &str) -> Option<Value> {
+        None
+    }
+    fn resource_claims(&self, _: &str) -> Vec<Value> {
+        Vec::new()
+    }
+}
+
 /// Two pods, and a quota that was never counted.
 fn books() -> Books {
     let mut books = Books::default();
@@ -39,7 +54,7 @@ fn books() -> Books {
     let pods = [pod("a", "Running", 1), pod("b", "Running", 2)];
     for (resource, evaluator) in books.counted_by("ns", "q") {
         let objects = if resource == PODS { &pods[..] } else { &[] };
-        let usages = measure_all(&evaluator, objects, &Default::default(), 0);
+        let usages = measure_all(&evaluator, objects, &Default::default(), 0, &Nothing);
         books.replace("ns", &resource, &evaluator, usages);
     }
     books
@@ -50,7 +65,7 @@ fn used(books: &Books) -> String {
 }
 
 fn put(books: &mut Books, pod: &Obj) -> Vec<(String, Moved)> {
-    books.put(&PODS, pod, measure(&Evaluator::Pods, pod, 0))
+    books.put(&PODS, pod, measure(&Evaluator::Pods, pod, 0, &Nothing))
 }
 
 #[test]

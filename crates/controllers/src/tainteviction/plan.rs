@@ -137,18 +137,20 @@ pub fn no_execute(node: &NodeFacts) -> Vec<Taint> {
 }
 
 pub fn tolerations(pod: &Value) -> Vec<Toleration> {
-    let read = |toleration: &Value| {
-        let text = |name: &str| toleration.str_at(&[name]).unwrap_or("").to_owned();
-        Toleration {
-            key: text("key"),
-            operator: text("operator"),
-            value: text("value"),
-            effect: text("effect"),
-            seconds: toleration.get("tolerationSeconds").and_then(Value::as_int),
-        }
-    };
     let list = pod.at(&["spec", "tolerations"]).and_then(Value::as_list).unwrap_or_default();
-    list.iter().map(read).collect()
+    list.iter().map(toleration).collect()
+}
+
+/// Of pods and of devices: they look the same.
+pub fn toleration(toleration: &Value) -> Toleration {
+    let text = |name: &str| toleration.str_at(&[name]).unwrap_or("").to_owned();
+    Toleration {
+        key: text("key"),
+        operator: text("operator"),
+        value: text("value"),
+        effect: text("effect"),
+        seconds: toleration.get("tolerationSeconds").and_then(Value::as_int),
+    }
 }
 
 /// The shortest of the tolerations used; the first that tolerates a taint is the one used.

@@ -1,5 +1,6 @@
 //! What objects use, as quotas count it: for admission, which charges it, and for the controller, which counts it again.
 
+mod device_claims;
 mod evaluator;
 mod list;
 mod pods;
@@ -8,6 +9,7 @@ mod scopes;
 #[cfg(test)]
 mod tests;
 
+pub use device_claims::Lookup;
 pub use evaluator::{Evaluator, Measured};
 pub use list::{List, add, count, growth, show};
 pub use object::quantity::Quantity;

@@ -10,7 +10,7 @@ use runtime::{Key, ObjectRef, ReconcileRequest};
 use super::{Again, Agent, Inner};
 use crate::admit;
 use crate::pod::{Pod, Requests, short_uid};
-use crate::worker::{Host, PodWorker, SyncResult};
+use crate::worker::{ClaimDevices, Host, PodWorker, SyncResult};
 
 impl Agent {
     /// `node` gives the node's own object, for pods that care about its labels or taints.
@@ -26,7 +26,8 @@ impl Agent {
             return Again::OnChange;
         }
         let mut tree = runtime::tree(obj);
-        let Some(mut step) = self.decide(key, obj.revision(), &tree, node) else {
+        let prepared = self.prepare(&tree).await;
+        let Some(mut step) = self.decide(key, obj.revision(), &tree, prepared, node) else {
             request.plan(|| format!("{}: wait for what was written, or for the node", self.name));
             return Again::OnChange;
         };
@@ -68,6 +69,7 @@ impl Agent {
         key: &Key,
         revision: Revision,
         tree: &Value,
+        prepared: Result<Option<Vec<ClaimDevices>>, String>,
         node: &(dyn Fn() -> Option<Value> + Send + Sync),
     ) -> Option<SyncResult> {
         let pod = Pod::read(tree);
@@ -98,7 +100,14 @@ impl Agent {
             let node = if heartbeat.evicts || admit::is_choosy(pod) { node() } else { None };
             admit::admit(pod, requests, &self.capacity, taken, node.as_ref())
         };
-        let host = Host { ip: &self.ip };
+        let unprepared = match prepared {
+            Err(why) => Some(why),
+            Ok(devices) => {
+                worker.devices = devices.unwrap_or(std::mem::take(&mut worker.devices));
+                None
+            }
+        };
+        let host = Host { ip: &self.ip, unprepared: unprepared.as_deref() };
         let step = worker.step(&pod, &host, &mut admit, &mut **runtime, self.now());
         worker.wake = step.wake;
         match (counted, worker.is_counted()) {

@@ -9,13 +9,16 @@ use crate::container_runtime::{Container as State, Exit, Millis, Sandbox};
 use crate::pod::{Container, Pod, Role};
 use crate::worker::backoff::{BackOff, PullBackOff};
 use crate::worker::conditions;
+use crate::worker::devices::{ClaimDevices, allocated_status};
 
 pub const DEADLINE_REASON: &str = "DeadlineExceeded";
 pub const DEADLINE_MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
 
-/// What the status says of the machine.
+/// What the machine is to the pod.
 pub struct Host<'a> {
     pub ip: &'a str,
+    /// Why the pod cannot start yet: a device it claims is not there.
+    pub unprepared: Option<&'a str>,
 }
 
 /// All a status is made of.
@@ -25,6 +28,7 @@ pub struct View<'a> {
     pub sandbox: &'a Sandbox,
     pub backoffs: &'a [BackOff],
     pub pulls: &'a BTreeMap<usize, PullBackOff>,
+    pub devices: &'a [ClaimDevices],
     /// Nothing will be started again.
     pub terminal: bool,
     pub now: Millis,
@@ -92,7 +96,14 @@ pub fn changed(view: &View<'_>) -> Option<Value> {
     let of = |role: Role| {
         let (_, list) = role.lists();
         let mine = pod.containers.iter().zip(&shown).filter(|(c, _)| c.role.lists().1 == list);
-        let mut all: Vec<(&str, Value)> = mine.map(|(c, s)| (c.name, container_status(c, s))).collect();
+        let status = |(c, s): (&Container<'_>, &ContainerStatus)| {
+            let mut status = container_status(c, s);
+            if let Some(devices) = device_status(view, c) {
+                status.make_map().set("allocatedResourcesStatus", devices);
+            }
+            status
+        };
+        let mut all: Vec<(&str, Value)> = mine.map(|of| (of.0.name, status(of))).collect();
         if !role.is_init() {
             // Kubelet sorts these by name, and keeps init containers in their order.
             all.sort_by_key(|(name, _)| *name);
@@ -288,6 +299,19 @@ fn phase(view: &View<'_>, shown: &[ContainerStatus]) -> &'static str {
         return "Running";
     }
     if stopped == succeeded { "Succeeded" } else { "Failed" }
+}
+
+/// What was said before stays where this process does not know the devices.
+fn device_status(view: &View<'_>, container: &Container<'_>) -> Option<Value> {
+    if container.role != Role::Main || container.spec.at(&["resources", "claims"]).is_none() {
+        return None;
+    }
+    if !view.devices.is_empty() {
+        return allocated_status(container, view.devices);
+    }
+    let before = view.pod.tree.at(&["status", "containerStatuses"]).and_then(Value::as_list)?;
+    let before = before.iter().find(|status| status.str_at(&["name"]) == Some(container.name))?;
+    before.get("allocatedResourcesStatus").cloned()
 }
 
 fn container_status(container: &Container<'_>, shown: &ContainerStatus) -> Value {

@@ -114,7 +114,7 @@ impl Life {
 
     fn step_unwritten(&mut self) -> SyncResult {
         let pod = Pod::read(&self.tree);
-        let host = Host { ip: "172.16.0.1" };
+        let host = Host { ip: "172.16.0.1", unprepared: None };
         self.worker.step(&pod, &host, &mut |_, _| Ok(()), &mut self.runtime, self.now)
     }
 
@@ -321,7 +321,7 @@ fn a_refused_pod_is_failed_and_never_started() {
     let mut life = Life::new(PLAIN);
     let no = || Rejection { reason: "OutOfcpu".to_owned(), message: "no room".to_owned() };
     let pod = Pod::read(&life.tree);
-    let host = Host { ip: "172.16.0.1" };
+    let host = Host { ip: "172.16.0.1", unprepared: None };
     let step = life.worker.step(&pod, &host, &mut |_, _| Err(no()), &mut life.runtime, life.now);
     assert_eq!(step.events[0].reason, "OutOfcpu");
     let status = step.status.unwrap();

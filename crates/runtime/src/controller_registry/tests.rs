@@ -155,12 +155,12 @@ fn metrics_of_a_controller_s_own_follow_the_common_ones() {
     let counters = Arc::new(Counters::new("things_total", "Things"));
     let seconds = Arc::new(Histograms::new("things_seconds", "How long", &[1.0]));
     let (counts, times) = (counters.clone(), seconds.clone());
-    controllers.add_metrics("other", Arc::new(|out| out.push_str("replaced\n")));
+    controllers.add_metrics("other", |out| out.push_str("replaced\n"));
     let render = move |out: &mut String| {
         counts.render(out);
         times.render(out);
     };
-    controllers.add_metrics("other", Arc::new(render));
+    controllers.add_metrics("other", render);
     counters.add(&[("kind", "a \"b\" \\")], 2);
     counters.add(&[("kind", "c"), ("of", "d")], 1);
     seconds.observe(&[("kind", "c")], 0.5);

@@ -290,3 +290,53 @@ async fn every_namespaced_kind_can_be_counted() {
     assert!(seen > 25, "only {seen} kinds");
     cluster.shutdown().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn claims_are_charged_by_class_and_by_the_extended_resource_it_stands_for() {
+    let cluster = TestCluster::simulated(431).await;
+    let (classes, claims) = (
+        "/apis/resource.k8s.io/v1/deviceclasses",
+        "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
+    );
+    let gpu = json!({"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}});
+    cluster.post(classes, gpu).await.ok(201);
+    cluster.post(classes, json!({"metadata": {"name": "nic"}, "spec": {}})).await.ok(201);
+    let hard = json!({"count/resourceclaims.resource.k8s.io": "9", "gpu.deviceclass.resource.k8s.io/devices": "8",
+        "nic.deviceclass.resource.k8s.io/devices": "8", "requests.example.com/gpu": "4",
+        "requests.deviceclass.resource.kubernetes.io/gpu": "8",
+        "requests.deviceclass.resource.kubernetes.io/nic": "1"});
+    let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": hard}});
+    cluster.post("/api/v1/namespaces/default/resourcequotas", quota).await.ok(201);
+    let claim = |name: &str, class: &str, count: u32| {
+        let request = json!({"name": "r", "exactly": {"deviceClassName": class, "count": count}});
+        json!({"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}})
+    };
+    cluster.post(claims, claim("a", "gpu", 3)).await.ok(201);
+    // No pod can ask for it: only its devices are counted.
+    cluster.post(claims, claim("b", "nic", 3)).await.ok(201);
+    let refused = cluster.post(claims, claim("c", "gpu", 2)).await.ok(403);
+    let why = refused["message"].as_str().expect("a message");
+    assert!(why.contains("exceeded quota: q, requested: requests.example.com/gpu=2, used: requests.example.com/gpu=3, limited: requests.example.com/gpu=4"), "{why}");
+    // A pod that asks for the resource is charged itself; the claim made for it is not charged again.
+    let resources = json!({"requests": {"example.com/gpu": "1"}, "limits": {"example.com/gpu": "1"}});
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i", "resources": resources}]}});
+    let pod = cluster.post("/api/v1/namespaces/default/pods", pod).await.ok(201);
+    let mut own = claim("d", "gpu", 1);
+    own["metadata"]["annotations"] = json!({"resource.kubernetes.io/extended-resource-claim": "true"});
+    own["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "Pod", "name": "p",
+        "uid": pod["metadata"]["uid"], "controller": true}]);
+    cluster.post(claims, own).await.ok(201);
+    let used = &cluster.get("/api/v1/namespaces/default/resourcequotas/q").await.ok(200)["status"]["used"];
+    let amounts = |names: &[&str]| names.iter().map(|name| used[*name].clone()).collect::<Vec<_>>();
+    assert_eq!(
+        amounts(&[
+            "requests.example.com/gpu",
+            "gpu.deviceclass.resource.k8s.io/devices",
+            "requests.deviceclass.resource.kubernetes.io/nic",
+            "count/resourceclaims.resource.k8s.io"
+        ]),
+        [json!("4"), json!("4"), json!("0"), json!("3")],
+        "{used:#}"
+    );
+    cluster.shutdown().await;
+}

@@ -206,6 +206,11 @@ const KNOWN: &[Known] = &[
     ("cronjob-controller", "cronjob-controller", &["cronjob"]),
     ("daemonset-controller", "daemon-set-controller", &["daemonset"]),
     ("deployment-controller", "deployment-controller", &["deployment-controller"]),
+    (
+        "device-taint-eviction-controller",
+        "device-taint-eviction-controller",
+        &["device-taint-eviction-controller"],
+    ),
     ("endpoints-controller", "endpoint-controller", &["endpoints-controller"]),
     ("endpointslice-controller", "endpointslice-controller", &["endpointslice-controller"]),
     (
@@ -317,7 +322,7 @@ async fn debug_controllers_of_a_whole_cluster_shows_every_controller_and_the_sch
     until(&cluster, "/debug/controllers", "a scheduler", |shown| shown["scheduler"].is_object()).await;
     until(&cluster, "/debug/controllers", "the controllers", |shown| !names(shown).is_empty()).await;
     let shown = cluster.get("/debug/controllers").await.ok(200);
-    let mut wanted = vec!["node-pods", "node-status"];
+    let mut wanted = vec!["node-device-claims", "node-devices", "node-pods", "node-status"];
     let runs = |name: &str| name != NODE_IPAM && !controllers::OFF_BY_DEFAULT.contains(&name);
     for row in controllers::CONTROLLERS.iter().filter(|row| runs(row.name)) {
         let known = KNOWN.iter().find(|(name, ..)| *name == row.name);

@@ -26,7 +26,7 @@ use serde_json::json;
 use testkit::faults::{Faults, Plan};
 use testkit::{ControlPlane, TestCluster};
 
-use crate::{api_steps, volume_steps};
+use crate::{api_steps, device_taints, volume_steps};
 
 const SEED: u64 = 5;
 
@@ -140,6 +140,7 @@ pub async fn hour(cluster: &TestCluster) {
     cluster.post(core("default", "pods"), lost).await.ok(201);
     volume_steps::begin(cluster).await;
     api_steps::begin(cluster).await;
+    device_taints::begin(cluster).await;
     pause(90).await;
 
     api_steps::middle(cluster).await;
@@ -176,6 +177,7 @@ pub async fn hour(cluster: &TestCluster) {
     cluster.merge(&db, mirrored(json!("true"))).await.ok(200);
     volume_steps::end(cluster).await;
     api_steps::end(cluster).await;
+    device_taints::end(cluster).await;
     cluster.delete("/api/v1/namespaces/gone").await.ok(200);
     cluster.delete("/api/v1/namespaces/default/serviceaccounts/leaves").await.ok(200);
     cluster.delete("/api/v1/namespaces/default/serviceaccounts/default").await.ok(200);
@@ -263,6 +265,7 @@ fn check(state: &str) {
     assert!(!state.contains("lost-with-its-node"), "and the pod without a node:\n{state}");
     let mirrors = state.lines().filter(|line| line.starts_with("endpointslices default/db-"));
     assert_eq!(mirrors.count(), 1, "and there is one mirror:\n{state}");
+    assert!(!state.contains("pods default/holder"), "and the one with a broken device:\n{state}");
     assert!(!state.contains("bootstrap-token-old123"), "the token expired:\n{state}");
     assert!(state.contains("jws-kubeconfig-goodie"), "cluster-info is signed:\n{state}");
     assert_eq!(state.matches("\"podCIDRs\":\"*\"").count(), 3, "every node has pod CIDRs:\n{state}");

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use testkit::TestCluster;
 use testkit::requests::Requests;
 
+use crate::device_taints::{self, SLICES};
 use crate::workloads::PODS;
 
 const SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
@@ -213,4 +214,33 @@ async fn a_job_does_not_go_through_its_pods_for_each_of_them() {
             "{mode}, others ended: {ended}"
         );
     }
+}
+
+/// A device gets a taint; the other devices of its slice are used by many.
+async fn for_one_taint(others: usize) -> u64 {
+    let cluster = TestCluster::simulated(421).await;
+    let prepare = async || {
+        cluster.post(SLICES, device_taints::slice("s", 1, &json!([]))).await.ok(201);
+        for at in 0..others {
+            device_taints::pod_with_device(&cluster, &format!("o-{at}"), "gpu-1", json!([])).await;
+        }
+        device_taints::pod_with_device(&cluster, "broken", "gpu-0", json!([])).await;
+    };
+    let change = async || {
+        let taints = json!([{"key": "broken", "effect": "NoExecute"}]);
+        cluster.put(format!("{SLICES}/s"), device_taints::slice("s", 1, &taints)).await.ok(200);
+    };
+    let given = given(&cluster, &["device-taint-eviction-controller"], prepare, change).await;
+    let pod = cluster.get(format!("{PODS}/broken")).await.ok(200);
+    assert!(pod["metadata"].get("deletionTimestamp").is_some(), "it is evicted");
+    cluster.shutdown().await;
+    given
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tainted_device_costs_what_uses_it() {
+    let (few, many) = sizes();
+    let few = for_one_taint(few).await;
+    assert!(few > 0, "the change is looked at");
+    assert_eq!(few, for_one_taint(many).await);
 }

@@ -59,6 +59,14 @@ async fn a_pod_gets_a_claim_of_its_own_once_there_is_a_template() {
     let again = |pod: &Json| named(pod).is_some_and(|new| new != name);
     until(&cluster, &path, "another claim", again).await;
     assert_eq!(items(&cluster, CLAIMS).await.len(), 1);
+    let mut metrics = String::new();
+    plane.context.controllers.render_metrics(&mut metrics);
+    for line in [
+        "resourceclaim_controller_creates_total{admin_access=\"false\",status=\"success\"} 2\n",
+        "resourceclaim_controller_resource_claims{admin_access=\"false\",allocated=\"false\",source=\"resource_claim_template\"} 1\n",
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
     steady(&cluster).await;
     plane.stop().await;
     cluster.shutdown().await;

@@ -4,12 +4,13 @@ use catalog::Storage;
 use object::Value;
 use object::quantity::{Format, Quantity};
 
+use super::device_claims::{self, Lookup};
 use super::list::{self, List};
 use super::pods;
 use super::scopes::Facts;
 
 const STORAGE_CLASS: &str = ".storageclass.storage.k8s.io/";
-const DEVICE_CLASS: &str = ".deviceclass.resource.k8s.io/devices";
+pub(super) const DEVICE_CLASS: &str = ".deviceclass.resource.k8s.io/devices";
 /// What a claim of "all devices" is charged: as many as can be allocated to one.
 const MOST_DEVICES: i64 = 32;
 
@@ -75,7 +76,7 @@ impl Evaluator {
             Evaluator::DeviceClaims => {
                 name == "count/resourceclaims.resource.k8s.io"
                     || name.ends_with(DEVICE_CLASS)
-                    || name.starts_with("requests.deviceclass.resource.kubernetes.io/")
+                    || pods::is_extended_resource(name)
             }
             Evaluator::Count(names) => names.iter().any(|n| n == name),
         }
@@ -89,7 +90,8 @@ impl Evaluator {
         }
     }
 
-    pub fn measure(&self, object: &Value, now: i64) -> Measured {
+    /// Of the object alone.
+    fn measure_alone(&self, object: &Value, now: i64) -> Measured {
         let plain = |used| Measured { used, facts: Facts::Other, until: None };
         match self {
             Evaluator::Pods => Measured {
@@ -106,6 +108,14 @@ impl Evaluator {
             Evaluator::DeviceClaims => plain(device_claim(object)),
             Evaluator::Count(names) => plain(names.iter().map(|n| (n.clone(), list::one())).collect()),
         }
+    }
+
+    pub fn measure(&self, object: &Value, now: i64, lookup: &dyn Lookup) -> Measured {
+        let mut measured = self.measure_alone(object, now);
+        if *self == Evaluator::DeviceClaims {
+            device_claims::extend(&mut measured.used, object, now, lookup);
+        }
+        measured
     }
 
     /// Can the object come to use less while it stays?
@@ -199,15 +209,5 @@ fn device_claim(claim: &Value) -> List {
         }
         list::add(&mut used, &most);
     }
-    // The same devices under the name pods would ask for them.
-    let implicit: List = used
-        .iter()
-        .filter_map(|(name, amount)| {
-            let class = name.strip_suffix(DEVICE_CLASS).filter(|class| !class.is_empty())?;
-            (amount.sign() > 0)
-                .then(|| (format!("requests.deviceclass.resource.kubernetes.io/{class}"), *amount))
-        })
-        .collect();
-    used.extend(implicit);
     used
 }

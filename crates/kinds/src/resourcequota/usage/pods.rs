@@ -32,9 +32,13 @@ const MUST_BE_SAID: [&str; 6] =
 pub fn counts(name: &str) -> bool {
     NAMES.contains(&name)
         || name.starts_with(HUGE_PAGES)
-        || name.strip_prefix(REQUESTS).is_some_and(|rest| {
-            rest.starts_with(HUGE_PAGES) || !is_native(name) || rest.starts_with(DEVICE_CLASS)
-        })
+        || name.strip_prefix(REQUESTS).is_some_and(|rest| rest.starts_with(HUGE_PAGES))
+        || is_extended_resource(name)
+}
+
+/// Is it the name of a quota for an extended resource, also one that stands for a class of devices?
+pub fn is_extended_resource(name: &str) -> bool {
+    name.strip_prefix(REQUESTS).is_some_and(|rest| !is_native(name) || rest.starts_with(DEVICE_CLASS))
 }
 
 pub fn usage(pod: &Value, now: i64) -> List {

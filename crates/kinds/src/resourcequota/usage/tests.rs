@@ -3,6 +3,7 @@
 use codec::json;
 use object::Value;
 
+use super::device_claims::Lookup;
 use super::evaluator::Evaluator;
 use super::list;
 use super::pods;
@@ -14,9 +15,24 @@ fn tree(text: &str) -> Value {
     json::parse(text.as_bytes(), None).unwrap()
 }
 
+/// An empty cluster.
+struct Nothing;
+
+impl Lookup for Nothing {
+    fn device_class(&self, _: &str) -> Option<Value> {
+        None
+    }
+    fn pod(&self, _: &str, _: &str) -> Option<Value> {
+        None
+    }
+    fn resource_claims(&self, _: &str) -> Vec<Value> {
+        Vec::new()
+    }
+}
+
 /// The names whose amount is not the plain count of the object.
 fn used(evaluator: &Evaluator, text: &str) -> String {
-    list::show(&evaluator.measure(&tree(text), NOW).used)
+    list::show(&evaluator.measure(&tree(text), NOW, &Nothing).used)
 }
 
 fn pod(spec: &str, rest: &str) -> String {
@@ -116,9 +132,9 @@ fn a_pod_long_past_its_deletion_only_counts_as_stored() {
             r#"{{"metadata":{{"deletionTimestamp":"{at}","deletionGracePeriodSeconds":30}},"spec":{{"containers":[]}}}}"#
         )
     };
-    let fresh = Evaluator::Pods.measure(&tree(&text("2027-01-15T08:00:00Z")), NOW);
+    let fresh = Evaluator::Pods.measure(&tree(&text("2027-01-15T08:00:00Z")), NOW, &Nothing);
     assert_eq!((list::show(&fresh.used), fresh.until), ("count/pods=1,pods=1".into(), Some(NOW + 30)));
-    let stuck = Evaluator::Pods.measure(&tree(&text("2027-01-15T07:59:29Z")), NOW);
+    let stuck = Evaluator::Pods.measure(&tree(&text("2027-01-15T07:59:29Z")), NOW, &Nothing);
     assert_eq!((list::show(&stuck.used), stuck.until), ("count/pods=1".into(), None));
 }
 
@@ -169,8 +185,7 @@ fn other_kinds_use_what_their_evaluator_says() {
             r#"{"spec":{"devices":{"requests":[
                 {"name":"a","exactly":{"deviceClassName":"gpu","allocationMode":"ExactCount","count":2}},
                 {"name":"b","exactly":{"deviceClassName":"gpu","allocationMode":"All"}}]}}}"#,
-            "count/resourceclaims.resource.k8s.io=1,gpu.deviceclass.resource.k8s.io/devices=34,\
-             requests.deviceclass.resource.kubernetes.io/gpu=34",
+            "count/resourceclaims.resource.k8s.io=1,gpu.deviceclass.resource.k8s.io/devices=34",
         ),
         (
             "the most expensive way by class",
@@ -180,8 +195,7 @@ fn other_kinds_use_what_their_evaluator_says() {
                 {"deviceClassName":"gpu","allocationMode":"ExactCount","count":3},
                 {"deviceClassName":"nic","allocationMode":"ExactCount","count":2}]}]}}}"#,
             "count/resourceclaims.resource.k8s.io=1,gpu.deviceclass.resource.k8s.io/devices=3,\
-             nic.deviceclass.resource.k8s.io/devices=2,requests.deviceclass.resource.kubernetes.io/gpu=3,\
-             requests.deviceclass.resource.kubernetes.io/nic=2",
+             nic.deviceclass.resource.k8s.io/devices=2",
         ),
         (
             "broken shapes",
