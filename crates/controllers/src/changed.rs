@@ -38,12 +38,6 @@ impl Changed {
         }
     }
 
-    /// The same for every owner that is looked after.
-    pub fn note_for_all(&self, part: &str) {
-        let owners: Vec<Key> = self.owners.lock().keys().cloned().collect();
-        owners.iter().for_each(|owner| self.note(owner, part));
-    }
-
     /// Everything may have changed, or the owner is gone.
     pub fn forget(&self, owner: &Key) {
         self.owners.lock().remove(owner);
@@ -68,7 +62,7 @@ mod tests {
         changed.note(&owner, "a");
         assert_eq!(changed.take(&owner), Parts::All, "nobody looked before");
         changed.note(&owner, "b");
-        changed.note_for_all("c");
+        changed.note(&owner, "c");
         changed.note(&Key::new("ns", "other"), "d");
         assert_eq!(changed.take(&owner), Parts::Only(["b", "c"].map(str::to_owned).into()));
         assert_eq!(changed.take(&owner), Parts::Only(BTreeSet::new()));

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! daemonsets, pods, revisions ─┐
-//! nodes: labels, taints ───────┴─> key ── history ── claim pods ── create and delete node by node ── roll ── status
+//! nodes: labels, taints ───────┴─> key ── history ── pods and nodes that changed ── create and delete node by node ── roll ── status
 //! ```
 //! A pod is made for a node, by its affinity to the node's name; the scheduler binds it there. While a creation or a deletion of its own
 //! has not been seen yet, a set is not counted: it would be counted wrong.
@@ -20,6 +20,7 @@ mod template;
 #[cfg(test)]
 mod tests;
 mod view;
+mod world;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,10 +37,11 @@ use runtime::{
 use tokio::task::JoinHandle;
 
 use crate::Context;
+use crate::changed::Changed;
 use crate::claim::{index_orphans, index_selectors};
 use crate::history::History;
 use backoff::Backoff;
-use pods::Targets;
+use world::World;
 
 pub(crate) const NAME: &str = "daemonset-controller";
 /// Its account has another name than its events.
@@ -57,13 +59,30 @@ struct DaemonSets {
     writes: OwnWrites,
     /// Guards what is known of each set beyond its object; taken for a few instructions.
     memory: Mutex<BTreeMap<Key, Memory>>,
+    /// Pods and nodes of each set that changed since it was last looked at: [`handlers::pod_part`] and [`handlers::node_part`].
+    changed: Changed,
 }
 
 /// Of one set, between reconciles.
 #[derive(Default)]
 struct Memory {
     backoff: Backoff,
-    targets: Targets,
+    known: Option<Known>,
+}
+
+/// What was seen of its nodes and pods, and what that rests on.
+struct Known {
+    basis: Basis,
+    world: World,
+}
+
+/// While it stays the same, nodes and pods that do not change mean the same to the set.
+#[derive(PartialEq)]
+struct Basis {
+    uid: String,
+    generation: i64,
+    template_generation: Option<i64>,
+    hash: String,
 }
 
 pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
@@ -88,6 +107,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         expectations: Expectations::new(&context.env),
         writes: OwnWrites::new(&context.env, &[&sets, &pods, &revisions]),
         memory: Mutex::default(),
+        changed: Changed::default(),
     });
     let controller = Controller::new(&context.env, "daemonset")
         .workers(context.settings.workers("concurrent-daemonset-syncs"))
@@ -111,6 +131,7 @@ impl DaemonSets {
 
     fn forget(&self, key: &Key) {
         self.memory.lock().remove(key);
+        self.changed.forget(key);
         self.expectations.forget(key);
         self.writes.forget(key);
     }

@@ -198,6 +198,16 @@ pub fn services_to_update(services: &Informer, event: &InformerEvent<'_>) -> Vec
         InformerEvent::Updated { sync: true, .. } => return Vec::new(),
         InformerEvent::Updated { old, new, .. } => (*old, *new),
     };
+    let mut all = selecting(services, new);
+    if !old.labels().eq(new.labels()) {
+        all.extend(selecting(services, old));
+        all.sort_by(|a, b| a.path().cmp(b.path()));
+        all.dedup_by(|a, b| a.path() == b.path());
+    }
+    // Most pods are of no service: then it does not matter what changed.
+    if all.is_empty() {
+        return Vec::new();
+    }
     let changed = !matches!(event, InformerEvent::Updated { .. })
         || matters(&pod_view(old), &pod_view(new))
         || old.uid() != new.uid();
@@ -206,12 +216,6 @@ pub fn services_to_update(services: &Informer, event: &InformerEvent<'_>) -> Vec
         (false, false) => false,
         _ => true,
     };
-    let mut all = selecting(services, new);
-    if !old.labels().eq(new.labels()) {
-        all.extend(selecting(services, old));
-        all.sort_by(|a, b| a.path().cmp(b.path()));
-        all.dedup_by(|a, b| a.path() == b.path());
-    }
     all.iter().filter(|service| concerned(&service_view(service))).map(|service| Key::of(service)).collect()
 }
 

@@ -178,10 +178,10 @@ impl Transaction<'_> {
         let Inner { objects, indexes, .. } = &mut *self.inner;
         let old = objects.replace(Held(obj.clone())).map(|held| held.0);
         for index in indexes {
-            if let Some(old) = &old {
-                index.remove(old);
+            match &old {
+                Some(old) => index.replace(old, &obj),
+                None => index.insert(&obj),
             }
-            index.insert(&obj);
         }
         old
     }
@@ -213,6 +213,25 @@ impl Index {
             });
             if entry.held.insert(Held(obj.clone())) {
                 entry.tallies.iter_mut().for_each(|tally| tally.add(obj));
+            }
+        }
+    }
+    /// One that is found where it was, as most are, leaves the entries as they are.
+    fn replace(&mut self, old: &Obj, new: &Arc<Obj>) {
+        let values = (self.by)(new);
+        if values != (self.by)(old) {
+            self.remove(old);
+            return self.insert(new);
+        }
+        for value in values {
+            // A value may be named twice.
+            if let Some(entry) = self.entries.get_mut(&value)
+                && entry.held.replace(Held(new.clone())).is_some_and(|was| !Arc::ptr_eq(&was.0, new))
+            {
+                for tally in &mut entry.tallies {
+                    tally.remove(old);
+                    tally.add(new);
+                }
             }
         }
     }

@@ -1,5 +1,6 @@
 //! A reconcile on a set: history, pods node by node, rollout, status.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,12 +10,15 @@ use object::{Obj, Status, Value};
 use runtime::owners::{self, Verdict};
 use runtime::{Action, Failure, Key, ReconcileRequest, Severity, batch};
 
-use super::plan::{Changes, Node, Snapshot};
+use super::handlers::{node_part, pod_part};
+use super::plan::Changes;
 use super::pods::Pod;
 use super::revisions::claimant;
 use super::status::Counted;
 use super::view::{DaemonSet, daemon_set_view};
-use super::{DaemonSets, template};
+use super::world::World;
+use super::{Basis, DaemonSets, Known, template};
+use crate::changed::Parts;
 use crate::claim::{candidates, matches};
 
 /// So many pods at most are made, and as many deleted, in one reconcile.
@@ -46,36 +50,28 @@ impl DaemonSets {
         let past = self.past(key, &obj, &set).await?;
         // Asked before the pods are looked at: what is seen after the answer can only be newer.
         let may_count = self.expectations.satisfied(key);
-        let pods = self.claimed(key, &obj, &set).await?;
-        // Taken out meanwhile: a key has one worker, and others must not wait for what is read here.
-        let mut targets = self.remember(key, |memory| std::mem::take(&mut memory.targets));
-        let by_node = targets.group(&pods);
-        self.remember(key, |memory| memory.targets = targets);
-        let nodes: Vec<Node> = self
-            .nodes
-            .store()
-            .list()
-            .iter()
-            .map(|node| Node { name: node.name().to_owned(), fit: set.placement.fit(node) })
-            .collect();
+        let Known { basis, mut world } = self.known(key, &obj, &set, past.hash()).await?;
         let now = (self.env.now_nanos() / 1_000_000_000) as i64;
-        let snapshot = Snapshot { set: &set, nodes: &nodes, pods: &by_node, hash: past.hash(), now };
+        let counted = world.count(&set, past.hash(), now);
         let (mut wait, mut failed) = (None, None);
         if may_count {
-            let mut changes =
-                self.remember(key, |memory| snapshot.manage(&mut memory.backoff, self.env.monotonic()));
+            let mut changes = self.remember(key, |memory| {
+                world.manage(&set, past.hash(), now, &mut memory.backoff, self.env.monotonic())
+            });
             wait = changes.wait;
             if changes.is_empty() {
-                let rollout = snapshot.roll();
+                let rollout = world.roll(&set, past.hash(), now);
                 (changes.create, changes.delete) = (rollout.create, rollout.delete);
             }
-            request.plan(|| describe(&changes, &nodes));
+            request.plan(|| describe(&changes, counted));
+            self.remember(key, |memory| memory.known = Some(Known { basis, world }));
             failed = self.act(key, &obj, &set, past.hash(), changes).await;
             if failed.is_none() {
-                failed = self.shorten(&set, &pods, past.old.clone()).await.err();
+                failed = self.shorten(key, &obj, &set, past.old.clone()).await.err();
             }
+        } else {
+            self.remember(key, |memory| memory.known = Some(Known { basis, world }));
         }
-        let counted = snapshot.count();
         let written = self.write_status(key, &obj, &set, counted, may_count).await;
         if let Some(failure) = failed {
             return Err(failure);
@@ -86,6 +82,63 @@ impl DaemonSets {
             wait = Some(wait.map_or(ready, |wait: Duration| wait.min(ready)));
         }
         Ok(wait.map_or(Action::AwaitChange, Action::Requeue))
+    }
+
+    /// The set's nodes and pods: as they were, with what changed of them, or all looked up anew.
+    async fn known(&self, key: &Key, obj: &Arc<Obj>, set: &DaemonSet, hash: &str) -> Result<Known, Failure> {
+        let basis = Basis {
+            uid: obj.uid().to_owned(),
+            generation: set.generation,
+            template_generation: set.template_generation,
+            hash: hash.to_owned(),
+        };
+        // Taken before anything is read: what changes meanwhile is for the next time.
+        let changed = self.changed.take(key);
+        let known = self.remember(key, |memory| memory.known.take());
+        if let (Parts::Only(parts), Some(known)) = (changed, known.filter(|known| known.basis == basis))
+            && let Some(world) = self.update(known.world, &parts, obj, set)
+        {
+            return Ok(Known { basis, world });
+        }
+        let mut world = World::default();
+        for pod in self.claimed(key, obj, set).await? {
+            let obj = pod.obj.clone();
+            world.set_pod(obj.name(), Some(pod));
+        }
+        for node in self.nodes.store().list() {
+            world.set_node(node.name(), Some(set.placement.fit(&node)));
+        }
+        Ok(Known { basis, world })
+    }
+
+    /// `None`: a pod is to be adopted or let go, which is decided with all of them.
+    fn update(
+        &self,
+        mut world: World,
+        parts: &BTreeSet<String>,
+        obj: &Obj,
+        set: &DaemonSet,
+    ) -> Option<World> {
+        let mut nodes: BTreeSet<String> =
+            parts.iter().filter_map(|part| node_part(part)).map(str::to_owned).collect();
+        for name in parts.iter().filter_map(|part| pod_part(part)) {
+            let pod = self.pods.store().get(obj.namespace(), name);
+            let owner = pod.as_deref().and_then(owners::controller_of);
+            let fits = pod.as_deref().is_some_and(|pod| matches(&set.selector, pod));
+            let pod = match owner {
+                Some(owner) if owner.uid == obj.uid() && !fits => return None,
+                None if fits => return None,
+                Some(owner) if owner.uid == obj.uid() => pod.map(Pod::new),
+                _ => None,
+            };
+            world.set_pod(name, pod);
+            nodes.extend(world.place_of(name).cloned());
+        }
+        for name in nodes {
+            let node = self.nodes.store().get("", &name);
+            world.set_node(&name, node.map(|node| set.placement.fit(&node)));
+        }
+        Some(world)
     }
 
     /// The set's pods, after adoption and release.
@@ -216,7 +269,7 @@ impl DaemonSets {
     }
 }
 
-fn describe(changes: &Changes, nodes: &[Node]) -> String {
-    let wanted = nodes.iter().filter(|node| node.fit.run).count();
-    format!("create {}, delete {}; {wanted} nodes want a pod", changes.create.len(), changes.delete.len())
+fn describe(changes: &Changes, counted: Counted) -> String {
+    let (create, delete) = (changes.create.len(), changes.delete.len());
+    format!("create {create}, delete {delete}; {} nodes want a pod", counted.desired)
 }

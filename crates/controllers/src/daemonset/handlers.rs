@@ -15,6 +15,18 @@ use super::view::daemon_set_view;
 use crate::claim::{matches, selecting};
 use crate::pod_view;
 
+/// The names by which pods and nodes that changed are kept.
+const POD: &str = "pod/";
+const NODE: &str = "node/";
+
+pub(super) fn pod_part(part: &str) -> Option<&str> {
+    part.strip_prefix(POD)
+}
+
+pub(super) fn node_part(part: &str) -> Option<&str> {
+    part.strip_prefix(NODE)
+}
+
 struct Handlers {
     state: Arc<DaemonSets>,
     queue: Arc<WorkQueue<Key>>,
@@ -31,6 +43,9 @@ pub(super) fn add(state: &Arc<DaemonSets>, queue: Arc<WorkQueue<Key>>) {
 
 impl Handlers {
     fn ask(&self, key: Key, resource: &Gvr, obj: &Obj, what: &'static str) {
+        if resource == &PODS {
+            self.state.changed.note(&key, &[POD, obj.name()].concat());
+        }
         self.queue.add(key, NORMAL, Some(Cause::new(resource, obj, what)));
     }
 
@@ -39,7 +54,10 @@ impl Handlers {
         let key = Key::of(obj);
         let (what, priority) = match event {
             InformerEvent::Added { initial, .. } => ("added", if *initial { LOW } else { NORMAL }),
-            InformerEvent::Updated { sync: true, .. } => ("resync", LOW),
+            InformerEvent::Updated { sync: true, .. } => {
+                self.state.changed.forget(&key);
+                ("resync", LOW)
+            }
             InformerEvent::Updated { old, new, .. } => {
                 if old.uid() != new.uid() {
                     // One of the same name starts clean.
@@ -149,8 +167,12 @@ impl Handlers {
         for set in self.state.sets.store().list() {
             let placement = &daemon_set_view(&set).placement;
             let fit = |node: Option<&Arc<Obj>>| node.map(|node| placement.fit(node)).unwrap_or_default();
-            if fit(old) != fit(new) {
-                self.ask(Key::of(&set), &NODES, event.obj(), "node");
+            let (key, matters) = (Key::of(&set), fit(old) != fit(new));
+            if matters || old.is_none() || new.is_none() {
+                self.state.changed.note(&key, &[NODE, event.obj().name()].concat());
+            }
+            if matters {
+                self.ask(key, &NODES, event.obj(), "node");
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Node by node: which pods are missing, and which are too many.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,17 +15,13 @@ use super::pods::{ByNode, Pod};
 use super::template::HASH;
 use super::view::DaemonSet;
 
-/// A node as the set sees it.
-#[derive(Clone, Debug)]
-pub struct Node {
-    pub name: String,
-    pub fit: Fit,
-}
+/// Nodes as the set sees them, by name.
+pub type Nodes = BTreeMap<String, Fit>;
 
 /// What a reconcile knows.
 pub struct Snapshot<'a> {
     pub set: &'a DaemonSet,
-    pub nodes: &'a [Node],
+    pub nodes: &'a Nodes,
     pub pods: &'a ByNode,
     /// Of the set's present template.
     pub hash: &'a str,
@@ -56,6 +53,11 @@ impl Changes {
         self.create.is_empty() && self.delete.is_empty()
     }
 
+    /// How much there is to do and to tell.
+    pub fn len(&self) -> usize {
+        self.create.len() + self.delete.len() + self.events.len()
+    }
+
     fn tell(&mut self, severity: Severity, reason: &'static str, message: String) {
         self.events.push(Told { severity, reason, message });
     }
@@ -70,47 +72,62 @@ impl Snapshot<'_> {
         pod.view.is_available(self.set.min_ready_seconds, self.now)
     }
 
-    pub fn manage(&self, backoff: &mut Backoff, now: Instant) -> Changes {
-        let mut changes = Changes::default();
-        for node in self.nodes {
-            match self.pods.get(&node.name) {
-                None if node.fit.run => changes.create.push(node.name.clone()),
-                None => {}
-                Some(pods) if node.fit.stay => self.keep(node, pods, backoff, now, &mut changes),
-                Some(pods) => pods.iter().filter(|pod| !pod.goes()).for_each(|pod| changes.delete(pod)),
+    /// What to do on one node; `true`: a failed pod is waited with.
+    pub fn manage_node(
+        &self,
+        name: &str,
+        backoff: &mut Backoff,
+        now: Instant,
+        changes: &mut Changes,
+    ) -> bool {
+        let pods = self.pods.get(name).map(Vec::as_slice);
+        let present = pods.unwrap_or_default().iter().filter(|pod| !pod.goes());
+        match (self.nodes.get(name), pods) {
+            (Some(fit), None) => {
+                if fit.run {
+                    changes.create.push(name.to_owned());
+                }
+            }
+            (Some(fit), Some(pods)) if fit.stay => return self.keep(name, *fit, pods, backoff, now, changes),
+            (Some(_), Some(_)) => present.for_each(|pod| changes.delete(pod)),
+            // A pod for a node that never was or is gone is never bound, and nobody else deletes it.
+            (None, _) => {
+                present.filter(|pod| pod.view.node.is_empty()).for_each(|pod| changes.delete(pod));
             }
         }
-        // A pod for a node that never was or is gone is never bound, and nobody else deletes it.
-        let exists = |name: &String| self.nodes.binary_search_by(|node| node.name.cmp(name)).is_ok();
-        for (_, pods) in self.pods.iter().filter(|(name, _)| !exists(name)) {
-            let unbound = pods.iter().filter(|pod| pod.view.node.is_empty() && !pod.goes());
-            unbound.for_each(|pod| changes.delete(pod));
-        }
-        changes
+        false
     }
 
     /// The pods of a node that may have one: those that ended go, and of the rest all but one, or two during a surge.
-    fn keep(&self, node: &Node, pods: &[Pod], backoff: &mut Backoff, now: Instant, changes: &mut Changes) {
+    fn keep(
+        &self,
+        node: &str,
+        fit: Fit,
+        pods: &[Pod],
+        backoff: &mut Backoff,
+        now: Instant,
+        changes: &mut Changes,
+    ) -> bool {
+        let mut waits = false;
         let mut running = Vec::new();
         for pod in pods.iter().filter(|pod| !pod.goes()) {
             let path = pod.obj.path();
             match pod.view.phase {
                 Phase::Failed => {
                     let generation = self.set.status.observed_generation;
-                    if let Some(wait) = backoff.failed(generation, &node.name, now) {
+                    if let Some(wait) = backoff.failed(generation, node, now) {
+                        waits = true;
                         changes.wait = Some(changes.wait.map_or(wait, |other| other.min(wait)));
                         continue;
                     }
                     let message =
-                        format!("Found failed daemon pod {path} on node {}, will try to kill it", node.name);
+                        format!("Found failed daemon pod {path} on node {node}, will try to kill it");
                     changes.tell(Severity::Warning, "FailedDaemonPod", message);
                     changes.delete(pod);
                 }
                 Phase::Succeeded => {
-                    let message = format!(
-                        "Found succeeded daemon pod {path} on node {}, will try to delete it",
-                        node.name
-                    );
+                    let message =
+                        format!("Found succeeded daemon pod {path} on node {node}, will try to delete it");
                     changes.tell(Severity::Normal, "SucceededDaemonPod", message);
                     changes.delete(pod);
                 }
@@ -119,14 +136,14 @@ impl Snapshot<'_> {
         }
         if !self.set.allows_surge() {
             running.iter().skip(1).for_each(|pod| changes.delete(pod));
-            return;
+            return waits;
         }
-        if running.is_empty() && node.fit.run {
+        if running.is_empty() && fit.run {
             // Its successor need not wait until the last one is gone.
-            changes.create.push(node.name.clone());
+            changes.create.push(node.to_owned());
         }
         if running.len() < 2 {
-            return;
+            return waits;
         }
         let (mut new, mut old) = (None, None);
         for pod in running {
@@ -141,5 +158,6 @@ impl Snapshot<'_> {
         {
             changes.delete(old);
         }
+        waits
     }
 }

@@ -12,10 +12,6 @@ pub(crate) use crate::pods::Pod;
 /// Nodes with pods, and their pods, oldest first; bound ones before those that are not.
 pub type ByNode = BTreeMap<String, Vec<Pod>>;
 
-/// Which nodes unbound pods were made for, by uid: read from each once, not with every look.
-#[derive(Default)]
-pub struct Targets(BTreeMap<String, Option<String>>);
-
 impl Pod {
     pub fn goes(&self) -> bool {
         self.view.deletion != 0
@@ -28,36 +24,20 @@ impl Pod {
         of_hash || (generation.is_some() && self.obj.label(TEMPLATE_GENERATION) == generation.as_deref())
     }
 
-    fn order(&self, other: &Pod) -> Ordering {
+    /// The node it is on, or was made for. What ended and is going is nobody's concern any more, and what was made for no node is
+    /// left alone.
+    pub fn place(&self) -> Option<String> {
+        if self.view.is_terminal() && self.goes() {
+            return None;
+        }
+        match self.view.node.is_empty() {
+            true => target(&runtime::tree(&self.obj)),
+            false => Some(self.view.node.to_string()),
+        }
+    }
+
+    pub fn order(&self, other: &Pod) -> Ordering {
         let key = |pod: &Pod| (pod.view.node.is_empty(), pod.view.created);
         key(self).cmp(&key(other)).then_with(|| self.obj.name().cmp(other.obj.name()))
-    }
-}
-
-impl Targets {
-    /// What ended and is going is nobody's concern any more, and what was made for no node is left alone.
-    pub fn group(&mut self, pods: &[Pod]) -> ByNode {
-        let mut known = std::mem::take(&mut self.0);
-        let mut by_node = ByNode::new();
-        for pod in pods {
-            if pod.view.is_terminal() && pod.goes() {
-                continue;
-            }
-            let node = if pod.view.node.is_empty() {
-                let read = || target(&runtime::tree(&pod.obj));
-                let target = known.remove(pod.obj.uid()).unwrap_or_else(read);
-                self.0.insert(pod.obj.uid().to_owned(), target.clone());
-                target
-            } else {
-                Some(pod.view.node.to_string())
-            };
-            if let Some(node) = node {
-                by_node.entry(node).or_default().push(pod.clone());
-            }
-        }
-        for pods in by_node.values_mut() {
-            pods.sort_by(Pod::order);
-        }
-        by_node
     }
 }

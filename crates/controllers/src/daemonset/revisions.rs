@@ -10,7 +10,6 @@ use runtime::owners::{self, Claimant, Verdict};
 use runtime::{Failure, Key};
 
 use super::DaemonSets;
-use super::pods::Pod;
 use super::template::HASH;
 use super::view::DaemonSet;
 use crate::claim::{candidates, matches};
@@ -171,14 +170,16 @@ impl DaemonSets {
     /// Old revisions no pod is of are deleted, oldest first, until the history is as short as the set wants it.
     pub(super) async fn shorten(
         &self,
+        key: &Key,
+        obj: &Arc<Obj>,
         set: &DaemonSet,
-        pods: &[Pod],
         mut old: Vec<Revision>,
     ) -> Result<(), Failure> {
         let surplus = old.len().saturating_sub(usize::try_from(set.history_limit).unwrap_or(0));
         if surplus == 0 {
             return Ok(());
         }
+        let pods = self.claimed(key, obj, set).await?;
         let live: BTreeSet<&str> = pods.iter().filter_map(|pod| pod.obj.label(HASH)).collect();
         old.sort_by_key(Revision::number);
         let dead =

@@ -14,7 +14,7 @@ impl Snapshot<'_> {
     /// After [`Snapshot::manage`] found nothing to do.
     pub fn roll(&self) -> Changes {
         let Some(rolling) = &self.set.rolling else { return Changes::default() };
-        let desired = self.nodes.iter().filter(|node| node.fit.run).count() as i64;
+        let desired = self.nodes.values().filter(|fit| fit.run).count() as i64;
         let surge = rolling.max_surge.of(desired);
         let mut unavailable = rolling.max_unavailable.of(desired);
         if desired > 0 && surge == 0 && unavailable == 0 {
@@ -88,14 +88,13 @@ impl Snapshot<'_> {
 
     /// Nodes with pods, and those that should have some.
     fn considered(&self) -> impl Iterator<Item = (&str, &[Pod])> {
-        let missing = self.nodes.iter().filter(|node| node.fit.run && !self.pods.contains_key(&node.name));
-        let missing = missing.map(|node| (node.name.as_str(), &[] as &[Pod]));
+        let missing = self.nodes.iter().filter(|(name, fit)| fit.run && !self.pods.contains_key(*name));
+        let missing = missing.map(|(name, _)| (name.as_str(), &[] as &[Pod]));
         self.pods.iter().map(|(name, pods)| (name.as_str(), pods.as_slice())).chain(missing)
     }
 
     fn fit(&self, name: &str) -> Option<Fit> {
-        let at = self.nodes.binary_search_by(|node| node.name.as_str().cmp(name)).ok()?;
-        Some(self.nodes[at].fit)
+        self.nodes.get(name).copied()
     }
 
     /// `None`: there are several of one kind, which the next look at the node puts right.

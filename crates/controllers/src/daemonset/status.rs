@@ -3,6 +3,8 @@
 use object::Value;
 
 use super::plan::Snapshot;
+use super::pods::Pod;
+use super::world::Share;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status {
@@ -61,25 +63,44 @@ impl Counted {
             status.set("observedGeneration", generation);
         }
     }
+
+    /// Adds what a node counts, or takes it back.
+    pub fn change(&mut self, by: &Counted, sign: i64) {
+        self.desired += sign * by.desired;
+        self.current += sign * by.current;
+        self.misscheduled += sign * by.misscheduled;
+        self.ready += sign * by.ready;
+        self.updated += sign * by.updated;
+        self.available += sign * by.available;
+        self.unavailable += sign * by.unavailable;
+    }
 }
 
 impl Snapshot<'_> {
-    pub fn count(&self) -> Counted {
-        let mut counted = Counted::default();
-        for node in self.nodes {
-            let oldest = self.pods.get(&node.name).and_then(|pods| pods.first());
-            if !node.fit.run {
-                counted.misscheduled += i64::from(oldest.is_some());
-                continue;
-            }
-            counted.desired += 1;
-            let Some(pod) = oldest else { continue };
-            counted.current += 1;
-            counted.ready += i64::from(pod.view.ready);
-            counted.available += i64::from(self.is_available(pod));
-            counted.updated += i64::from(pod.is_updated(self.set, self.hash));
+    /// What one node adds to the counts.
+    pub fn share(&self, node: &str) -> Share {
+        let pods = self.pods.get(node).map(Vec::as_slice).unwrap_or_default();
+        let present = || pods.iter().filter(|pod| !pod.goes());
+        let is_due = |pod: &Pod| pod.view.ready && !self.is_available(pod);
+        let mut share = Share {
+            counted: Counted::default(),
+            outdated: present().any(|pod| !pod.is_updated(self.set, self.hash)),
+            waits: pods.iter().any(is_due) || present().count() > 1,
+        };
+        let Some(fit) = self.nodes.get(node) else { return share };
+        let (oldest, counted) = (pods.first(), &mut share.counted);
+        if !fit.run {
+            counted.misscheduled = i64::from(oldest.is_some());
+            return share;
+        }
+        counted.desired = 1;
+        if let Some(pod) = oldest {
+            counted.current = 1;
+            counted.ready = i64::from(pod.view.ready);
+            counted.available = i64::from(self.is_available(pod));
+            counted.updated = i64::from(pod.is_updated(self.set, self.hash));
         }
         counted.unavailable = counted.desired - counted.available;
-        counted
+        share
     }
 }

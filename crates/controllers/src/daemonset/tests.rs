@@ -1,5 +1,6 @@
 //! What a set decides, from its nodes, its pods and the time alone.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,8 +10,8 @@ use tokio::time::Instant;
 
 use super::backoff::Backoff;
 use super::placement::{Fit, Placement, target};
-use super::plan::{Changes, Node, Snapshot};
-use super::pods::{ByNode, Pod, Targets};
+use super::plan::{Changes, Nodes, Snapshot};
+use super::pods::{ByNode, Pod};
 use super::status::Counted;
 use super::template::{pod_for, tolerant};
 use super::view::DaemonSet;
@@ -60,14 +61,14 @@ const GONE: Fit = Fit { run: false, stay: false };
 
 struct World {
     set: DaemonSet,
-    nodes: Vec<Node>,
+    nodes: Nodes,
     pods: ByNode,
 }
 
 impl World {
     fn new(set: DaemonSet, nodes: &[(&str, Fit)], pods: Vec<Pod>) -> World {
-        let nodes = nodes.iter().map(|(name, fit)| Node { name: (*name).to_owned(), fit: *fit }).collect();
-        World { set, nodes, pods: Targets::default().group(&pods) }
+        let nodes = nodes.iter().map(|(name, fit)| ((*name).to_owned(), *fit)).collect();
+        World { set, nodes, pods: group(pods) }
     }
 
     fn snapshot(&self) -> Snapshot<'_> {
@@ -75,12 +76,39 @@ impl World {
     }
 
     fn manage(&self) -> (Vec<String>, Vec<String>) {
-        names(self.snapshot().manage(&mut Backoff::default(), now()))
+        names(manage(&self.snapshot(), &mut Backoff::default(), now()))
     }
 
     fn roll(&self) -> (Vec<String>, Vec<String>) {
         names(self.snapshot().roll())
     }
+}
+
+fn group(pods: Vec<Pod>) -> ByNode {
+    let mut by_node = ByNode::new();
+    for pod in pods {
+        if let Some(node) = pod.place() {
+            by_node.entry(node).or_default().push(pod);
+        }
+    }
+    by_node.values_mut().for_each(|pods| pods.sort_by(Pod::order));
+    by_node
+}
+
+/// All nodes at once, and then pods for nodes there are none of.
+fn manage(snapshot: &Snapshot<'_>, backoff: &mut Backoff, now: Instant) -> Changes {
+    let mut changes = Changes::default();
+    let gone = snapshot.pods.keys().filter(|name| !snapshot.nodes.contains_key(*name));
+    for name in snapshot.nodes.keys().chain(gone) {
+        snapshot.manage_node(name, backoff, now, &mut changes);
+    }
+    changes
+}
+
+fn count(snapshot: &Snapshot<'_>) -> Counted {
+    let mut counted = Counted::default();
+    snapshot.nodes.keys().for_each(|name| counted.change(&snapshot.share(name).counted, 1));
+    counted
 }
 
 #[allow(clippy::disallowed_methods, reason = "any instant does")]
@@ -107,7 +135,7 @@ fn every_node_that_fits_gets_one_pod_and_no_other_keeps_any() {
     ];
     let world = World::new(rolling("1", "0"), &nodes, pods);
     assert_eq!(world.manage(), (strings(&["a"]), strings(&["b-young", "c"])));
-    let counted = world.snapshot().count();
+    let counted = count(&world.snapshot());
     let expected = Counted {
         desired: 2,
         current: 1,
@@ -126,7 +154,7 @@ fn pods_that_ended_are_deleted_and_failed_ones_less_and_less_often() {
     let world = World::new(rolling("1", "0"), &[("a", HERE), ("b", HERE)], pods);
     let (mut backoff, begun) = (Backoff::default(), now());
     let mut at = |seconds: u64| {
-        let changes = world.snapshot().manage(&mut backoff, begun + Duration::from_secs(seconds));
+        let changes = manage(&world.snapshot(), &mut backoff, begun + Duration::from_secs(seconds));
         let told: Vec<String> =
             changes.events.iter().map(|e| format!("{} {}", e.reason, e.message)).collect();
         (changes.delete.len(), changes.wait.map(|wait| wait.as_secs()), told)
@@ -267,4 +295,80 @@ fn pods_are_made_for_their_node_and_tolerate_its_troubles_for_ever() {
     assert_eq!(target(&pod).as_deref(), Some("n1"));
     assert!(pod.at(&["spec", "affinity", "podAffinity"]).is_some());
     assert_eq!(target(&tree(r#"{"spec":{}}"#)), None);
+}
+
+/// Numbers that look random, the same for every run of one seed.
+fn random(seed: u64) -> impl FnMut(usize) -> usize {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    move |below| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 33) as usize % below
+    }
+}
+
+/// Pods that were made before: making one takes longer than looking at many.
+type Made = BTreeMap<(String, &'static str, &'static str, i64), Pod>;
+
+fn kept_between_looks_is_the_same_as_all_at_once(seed: u64, set: &DaemonSet, made: &mut Made) {
+    let (mut random, begun) = (random(seed), now());
+    let (mut nodes, mut pods) = (Nodes::new(), BTreeMap::<String, Pod>::new());
+    let (mut world, mut backoff, mut backoff_of_all) =
+        (super::world::World::default(), Backoff::default(), Backoff::default());
+    for step in 0..120 {
+        for _ in 0..=random(3) {
+            let node = format!("n{}", random(8));
+            if random(3) == 0 {
+                let fit = [Some(HERE), Some(HERE), Some(TAINTED), Some(GONE), None][random(5)];
+                match fit {
+                    Some(fit) => drop(nodes.insert(node.clone(), fit)),
+                    None => drop(nodes.remove(&node)),
+                }
+                world.set_node(&node, fit);
+            } else {
+                let name = format!("{node}-{}", random(2));
+                let state = ["Ready", "Ready", "Running", "Going", "Failed", "Succeeded", "none"][random(7)];
+                let hash = if random(4) == 0 { OLD } else { NEW };
+                let age = [2, 8, 15][random(3)];
+                let put = (state != "none").then(|| {
+                    let key = (name.clone(), hash, state, age);
+                    made.entry(key).or_insert_with(|| pod(&name, &node, hash, state, age)).clone()
+                });
+                match put.clone() {
+                    Some(pod) => drop(pods.insert(name.clone(), pod)),
+                    None => drop(pods.remove(&name)),
+                }
+                world.set_pod(&name, put);
+            }
+        }
+        let (seconds, instant) = (NOW + step, begun + Duration::from_secs(step.unsigned_abs()));
+        let by_node = group(pods.values().cloned().collect());
+        let all = Snapshot { set, nodes: &nodes, pods: &by_node, hash: NEW, now: seconds };
+        assert_eq!(world.count(set, NEW, seconds), count(&all), "seed {seed}, step {step}");
+        // Now and then nothing may be done yet.
+        if random(4) == 0 {
+            continue;
+        }
+        let some = world.manage(set, NEW, seconds, &mut backoff, instant);
+        let whole = manage(&all, &mut backoff_of_all, instant);
+        assert_eq!((some.wait, &some.events), (whole.wait, &whole.events), "seed {seed}, step {step}");
+        assert_eq!(names(some), names(whole), "seed {seed}, step {step}");
+        assert_eq!(names(world.roll(set, NEW, seconds)), names(all.roll()), "seed {seed}, step {step}");
+    }
+}
+
+#[test]
+fn nodes_and_pods_kept_between_looks_give_the_same_as_all_looked_at_anew() {
+    let mut made = Made::new();
+    for strategy in [
+        r#"{"type":"OnDelete"}"#,
+        r#"{"type":"RollingUpdate","rollingUpdate":{"maxUnavailable":2,"maxSurge":0}}"#,
+        r#"{"type":"RollingUpdate","rollingUpdate":{"maxUnavailable":0,"maxSurge":"50%"}}"#,
+    ] {
+        let set = DaemonSet::read(&tree(&format!(
+            r#"{{"spec":{{"selector":{{"matchLabels":{{"a":"b"}}}},"minReadySeconds":10,"updateStrategy":{strategy},"template":{{}}}}}}"#
+        )));
+        (1..40).for_each(|seed| kept_between_looks_is_the_same_as_all_at_once(seed, &set, &mut made));
+    }
 }

@@ -1,6 +1,7 @@
 //! The pods of a budget, counted as they change: one of ten thousand is looked at alone.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use object::Obj;
 use runtime::owners::{Owner, controller_of};
@@ -12,7 +13,8 @@ use crate::pod_view;
 pub struct Seen {
     pub deleting: bool,
     pub ready: bool,
-    pub controller: Option<Owner>,
+    /// Shared by all pods of one.
+    pub controller: Option<Arc<Owner>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,12 +24,16 @@ pub struct Members {
     healthy: i64,
     unmanaged: usize,
     /// Who controls them, by uid, and how many of them.
-    controllers: BTreeMap<String, (Owner, usize)>,
+    controllers: BTreeMap<String, (Arc<Owner>, usize)>,
 }
 
 impl Seen {
     pub fn of(pod: &Obj) -> Seen {
-        Seen { deleting: pod.deleting(), ready: pod_view(pod).ready, controller: controller_of(pod) }
+        Seen {
+            deleting: pod.deleting(),
+            ready: pod_view(pod).ready,
+            controller: controller_of(pod).map(Arc::new),
+        }
     }
 
     fn is_healthy(&self) -> bool {
@@ -52,12 +58,15 @@ impl Members {
                 }
             }
         }
-        let Some(pod) = pod else { return };
+        let Some(mut pod) = pod else { return };
         self.healthy += i64::from(pod.is_healthy());
-        match &pod.controller {
+        match &mut pod.controller {
             None => self.unmanaged += 1,
             Some(owner) => {
-                self.controllers.entry(owner.uid.clone()).or_insert_with(|| (owner.clone(), 0)).1 += 1;
+                let known = self.controllers.entry(owner.uid.clone());
+                let (shared, count) = known.or_insert_with(|| (owner.clone(), 0));
+                *owner = shared.clone();
+                *count += 1;
             }
         }
         self.pods.insert(name.to_owned(), pod);
@@ -76,7 +85,7 @@ impl Members {
         self.unmanaged
     }
     pub fn controllers(&self) -> impl Iterator<Item = &Owner> {
-        self.controllers.values().map(|(owner, _)| owner)
+        self.controllers.values().map(|(owner, _)| &**owner)
     }
     /// The first pod of a controller: to be named where something is wrong with it.
     pub fn first_of(&self, controller: &Owner) -> Option<&str> {

@@ -138,7 +138,7 @@ fn pods_counted_one_change_at_a_time_are_the_same_as_all_counted_at_once() {
             let seen = Seen {
                 deleting: random(4) == 0,
                 ready: random(2) == 0,
-                controller: (random(3) > 0).then_some(owner),
+                controller: (random(3) > 0).then(|| std::sync::Arc::new(owner)),
             };
             let pod = (random(4) > 0).then_some(seen);
             known.set(&name, pod.clone());

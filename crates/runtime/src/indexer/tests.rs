@@ -37,4 +37,9 @@ fn a_tally_follows_every_change() {
     store.begin().put(labelled("b", 4, "x"));
     assert_eq!(sum("x"), (1, 4), "a value that comes again begins anew");
     assert_eq!(sum("nothing"), (0, 0));
+    for revision in [5, 6] {
+        store.begin().put(labelled("a", revision, "x.y.x"));
+        assert_eq!([sum("x"), sum("y"), sum("z")], [(2, 4 + revision), (1, revision), (0, 0)]);
+        assert_eq!(store.by_index("in", "y")[0].revision().0, revision);
+    }
 }

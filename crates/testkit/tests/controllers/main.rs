@@ -50,6 +50,7 @@ mod nodes_and_pods;
 mod over_http;
 mod podgc;
 mod profiles;
+mod read_cases;
 mod reads;
 mod resource_claims;
 mod rollouts;

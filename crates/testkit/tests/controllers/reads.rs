@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+use apiserver::ApiConfig;
+use controllers::{MaskSizes, NodeIpam, Settings};
+use env::Env;
 use serde_json::{Value, json};
 use testkit::TestCluster;
 use testkit::requests::Requests;
 
 use crate::device_taints::{self, SLICES};
+use crate::read_cases::{CASES, Case, Cost, Step};
 use crate::workloads::PODS;
 
 const SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
@@ -47,6 +51,73 @@ async fn given(
     let given = plane.context.informers.given() - before;
     plane.stop().await;
     given
+}
+
+async fn done(cluster: &TestCluster, step: Step) {
+    let answer = match step {
+        Step::Post(path, body) => cluster.post(path, body).await,
+        Step::Merge(path, patch) => cluster.merge(path, patch).await,
+        Step::Delete(path) => cluster.delete(path).await,
+    };
+    assert!(answer.status < 300, "{}", answer.json());
+}
+
+/// What a controller is given for one change among so many objects, beyond what it is given in as much time without any.
+async fn given_for(case: &Case, many: usize) -> i64 {
+    let with_ca = |config: &mut ApiConfig| config.cluster.root_ca = Some("PEM".to_owned());
+    let cluster = TestCluster::with(Env::simulated(403), with_ca).await;
+    for step in (case.once)().into_iter().chain((0..many).flat_map(case.each)) {
+        done(&cluster, step).await;
+    }
+    let ipam = NodeIpam::new("10.0.0.0/8,fd00:10::/48", MaskSizes::default(), Vec::new()).expect("it fits");
+    let settings = Settings { node_ipam: Some(ipam), ..Settings::default() };
+    let plane = cluster.controllers_with(&[case.controller], settings);
+    // All that is done every few seconds is done as often in each of these minutes.
+    let minute = || cluster.env().sleep(Duration::from_secs(60));
+    let given = || i64::try_from(plane.context.informers.given()).expect("not that many");
+    // Nodes nobody speaks for are given up meanwhile.
+    for _ in 0..8 {
+        minute().await;
+    }
+    let before = given();
+    minute().await;
+    let without = given() - before;
+    done(&cluster, (case.change)()).await;
+    minute().await;
+    let cost = given() - before - 2 * without;
+    plane.stop().await;
+    cluster.shutdown().await;
+    cost
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_change_costs_every_controller_the_same_among_few_and_among_many() {
+    let (few, many) = sizes();
+    let only = std::env::var("SETPOINT_ONLY").unwrap_or_default();
+    let mut wrong = Vec::new();
+    for (at, case) in CASES.iter().enumerate().filter(|(_, case)| case.controller.contains(&only)) {
+        let (few, many) = (given_for(case, case.least + few).await, given_for(case, case.least + many).await);
+        let (is_right, why) = match case.cost {
+            Cost::Same => (few == many && few > 0, "the same"),
+            // A reason that holds no more must go.
+            Cost::Grows(why) => (few < many, why),
+            Cost::Nothing(why) => ((few, many) == (0, 0), why),
+        };
+        let found = format!("{} (case {at}): {few} among few, {many} among many; {why}", case.controller);
+        println!("{found}");
+        wrong.extend((!is_right).then_some(found));
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn every_controller_has_a_case_that_counts_what_it_is_given() {
+    let without: Vec<&str> = controllers::CONTROLLERS
+        .iter()
+        .map(|row| row.name)
+        .filter(|name| CASES.iter().all(|case| case.controller != *name))
+        .collect();
+    assert!(without.is_empty(), "no case for {without:?}");
 }
 
 /// One pod of a set becomes ready.
