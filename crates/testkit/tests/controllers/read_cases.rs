@@ -1,5 +1,7 @@
 //! One change among many objects, for every controller: what it is given for it must not grow with them.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 /// Something somebody does.
@@ -104,6 +106,16 @@ fn secret(kind: &str, data: Value) -> Value {
     json!({"type": kind, "stringData": data})
 }
 
+const SIGNING_REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+const CLUSTER_ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+
+fn signing_request(n: usize) -> Step {
+    let request = auth::pki::new_request("jane", &["devs".to_owned()], &[]).expect("a request").1;
+    let spec = json!({"signerName": "kubernetes.io/kube-apiserver-client", "usages": ["client auth"],
+        "request": STANDARD.encode(request)});
+    post(SIGNING_REQUESTS, &format!("csr-{n}"), json!({"spec": spec}))
+}
+
 fn nothing() -> Vec<Step> {
     Vec::new()
 }
@@ -133,6 +145,38 @@ pub const CASES: &[Case] = &[
             let data = json!({"data": {"kubeconfig": "apiVersion: v2\n"}});
             Merge("/api/v1/namespaces/kube-public/configmaps/cluster-info".to_owned(), data)
         },
+        cost: Cost::Same,
+    },
+    Case {
+        controller: "certificatesigningrequest-approving-controller",
+        once: nothing,
+        each: |n| vec![signing_request(n)],
+        least: 0,
+        change: || touch(format!("{SIGNING_REQUESTS}/csr-0")),
+        cost: Cost::Same,
+    },
+    Case {
+        controller: "certificatesigningrequest-cleaner-controller",
+        once: nothing,
+        each: |n| vec![signing_request(n)],
+        least: 0,
+        change: || touch(format!("{SIGNING_REQUESTS}/csr-0")),
+        cost: Cost::Nothing("all requests are looked through every hour, whatever changed"),
+    },
+    Case {
+        controller: "certificatesigningrequest-signing-controller",
+        once: nothing,
+        each: |n| vec![signing_request(n)],
+        least: 0,
+        change: || touch(format!("{SIGNING_REQUESTS}/csr-0")),
+        cost: Cost::Same,
+    },
+    Case {
+        controller: "clusterrole-aggregation-controller",
+        once: nothing,
+        each: |n| vec![post(CLUSTER_ROLES, &format!("r-{n}"), json!({"rules": []}))],
+        least: 0,
+        change: || touch(format!("{CLUSTER_ROLES}/view")),
         cost: Cost::Same,
     },
     Case {
@@ -332,6 +376,19 @@ pub const CASES: &[Case] = &[
         change: || touch(format!("{NODES}/n-0")),
         cost: Cost::Same,
     },
+    // A device that is used is counted in `reads`.
+    Case {
+        controller: "device-taint-eviction-controller",
+        once: || {
+            let pool = json!({"name": "n", "generation": 1, "resourceSliceCount": 1});
+            let spec = json!({"driver": "gpu.example.com", "nodeName": "n", "pool": pool, "devices": [{"name": "gpu-0"}]});
+            vec![post("/apis/resource.k8s.io/v1/resourceslices", "s", json!({"spec": spec}))]
+        },
+        each: others,
+        least: 0,
+        change: || pod("mine", "mine", "n"),
+        cost: Cost::Same,
+    },
     Case {
         controller: "disruption-controller",
         once: || {
@@ -455,11 +512,30 @@ pub const CASES: &[Case] = &[
         cost: Cost::Same,
     },
     Case {
+        controller: "resourcequota-controller",
+        once: || vec![post(&core("resourcequotas"), "q", json!({"spec": {"hard": {"pods": "20000"}}}))],
+        each: others,
+        least: 0,
+        change: || Delete(format!("{CORE}/pods/other-0?gracePeriodSeconds=0")),
+        cost: Cost::Same,
+    },
+    Case {
         controller: "root-ca-certificate-publisher-controller",
         once: nothing,
         each: |n| vec![post("/api/v1/namespaces", &format!("ns-{n}"), json!({}))],
         least: 0,
         change: || touch("/api/v1/namespaces/default/configmaps/kube-root-ca.crt".to_owned()),
+        cost: Cost::Same,
+    },
+    Case {
+        controller: "service-cidr-controller",
+        once: nothing,
+        each: |n| {
+            let spec = json!({"spec": {"ports": [{"port": 80}]}});
+            vec![post(&core("services"), &format!("s-{n}"), spec)]
+        },
+        least: 0,
+        change: || touch("/apis/networking.k8s.io/v1/servicecidrs/kubernetes".to_owned()),
         cost: Cost::Same,
     },
     Case {
