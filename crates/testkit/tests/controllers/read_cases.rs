@@ -387,7 +387,7 @@ pub const CASES: &[Case] = &[
         each: others,
         least: 0,
         change: || pod("mine", "mine", "n"),
-        cost: Cost::Same,
+        cost: Cost::Nothing("a pod without claims has no devices"),
     },
     Case {
         controller: "disruption-controller",
@@ -511,12 +511,13 @@ pub const CASES: &[Case] = &[
         },
         cost: Cost::Same,
     },
+    // One of many pods that a quota counts is in `reads`.
     Case {
         controller: "resourcequota-controller",
         once: || vec![post(&core("resourcequotas"), "q", json!({"spec": {"hard": {"pods": "20000"}}}))],
         each: others,
         least: 0,
-        change: || Delete(format!("{CORE}/pods/other-0?gracePeriodSeconds=0")),
+        change: || Merge(format!("{CORE}/resourcequotas/q"), json!({"spec": {"hard": {"pods": "20001"}}})),
         cost: Cost::Same,
     },
     Case {
