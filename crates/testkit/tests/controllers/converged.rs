@@ -20,6 +20,8 @@ pub enum Kind {
     Service,
     Budget,
     Claim,
+    /// Of the workload with the same name, which has as many replicas as this says, whatever people ask for.
+    Autoscaler,
 }
 
 impl Kind {
@@ -52,6 +54,9 @@ impl Item {
             Kind::Service => format!("/api/v1/namespaces/{namespace}/services"),
             Kind::Budget => format!("/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"),
             Kind::Claim => volume_steps::claims(namespace),
+            Kind::Autoscaler => {
+                format!("/apis/autoscaling/v2/namespaces/{namespace}/horizontalpodautoscalers")
+            }
         }
     }
 
@@ -59,7 +64,7 @@ impl Item {
         format!("{}/{}", self.collection(), self.name)
     }
 
-    /// As it is first declared; services and budgets still lack whom they select.
+    /// As it is first declared; services, budgets and autoscalers still lack whom they are for.
     pub fn body(&self) -> Value {
         let (name, count) = (&self.name, self.count);
         let labels = json!({"app": name});
@@ -95,6 +100,7 @@ impl Item {
             Kind::Service => json!({"ports": [{"port": 80}]}),
             Kind::Budget => json!({"minAvailable": count}),
             Kind::Claim => return volume_steps::claim(name, name),
+            Kind::Autoscaler => json!({"minReplicas": count, "maxReplicas": count}),
         };
         json!({"metadata": {"name": name}, "spec": spec})
     }
@@ -126,6 +132,9 @@ pub async fn converged(cluster: &TestCluster, declared: &[Item], gone: &[String]
             Kind::Job => job(&all, item, &object, run),
             Kind::Service => service(&all, &object, run),
             Kind::Budget => budget(&all, item, &object, run),
+            Kind::Autoscaler => {
+                assert_eq!(object["status"]["currentReplicas"], item.count, "{run}: {object:#}");
+            }
             Kind::Claim => {
                 assert_eq!(object["status"]["phase"], "Bound", "{run}: {object:#}");
                 assert_eq!(object["spec"]["volumeName"], *item.name, "{run}: {object:#}");

@@ -112,7 +112,7 @@ async fn run(seed: u64) -> String {
 
 impl People<'_> {
     async fn act(&mut self, step: usize) {
-        match self.dice.random_below(22) {
+        match self.dice.random_below(23) {
             0 | 1 => self.create(Kind::Deployment, step).await,
             2 => self.create(Kind::ReplicaSet, step).await,
             3 => self.create(Kind::ReplicationController, step).await,
@@ -139,8 +139,32 @@ impl People<'_> {
             17 => self.create(Kind::DaemonSet, step).await,
             18 => self.create(Kind::CronJob, step).await,
             19 => self.claim(step).await,
+            20 => self.autoscale().await,
             _ => self.delete().await,
         }
+    }
+
+    /// A workload gets another number of replicas, and keeps it until its autoscaler goes.
+    async fn autoscale(&mut self) {
+        let Some(at) = self.pick(|kind| kind == Kind::Deployment) else { return };
+        let target = self.declared[at].clone();
+        // None at all means that it is not to be scaled.
+        if target.count == 0 || self.autoscaler_of(&target).is_some() {
+            return;
+        }
+        let item = Item { kind: Kind::Autoscaler, count: 1 + self.dice.random_below(5), ..target };
+        let mut body = item.body();
+        body["spec"]["scaleTargetRef"] =
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": item.name});
+        self.cluster.post(item.collection(), body).await.ok(201);
+        self.declared[at].count = item.count;
+        self.declared.push(item);
+    }
+
+    fn autoscaler_of(&self, target: &Item) -> Option<usize> {
+        let of = |item: &Item| (item.namespace.clone(), item.name.clone());
+        let is = |item: &Item| item.kind == Kind::Autoscaler && of(item) == of(target);
+        self.declared.iter().position(is)
     }
 
     /// A claim, and the one volume it can have: which goes with it. Either may come first.
@@ -194,9 +218,13 @@ impl People<'_> {
 
     async fn scale(&mut self) {
         let Some(at) = self.pick(Kind::has_replicas) else { return };
-        let count = self.dice.random_below(6);
+        // An autoscaler has the last word, but where there are to be none.
+        let scaled = self.autoscaler_of(&self.declared[at]).is_some();
+        let count = self.dice.random_below(6).max(u64::from(scaled));
         let item = &mut self.declared[at];
-        item.count = count;
+        if !scaled {
+            item.count = count;
+        }
         self.cluster.merge(item.path(), json!({"spec": {"replicas": count}})).await.ok(200);
     }
 
@@ -241,7 +269,17 @@ impl People<'_> {
     async fn delete(&mut self) {
         let Some(at) = self.pick(|_| true) else { return };
         let item = self.declared.remove(at);
-        let how = ["Background", "Foreground"][self.draw(2)];
-        self.cluster.delete(format!("{}?propagationPolicy={how}", item.path())).await.ok(200);
+        // What an autoscaler last made of its target cannot be known: they go together, and it first.
+        let belongs = |other: &Item| {
+            let pair = [item.kind, other.kind].contains(&Kind::Autoscaler);
+            pair && other.namespace == item.namespace && other.name == item.name
+        };
+        let other = self.declared.iter().position(belongs).map(|at| self.declared.remove(at));
+        let mut going: Vec<Item> = [Some(item), other].into_iter().flatten().collect();
+        going.sort_by_key(|item| item.kind != Kind::Autoscaler);
+        for item in going {
+            let how = ["Background", "Foreground"][self.draw(2)];
+            self.cluster.delete(format!("{}?propagationPolicy={how}", item.path())).await.ok(200);
+        }
     }
 }
