@@ -239,13 +239,14 @@ impl State<'_> {
         let mut nodes = self.objects("nodes", &State::selection(wanted))?;
         nodes.retain(|node| wanted.selects(node));
         let at = self.storage("pods")?.selectable_at("spec.nodeName");
-        let pods = self.objects("pods", &Selection::everything(Scope::All))?;
+        let pods = match (wanted.name, nodes.as_slice()) {
+            ("", _) => self.objects("pods", &Selection::everything(Scope::All))?,
+            (_, [node]) => self.objects("pods", &self.pods_on(node.name())?)?,
+            _ => Vec::new(),
+        };
         let mut by_node: BTreeMap<&str, Vec<&Arc<Obj>>> = BTreeMap::new();
         for pod in &pods {
-            let node = at.map_or("", |at| pod.field(at));
-            if wanted.name.is_empty() || wanted.name == node {
-                by_node.entry(node).or_default().push(pod);
-            }
+            by_node.entry(at.map_or("", |at| pod.field(at))).or_default().push(pod);
         }
         let mut read = BTreeMap::new();
         let mut all = Vec::new();
@@ -265,6 +266,15 @@ impl State<'_> {
             all.push(Value::Map(metrics));
         }
         Ok(all)
+    }
+
+    /// By an index: few of all pods are.
+    fn pods_on(&self, node: &str) -> Result<Selection, Status> {
+        let catalog = self.api.registry().catalog();
+        let unknown = || Status::internal("the catalogue has no pods");
+        let pods = catalog.find("", "v1", "pods").ok_or_else(unknown)?;
+        let bound = FieldSelector::of("spec.nodeName", node);
+        Selection::new(pods, Scope::All, None, Some(&bound)).map_err(Status::internal)
     }
 
     /// A node that would report of a pod that runs since ever.

@@ -58,6 +58,11 @@ async fn pods_and_nodes_show_what_they_use() {
     assert_eq!(names(&nodes), ["sim-0", "sim-1"]);
     assert_eq!(nodes["items"][0]["usage"], json!({"cpu": "350m", "memory": "128Mi"}));
     assert_eq!(nodes["items"][1]["usage"]["cpu"], "0");
+    for node in nodes["items"].as_array().expect("a list") {
+        let name = node["metadata"]["name"].as_str().expect("a name");
+        let one = cluster.get(format!("{METRICS}/nodes/{name}")).await.ok(200);
+        assert_eq!((&one["kind"], &one["usage"]), (&json!("NodeMetrics"), &node["usage"]));
+    }
 
     // Selected by labels and names; across namespaces.
     for (query, found) in [
