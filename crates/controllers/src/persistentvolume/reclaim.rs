@@ -16,7 +16,10 @@ use crate::volumes::{claim_view, volume_view};
 
 impl Binder {
     pub(super) async fn sync_volume(&self, request: ReconcileRequest<'_>) -> Result<Action, Failure> {
-        let Some(mut volume) = self.volumes.get(request.key) else { return Ok(Action::AwaitChange) };
+        let Some(mut volume) = self.volumes.get(request.key) else {
+            self.abandon(request.key.name()).await?;
+            return Ok(Action::AwaitChange);
+        };
         let mut view = volume_view(&volume);
         if let Some(body) = view.provisioned_by.as_ref().and_then(|_| change::migrated_volume(tree(&volume)))
         {

@@ -21,6 +21,7 @@ use crate::volumes::{pods, volume_view};
 const NAMESPACE: &str = "default";
 const PREFIX: &str = "recycler-for-";
 const FAILED: &str = "VolumeFailedRecycle";
+const CONTAINER: &str = "pv-recycler";
 const IMAGE: &str = "registry.k8s.io/build-image/debian-base:bookworm-v1.0.6";
 const SCRIPT: &str =
     r#"test -e /scrub && find /scrub -mindepth 1 -delete && test -z "$(ls -A /scrub)" || exit 1"#;
@@ -36,8 +37,19 @@ impl Binder {
     pub(super) fn recycler_changed(&self, event: &InformerEvent<'_>) -> Vec<Key> {
         let pod = event.obj();
         let volume = pod.name().strip_prefix(PREFIX).filter(|_| pod.namespace() == NAMESPACE);
-        let key = volume.map(|name| Key::new("", name)).filter(|key| self.volumes.get(key).is_some());
-        key.into_iter().collect()
+        volume.map(|name| Key::new("", name)).into_iter().collect()
+    }
+
+    /// The volume is gone: so is its pod, once it has ended.
+    pub(super) async fn abandon(&self, volume: &str) -> Result<(), Failure> {
+        let Some(pod) = self.pods.store().get(NAMESPACE, &format!("{PREFIX}{volume}")) else { return Ok(()) };
+        let body = tree(&pod);
+        let containers = body.at(&["spec", "containers"]).and_then(Value::as_list).unwrap_or_default();
+        let is_ours = containers.iter().any(|container| container.str_at(&["name"]) == Some(CONTAINER));
+        if is_ours && pods::is_terminated(&body) && !pod.deleting() {
+            self.drop_recycler(&pod).await?;
+        }
+        Ok(())
     }
 
     /// Differs from kube-controller-manager: the events of the pod are not told of the volume as well.
@@ -130,7 +142,7 @@ pub(super) fn recycler(name: &str, volume: &Value, source: &VolumeSource, gib: i
     mount.set("name", "vol");
     mount.set("mountPath", "/scrub");
     let mut container = Map::default();
-    container.set("name", "pv-recycler");
+    container.set("name", CONTAINER);
     container.set("image", IMAGE);
     container.set("command", vec![Value::from("/bin/sh")]);
     container.set("args", vec![Value::from("-c"), Value::from(SCRIPT)]);

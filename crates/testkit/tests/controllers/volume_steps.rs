@@ -86,7 +86,7 @@ pub async fn end(cluster: &TestCluster) {
 /// What the hour has to come to.
 pub fn check(state: &str) {
     let line = |start: &str| state.lines().find(|line| line.starts_with(start));
-    for (volume, phase) in [("kept", "Released"), ("recycled", "Failed"), ("late", "Bound")] {
+    for (volume, phase) in [("kept", "Released"), ("recycled", "Available"), ("late", "Bound")] {
         let line =
             line(&format!("persistentvolumes /{volume} ")).unwrap_or_else(|| panic!("no {volume}:\n{state}"));
         assert!(line.contains(&format!("\"phase\":\"{phase}\"")), "{line}");

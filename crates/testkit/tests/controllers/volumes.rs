@@ -289,6 +289,12 @@ async fn a_recycled_volume_is_emptied_by_a_pod_and_used_again() {
     let pod = until(&world.cluster, &path, "another", again).await;
     set_status(&world.cluster, &pod, succeeded()).await;
     world.phase_of_volume("v", "Available").await;
+
+    let pod = release("third").await;
+    world.cluster.delete(format!("{VOLUMES}/v")).await.ok(200);
+    world.gone(format!("{VOLUMES}/v")).await;
+    set_status(&world.cluster, &pod, succeeded()).await;
+    world.gone(path.clone()).await;
     world.end().await;
 }
 
