@@ -168,19 +168,17 @@ async fn many_pods_get_each_device_once_and_the_next_when_one_goes() {
         pod["spec"]["terminationGracePeriodSeconds"] = json!(0);
         cluster.post(PODS, pod).await.ok(201);
     }
-    let mut gone = 0;
-    for round in 0..4 {
+    for gone in 0..4 {
         pause(&cluster, 60).await;
         let pods = cluster.get(PODS).await.json()["items"].as_array().cloned().expect("a list");
         let placed: Vec<_> = pods.iter().filter(|pod| !on(pod).is_empty()).collect();
-        assert_eq!(placed.len(), 4.min(7 - gone), "round {round}");
+        assert_eq!(placed.len(), 4.min(7 - gone), "{gone} are gone");
         let claims = cluster.get(CLAIMS).await.json()["items"].as_array().cloned().expect("a list");
         let devices: Vec<_> = claims.iter().flat_map(held).collect();
         let different: BTreeSet<_> = devices.iter().collect();
         assert_eq!((devices.len(), different.len()), (placed.len(), placed.len()), "{devices:?}");
         let name = placed[0]["metadata"]["name"].as_str().expect("a name");
         cluster.delete(format!("{PODS}/{name}")).await.ok(200);
-        gone += 1;
     }
     plane.stop().await;
     end(cluster, running).await;
