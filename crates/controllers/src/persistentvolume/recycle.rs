@@ -22,6 +22,8 @@ const NAMESPACE: &str = "default";
 const PREFIX: &str = "recycler-for-";
 const FAILED: &str = "VolumeFailedRecycle";
 const CONTAINER: &str = "pv-recycler";
+/// Of which volume and whose claim: kube-controller-manager deletes a pod that is there already, we go on with our own.
+const RELEASE: &str = "setpoint.dev/recycles";
 const IMAGE: &str = "registry.k8s.io/build-image/debian-base:bookworm-v1.0.6";
 const SCRIPT: &str =
     r#"test -e /scrub && find /scrub -mindepth 1 -delete && test -z "$(ls -A /scrub)" || exit 1"#;
@@ -66,7 +68,8 @@ impl Binder {
             return Ok(Action::Requeue(self.sync_period));
         }
         let gib = view.capacity.as_i64() >> 30;
-        let Some(body) = recycler(volume.name(), &tree(&volume), &view.source, gib) else {
+        let release = format!("{}/{}", volume.uid(), named.uid);
+        let Some(body) = recycler(volume.name(), &tree(&volume), &view.source, gib, &release) else {
             self.fail(volume, FAILED, "No recycler plugin found for the volume!".to_owned()).await?;
             return Ok(Action::AwaitChange);
         };
@@ -81,6 +84,11 @@ impl Binder {
         match status.str_at(&["status", "phase"]) {
             // What comes of it is waited for; it goes, and then there is none.
             _ if pod.deleting() => Ok(Action::AwaitChange),
+            // Of another volume of this name, of another release, or somebody's own: it says nothing of this one.
+            _ if !is_same_work(&status, &body) => {
+                self.drop_recycler(&pod).await?;
+                Ok(Action::AwaitChange)
+            }
             Some("Succeeded") => {
                 self.drop_recycler(&pod).await?;
                 self.tell_volume(&volume, Severity::Normal, "VolumeRecycled", "Volume recycled".to_owned());
@@ -124,8 +132,34 @@ impl Binder {
     }
 }
 
-/// The pod that empties a volume of so many GiB; there is one for directories and NFS only.
-pub(super) fn recycler(name: &str, volume: &Value, source: &VolumeSource, gib: i64) -> Option<Value> {
+/// Does a pod that is there do what `wanted` would?
+fn is_same_work(pod: &Value, wanted: &Value) -> bool {
+    let container = |pod: &Value, part: &str| -> Option<Value> {
+        let all = pod.at(&["spec", "containers"]).and_then(Value::as_list)?;
+        all.first()?.get(part).cloned()
+    };
+    // Defaults are added to what was written, never to these.
+    let same = |part: &str| container(pod, part) == container(wanted, part);
+    let directory = |pod: &Value| -> Option<(Option<String>, Option<String>)> {
+        let all = pod.at(&["spec", "volumes"]).and_then(Value::as_list)?;
+        let volume = all.iter().find(|volume| volume.str_at(&["name"]) == Some("vol"))?;
+        let text = |path: &[&str]| volume.str_at(path).map(str::to_owned);
+        Some((text(&["hostPath", "path"]).or_else(|| text(&["nfs", "path"])), text(&["nfs", "server"])))
+    };
+    let release = |pod: &Value| pod.str_at(&["metadata", "annotations", RELEASE]).map(str::to_owned);
+    release(pod) == release(wanted)
+        && ["image", "command", "args"].into_iter().all(same)
+        && directory(pod) == directory(wanted)
+}
+
+/// The pod that empties a volume of so many GiB; there is one for directories and NFS only. `release` is its own mark.
+pub(super) fn recycler(
+    name: &str,
+    volume: &Value,
+    source: &VolumeSource,
+    gib: i64,
+    release: &str,
+) -> Option<Value> {
     let (kind, members, patience): (_, &[&str], _) = match source {
         VolumeSource::HostPath(_) => ("hostPath", &["path"], Patience { least: 60, per_gib: 30 }),
         VolumeSource::Nfs => ("nfs", &["server", "path"], Patience { least: 300, per_gib: 30 }),
@@ -151,6 +185,9 @@ pub(super) fn recycler(name: &str, volume: &Value, source: &VolumeSource, gib: i
     let metadata = pod.map_at(&["metadata"]);
     metadata.set("name", format!("{PREFIX}{name}"));
     metadata.set("namespace", NAMESPACE);
+    let mut annotations = Map::default();
+    annotations.set(RELEASE, release.to_owned());
+    metadata.set("annotations", annotations);
     let spec = pod.map_at(&["spec"]);
     spec.set("activeDeadlineSeconds", gib.saturating_mul(patience.per_gib).max(patience.least));
     spec.set("restartPolicy", "Never");

@@ -318,7 +318,9 @@ pub fn measure_all(
 ) -> Usages {
     let usage = |obj: &Arc<Obj>| {
         let holds = |(revision, measured): &&Usage| {
-            *revision == obj.revision() && measured.until.is_none_or(|until| now <= until)
+            !evaluator.looks_up()
+                && *revision == obj.revision()
+                && measured.until.is_none_or(|until| now <= until)
         };
         let usage = known.get(obj.name()).filter(holds).cloned();
         (obj.name().to_owned(), usage.unwrap_or_else(|| measure(evaluator, obj, now, lookup)))

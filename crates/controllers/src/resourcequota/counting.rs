@@ -75,7 +75,9 @@ impl Counting {
         let counted = self.books.lock().counted_by(quota.namespace(), quota.name());
         let follow = |(resource, evaluator): (Gvr, Evaluator)| {
             let informer = self.informers.of(&resource);
-            let known = self.followed.lock().insert(resource.clone(), informer.clone());
+            // Held until the handler is there: nobody may take it for followed before.
+            let mut followed = self.followed.lock();
+            let known = followed.insert(resource.clone(), informer.clone());
             if !known.is_some_and(|known| Arc::ptr_eq(&known, &informer)) {
                 // Served again, as something else: what the other one told is void.
                 self.books.lock().forget_resource(&resource);

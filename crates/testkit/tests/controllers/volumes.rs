@@ -298,6 +298,27 @@ async fn a_recycled_volume_is_emptied_by_a_pod_and_used_again() {
     world.end().await;
 }
 
+/// A pod of that name that ended well says nothing of this volume.
+#[tokio::test(start_paused = true)]
+async fn a_volume_is_not_taken_for_empty_because_of_anothers_pod() {
+    let world = World::new(179).await;
+    let policy = json!({"persistentVolumeReclaimPolicy": "Recycle", "capacity": {"storage": "5Gi"}});
+    world.volume("v", json!({"spec": policy})).await;
+    let path = format!("{PODS}/recycler-for-v");
+    let pod = json!({"metadata": {"name": "recycler-for-v"}, "spec": {"containers": [{"name": "pv-recycler", "image": "i"}]}});
+    let theirs = world.cluster.post(PODS, pod).await.ok(201);
+    set_status(&world.cluster, &theirs, succeeded()).await;
+    world.claim("c", json!({})).await;
+    world.phase_of_claim("c", "Bound").await;
+    world.cluster.delete(format!("{}/c", claims("default"))).await.ok(200);
+    let ours = |pod: &Json| pod["kind"] == "Pod" && pod["metadata"]["uid"] != theirs["metadata"]["uid"];
+    let pod = until(&world.cluster, &path, "another", ours).await;
+    world.phase_of_volume("v", "Released").await;
+    set_status(&world.cluster, &pod, succeeded()).await;
+    world.phase_of_volume("v", "Available").await;
+    world.end().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_claim_whose_volume_is_gone_is_lost_and_found_again() {
     let world = World::new(76).await;

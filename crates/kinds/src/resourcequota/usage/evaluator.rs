@@ -112,10 +112,15 @@ impl Evaluator {
 
     pub fn measure(&self, object: &Value, now: i64, lookup: &dyn Lookup) -> Measured {
         let mut measured = self.measure_alone(object, now);
-        if *self == Evaluator::DeviceClaims {
+        if self.looks_up() {
             device_claims::extend(&mut measured.used, object, now, lookup);
         }
         measured
+    }
+
+    /// Does what an object uses depend on others, too?
+    pub fn looks_up(&self) -> bool {
+        *self == Evaluator::DeviceClaims
     }
 
     /// Can the object come to use less while it stays?

@@ -9,6 +9,8 @@ use super::{End, Outcome, Run, simple};
 /// So many commands are followed, and so deep: functions may call themselves, and variables name shells.
 const MOST_COMMANDS: usize = 1000;
 const MOST_DEPTH: usize = 20;
+/// Bytes of a word, before its next variable is put in.
+const MOST_WORD: usize = 64 << 10;
 /// So many files are remembered on a node.
 const MOST_FILES: usize = 100_000;
 
@@ -133,14 +135,18 @@ impl Shell<'_, '_> {
     }
 
     fn command(&mut self, words: &[String]) -> Flow {
+        let negations = words.iter().take_while(|word| *word == "!").count();
+        let flow = self.plain_command(&words[negations..]);
+        if negations % 2 == 1 {
+            self.code = i32::from(self.code == 0);
+        }
+        flow
+    }
+
+    fn plain_command(&mut self, words: &[String]) -> Flow {
         let words: Vec<String> = words.iter().map(|word| self.expand(word)).collect();
         let Some((first, arguments)) = words.split_first() else { return Flow::GoesOn };
         match first.as_str() {
-            "!" => {
-                let flow = self.command(arguments);
-                self.code = i32::from(self.code == 0);
-                return flow;
-            }
             "[" | "[[" | "test" => self.code = i32::from(!self.test(arguments)),
             "touch" => {
                 for path in arguments.iter().filter(|word| !word.starts_with('-')) {
@@ -204,36 +210,31 @@ impl Shell<'_, '_> {
             all => all,
         };
         let number = |word: &str| word.parse::<i64>().ok();
-        match words {
-            ["!", rest @ ..] => {
-                let rest: Vec<String> = rest.iter().map(|word| (*word).to_owned()).collect();
-                !self.test(&rest)
-            }
+        let negations = words.iter().take_while(|word| **word == "!").count();
+        let holds = match &words[negations..] {
             ["-r" | "-e" | "-f" | "-w", path] => self.world.files.contains(&(self.world.place)(path)),
             ["-n", text] | [text] => !text.is_empty(),
             ["-z", text] => text.is_empty(),
             [a, "=" | "==", b] => a == b,
             [a, "!=", b] => a != b,
-            [a, relation, b] => {
-                let (Some(a), Some(b)) = (number(a), number(b)) else { return false };
-                match *relation {
-                    "-eq" => a == b,
-                    "-ne" => a != b,
-                    "-lt" => a < b,
-                    "-le" => a <= b,
-                    "-gt" => a > b,
-                    "-ge" => a >= b,
-                    _ => false,
-                }
-            }
+            [a, relation, b] => number(a).zip(number(b)).is_some_and(|(a, b)| match *relation {
+                "-eq" => a == b,
+                "-ne" => a != b,
+                "-lt" => a < b,
+                "-le" => a <= b,
+                "-gt" => a > b,
+                "-ge" => a >= b,
+                _ => false,
+            }),
             _ => false,
-        }
+        };
+        holds != (negations % 2 == 1)
     }
 
-    /// Variables and sums are put in; what else stands behind a `$` stays.
+    /// Variables and sums are put in; what else stands behind a `$` stays. Of a word that grows too long its beginning is enough.
     fn expand(&self, word: &str) -> String {
         let (mut out, mut rest) = (String::new(), word);
-        while let Some(at) = rest.find('$') {
+        while let Some(at) = rest.find('$').filter(|_| out.len() < MOST_WORD) {
             out.push_str(&rest[..at]);
             rest = &rest[at + 1..];
             let name_length =
@@ -381,10 +382,13 @@ fn commands(text: &str) -> Vec<(Joint, Vec<String>)> {
 }
 
 /// Keywords that other commands may follow in the same line stand for themselves.
-fn push(all: &mut Vec<(Joint, Vec<String>)>, mut joint: Joint, mut words: Vec<String>) {
-    while words.len() > 1 && matches!(words[0].as_str(), "then" | "else") {
-        all.push((joint, vec![words.remove(0)]));
-        joint = Joint::Always;
+fn push(all: &mut Vec<(Joint, Vec<String>)>, mut joint: Joint, words: Vec<String>) {
+    let (mut left, mut words) = (words.len(), words.into_iter().peekable());
+    while left > 1
+        && let Some(keyword) = words.next_if(|word| matches!(word.as_str(), "then" | "else"))
+    {
+        all.push((std::mem::replace(&mut joint, Joint::Always), vec![keyword]));
+        left -= 1;
     }
-    all.push((joint, words));
+    all.push((joint, words.collect()));
 }

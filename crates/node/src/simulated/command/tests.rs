@@ -128,6 +128,20 @@ fn scripts_are_followed_command_by_command() {
 }
 
 #[test]
+fn scripts_made_to_grow_stay_small() {
+    let negations = "! ".repeat(50_001);
+    assert_eq!(end(&["sh", "-c", &format!("{negations}true")]), Some((0, 1)));
+    assert_eq!(end(&["sh", "-c", &format!("[ {negations}-n x ]")]), Some((0, 1)));
+    assert_eq!(end(&["sh", "-c", &"then ".repeat(100_000)]), None);
+    // Each of the variables is longer than a word may grow.
+    let words = vec!["sh".to_owned(), "-c".to_owned(), format!("echo {}", "$LONG".repeat(100_000))];
+    let long = |_: &str| "x".repeat(1 << 20);
+    let mut files = std::collections::BTreeSet::new();
+    let run = run(&words, &mut World::new(&long, &str::to_owned, &mut files));
+    assert_eq!(run.end, Some(End { after_millis: 0, code: 0 }));
+}
+
+#[test]
 fn command_and_arguments_are_one() {
     let container =
         codec::json::parse(br#"{"command":["sh","-c"],"args":["sleep 2; false"]}"#, None).unwrap();
