@@ -19,11 +19,13 @@ mod tests;
 mod volumes;
 mod waiting;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use client::resources::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES};
 use client::{Client, WriteOptions};
+use env::Env;
 use futures_util::future::BoxFuture;
 use kinds::persistentvolumeclaim::view::{ClaimPhase, ClaimView};
 use object::{Obj, Value};
@@ -34,6 +36,7 @@ use runtime::{
     Severity, WorkQueue, tree,
 };
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use crate::Context;
 use crate::volumes::newest::Newest;
@@ -64,6 +67,9 @@ struct Binder {
     volume_queue: Arc<WorkQueue<Key>>,
     /// What cannot be bound is looked at that often, and people are told again.
     sync_period: Duration,
+    env: Env,
+    /// Guards until when a volume that could not be emptied rests, by name.
+    resting: Mutex<BTreeMap<String, Instant>>,
 }
 
 pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
@@ -94,6 +100,8 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         claim_queue: of_claims.queue(),
         volume_queue: of_volumes.queue(),
         sync_period: context.settings.pvclaimbinder_sync_period,
+        env: context.env.clone(),
+        resting: Mutex::default(),
     });
     let hears = |hear: fn(&Binder, &InformerEvent<'_>) -> Vec<Key>| {
         let binder = binder.clone();

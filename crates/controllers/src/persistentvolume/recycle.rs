@@ -8,6 +8,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use client::resources::PODS;
 use client::{DeleteOptions, WriteOptions};
@@ -44,6 +45,7 @@ impl Binder {
 
     /// The volume is gone: so is its pod, once it has ended.
     pub(super) async fn abandon(&self, volume: &str) -> Result<(), Failure> {
+        self.resting.lock().remove(volume);
         let Some(pod) = self.pods.store().get(NAMESPACE, &format!("{PREFIX}{volume}")) else { return Ok(()) };
         let body = tree(&pod);
         let containers = body.at(&["spec", "containers"]).and_then(Value::as_list).unwrap_or_default();
@@ -77,7 +79,14 @@ impl Binder {
         let name = format!("{PREFIX}{}", volume.name());
         let pod = match self.client.get(PODS.at(NAMESPACE, &name)).await {
             Ok(pod) => pod,
-            Err(status) if status.code == 404 => return self.begin(volume, body).await,
+            Err(status) if status.code == 404 => {
+                let until = self.resting.lock().get(volume.name()).copied();
+                let left = until.map_or(Duration::ZERO, |until| until - self.env.monotonic());
+                if !left.is_zero() {
+                    return Ok(Action::Requeue(left));
+                }
+                return self.begin(volume, body).await;
+            }
             Err(status) => return Err(status.into()),
         };
         let status = tree(&pod);
@@ -90,12 +99,15 @@ impl Binder {
                 Ok(Action::AwaitChange)
             }
             Some("Succeeded") => {
+                self.resting.lock().remove(volume.name());
                 self.drop_recycler(&pod).await?;
                 self.tell_volume(&volume, Severity::Normal, "VolumeRecycled", "Volume recycled".to_owned());
                 self.unbind(volume).await?;
                 Ok(Action::AwaitChange)
             }
             Some("Failed") => {
+                let until = self.env.monotonic() + self.sync_period;
+                self.resting.lock().insert(volume.name().to_owned(), until);
                 self.drop_recycler(&pod).await?;
                 let said = status.str_at(&["status", "message"]).filter(|said| !said.is_empty());
                 let said = said.unwrap_or("pod failed, pod.Status.Message unknown");

@@ -12,7 +12,7 @@ use object::Value;
 
 use script::script;
 
-pub use script::World;
+pub use script::{MOUNT, World};
 
 /// How a run ends by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use object::{Value, time};
 
 use super::addresses::Addresses;
 use super::behaviour::{Behaviour, Unready};
-use super::command::{self, End, Run, World};
+use super::command::{self, End, MOUNT, Run, World};
 use crate::container_runtime::{Container, Exit, Health, Millis, Running, Runtime, Sandbox};
 use crate::pod::{self, Pod, Restart, Role, short_uid};
 
@@ -323,6 +323,9 @@ fn probe_delay(container: &pod::Container<'_>) -> Millis {
 fn place(pod: &Pod<'_>, container: &pod::Container<'_>, attempt: u32, path: &str) -> String {
     let uid = short_uid(pod.uid);
     let mounts = container.spec.get("volumeMounts").and_then(Value::as_list).unwrap_or_default();
+    if mounts.iter().any(|mount| mount.str_at(&["mountPath"]) == Some(path)) {
+        return format!("{MOUNT}{path}");
+    }
     let within = |mount: &Value| {
         let rest = path.strip_prefix(mount.str_at(&["mountPath"])?.trim_end_matches('/'))?;
         rest.starts_with('/').then(|| (rest.to_owned(), mount.str_at(&["name"]).unwrap_or("").to_owned()))

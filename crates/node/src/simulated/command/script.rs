@@ -6,6 +6,9 @@ use std::ops::Range;
 
 use super::{End, Outcome, Run, simple};
 
+/// What a place begins with that is a volume itself: it is always there.
+pub const MOUNT: &str = "mount:";
+
 /// So many commands are followed, and so deep: functions may call themselves, and variables name shells.
 const MOST_COMMANDS: usize = 1000;
 const MOST_DEPTH: usize = 20;
@@ -212,7 +215,10 @@ impl Shell<'_, '_> {
         let number = |word: &str| word.parse::<i64>().ok();
         let negations = words.iter().take_while(|word| **word == "!").count();
         let holds = match &words[negations..] {
-            ["-r" | "-e" | "-f" | "-w", path] => self.world.files.contains(&(self.world.place)(path)),
+            ["-r" | "-e" | "-f" | "-w" | "-d", path] => {
+                let place = (self.world.place)(path);
+                place.starts_with(MOUNT) || self.world.files.contains(&place)
+            }
             ["-n", text] | [text] => !text.is_empty(),
             ["-z", text] => text.is_empty(),
             [a, "=" | "==", b] => a == b,
@@ -244,6 +250,9 @@ impl Shell<'_, '_> {
                 rest = after;
             } else if let Some((sum, after)) = self.sum(rest) {
                 out.push_str(&sum);
+                rest = after;
+            } else if let Some((_, after)) = rest.strip_prefix('(').and_then(|inner| inner.split_once(')')) {
+                // Other commands print nothing here.
                 rest = after;
             } else if name_length > 0 && !rest.starts_with(|c: char| c.is_ascii_digit()) {
                 out.push_str(&(self.world.variable)(&rest[..name_length]));
