@@ -120,14 +120,18 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     });
     // A pod that is gone or done needs its claims no more.
     let controller = controller.watches(&pods, |event| {
-        let pod = event.obj();
-        if !uses_claims(pod) {
-            return Vec::new();
-        }
-        let tree = tree(pod);
-        let over = matches!(event, InformerEvent::Deleted { .. }) || plan::is_done(&tree);
-        let names = if over { plan::claims_of(&tree) } else { Vec::new() };
-        names.iter().map(|name| Key::new(pod.namespace(), name)).collect()
+        let gone = match event {
+            InformerEvent::Deleted { obj, .. } => Some(*obj),
+            InformerEvent::Updated { old, new, .. } if old.uid() != new.uid() => Some(*old),
+            _ => None,
+        };
+        let done = Some(event.obj()).filter(|pod| uses_claims(pod) && plan::is_done(&tree(pod)));
+        let over = gone.filter(|pod| uses_claims(pod)).into_iter().chain(done);
+        let keys = over.flat_map(|pod| {
+            let claims = plan::claims_of(&tree(pod));
+            claims.into_iter().map(|name| Key::new(pod.namespace(), &name)).collect::<Vec<_>>()
+        });
+        keys.collect()
     });
     tasks.extend(controller.start(&context.controllers, Arc::new(ClaimLoop(state)), context.stop.clone()));
     tasks

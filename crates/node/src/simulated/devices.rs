@@ -29,7 +29,7 @@ use tokio::task::JoinHandle;
 
 use plan::{Change, DRIVER};
 
-/// Slices of this driver by node.
+/// Slices of this driver, and claims with its devices, by node.
 const BY_NODE: &str = "simulated node";
 /// Stands for the drivers on all nodes; a real one runs in a pod of its own, with a role an administrator gave it.
 const IDENTITY: &str = "system:serviceaccount:kube-system:simulated-device-driver";
@@ -66,6 +66,7 @@ pub fn start(
 ) -> Vec<JoinHandle<()>> {
     let [slices, claims] = [&RESOURCE_SLICES, &RESOURCE_CLAIMS].map(|resource| parts.informers.of(resource));
     slices.store().add_index(BY_NODE, |slice| node_of(slice).into_iter().collect());
+    claims.store().add_index(BY_NODE, nodes_of_claim);
     let devices = Arc::new(Devices {
         env: env.clone(),
         nodes: parts.nodes,
@@ -88,8 +89,14 @@ pub fn start(
         _ if !mentions(event.obj(), DRIVER) => Vec::new(),
         _ => vec![Key::of(event.obj())],
     };
+    // A node that can be reached again, or says something else of its devices.
+    let held = claims.clone();
+    let on_node = move |event: &InformerEvent<'_>| {
+        let claims = held.store().by_index(BY_NODE, event.obj().name());
+        claims.iter().map(|claim| Key::of(claim)).collect()
+    };
     let controller = Controller::new(env, "node-device-claims").workers(8).max_retries(None);
-    let controller = controller.watches(&claims, of_claim).reads(&parts.node_objects);
+    let controller = controller.watches(&claims, of_claim).watches(&parts.node_objects, on_node);
     tasks.extend(controller.start(controllers, Arc::new(Claims(devices)), stop));
     tasks
 }
@@ -106,6 +113,11 @@ fn node_of(slice: &Obj) -> Option<String> {
     let slice = tree(slice);
     let ours = slice.str_at(&["spec", "driver"]) == Some(DRIVER);
     slice.str_at(&["spec", "nodeName"]).filter(|_| ours).map(str::to_owned)
+}
+
+/// Those with devices of ours that a claim has.
+fn nodes_of_claim(claim: &Obj) -> Vec<String> {
+    if mentions(claim, DRIVER) { plan::nodes_of(&tree(claim)) } else { Vec::new() }
 }
 
 impl Devices {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use testkit::TestCluster;
 
+use crate::device_steps::{self, Uses};
 use crate::volume_steps;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,10 @@ impl Kind {
     pub fn has_replicas(self) -> bool {
         matches!(self, Kind::Deployment | Kind::ReplicaSet | Kind::ReplicationController | Kind::StatefulSet)
     }
+
+    pub fn has_pods(self) -> bool {
+        self.has_replicas() || matches!(self, Kind::DaemonSet | Kind::Job | Kind::CronJob)
+    }
 }
 
 /// Something somebody declared and did not take back.
@@ -38,6 +43,7 @@ pub struct Item {
     pub name: String,
     /// Replicas; completions of a Job; the least available pods of a budget.
     pub count: u64,
+    pub devices: Uses,
 }
 
 impl Item {
@@ -68,8 +74,7 @@ impl Item {
     pub fn body(&self) -> Value {
         let (name, count) = (&self.name, self.count);
         let labels = json!({"app": name});
-        let template =
-            json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "v"}]}});
+        let template = json!({"metadata": {"labels": labels}, "spec": self.pod_spec("v")});
         let spec = match self.kind {
             Kind::Deployment | Kind::ReplicaSet => {
                 json!({"replicas": count, "selector": {"matchLabels": labels}, "template": template})
@@ -83,7 +88,7 @@ impl Item {
             Kind::DaemonSet => json!({"selector": {"matchLabels": labels}, "template": template}),
             Kind::CronJob => {
                 let work = json!({"name": "c", "image": "v", "command": ["sleep", "5"]});
-                let spec = json!({"restartPolicy": "Never", "containers": [work]});
+                let spec = self.with_devices(json!({"restartPolicy": "Never", "containers": [work]}));
                 let policy = ["Allow", "Forbid", "Replace"][count as usize % 3];
                 json!({"schedule": "* * * * *", "concurrencyPolicy": policy,
                     "jobTemplate": {"spec": {"backoffLimit": 100, "template": {"spec": spec}}}})
@@ -93,7 +98,7 @@ impl Item {
             }
             Kind::Job => {
                 let work = json!({"name": "c", "image": "v", "command": ["sleep", "15"]});
-                let spec = json!({"restartPolicy": "Never", "containers": [work]});
+                let spec = self.with_devices(json!({"restartPolicy": "Never", "containers": [work]}));
                 // Pods that people delete count as failures.
                 json!({"completions": count, "parallelism": 2, "backoffLimit": 100, "template": {"spec": spec}})
             }
@@ -103,6 +108,16 @@ impl Item {
             Kind::Autoscaler => json!({"minReplicas": count, "maxReplicas": count}),
         };
         json!({"metadata": {"name": name}, "spec": spec})
+    }
+
+    /// Of one that runs for ever.
+    pub fn pod_spec(&self, image: &str) -> Value {
+        self.with_devices(json!({"containers": [{"name": "c", "image": image}]}))
+    }
+
+    fn with_devices(&self, mut spec: Value) -> Value {
+        self.devices.add_to(&mut spec, &self.name);
+        spec
     }
 }
 
@@ -121,6 +136,7 @@ pub async fn converged(cluster: &TestCluster, declared: &[Item], gone: &[String]
         assert!(ended || condition(pod, "Ready") == "True", "{run}: {pod:#}");
         assert!(!all.owners_of(pod).is_empty(), "{run}: nobody wants this pod: {pod:#}");
     }
+    device_steps::devices_are_in_use(&all.pods, &all.resource_claims, run);
     for item in declared {
         let object = cluster.get(item.path()).await.ok(200);
         match item.kind {
@@ -173,6 +189,7 @@ struct Everything {
     slices: Vec<Value>,
     endpoints: Vec<Value>,
     volumes: Vec<Value>,
+    resource_claims: Vec<Value>,
     /// Of all objects, as stored.
     keys: Vec<String>,
 }
@@ -197,6 +214,7 @@ impl Everything {
             slices: list("/apis/discovery.k8s.io/v1/endpointslices").await,
             endpoints: list("/api/v1/endpoints").await,
             volumes: list(volume_steps::VOLUMES).await,
+            resource_claims: list("/apis/resource.k8s.io/v1/resourceclaims").await,
             keys,
         }
     }

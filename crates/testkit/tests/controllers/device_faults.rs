@@ -1,7 +1,6 @@
 //! The scheduler with claims, killed after its n-th write, or with conflicts, lost answers and a stale cache: no device is ever given
 //! twice, and in the end as many pods have one as there are devices.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use env::Env;
@@ -11,6 +10,7 @@ use testkit::TestCluster;
 use testkit::faults::Plan;
 use testkit::journal::Journal;
 
+use crate::device_steps::never_given_twice;
 use crate::faults::{chosen, misfortunes, outlive};
 use crate::scheduling::add_node;
 use crate::scheduling_devices::{
@@ -41,24 +41,12 @@ async fn pods_come(cluster: &TestCluster) {
     cluster.env().sleep(Duration::from_secs(400)).await;
 }
 
-/// Over every state there ever was: a device belongs to one claim.
-fn never_given_twice(journal: &Journal, faults: &Plan) {
-    let mut holders = BTreeMap::<String, Vec<(String, String)>>::new();
-    for (key, claim) in journal.states("/registry/resourceclaims/default/") {
-        holders.insert(key, claim.as_ref().map(held).unwrap_or_default());
-        let mut by_device = BTreeMap::<&(String, String), usize>::new();
-        holders.values().flatten().for_each(|device| *by_device.entry(device).or_default() += 1);
-        assert!(by_device.values().all(|count| *count == 1), "{faults:?}: {holders:#?}");
-    }
-    assert!(!holders.is_empty(), "claims are somewhere else");
-}
-
 async fn run(faults: Plan) -> (bool, usize) {
     let journal = Journal::default();
     let cluster = TestCluster::with(Env::simulated(12), |config| journal.record(config)).await;
     let alone = Settings { choice: chosen(&["scheduler"]), ..Settings::default() };
     let outlived = outlive(&cluster, &alone, faults.clone(), pods_come(&cluster)).await;
-    never_given_twice(&journal, &faults);
+    never_given_twice(&journal, &format!("{faults:?}"));
     let items =
         async |path: &str| cluster.get(path).await.json()["items"].as_array().cloned().expect("a list");
     let (pods, claims) = (items(PODS).await, items(CLAIMS).await);

@@ -17,6 +17,7 @@ mod debug_controllers;
 mod definitions;
 mod deployments;
 mod device_faults;
+mod device_steps;
 mod device_taints;
 mod election;
 mod endpoints;

@@ -8,7 +8,9 @@ use serde_json::{Value as Json, json};
 use testkit::TestCluster;
 
 use crate::batch_steps::{EVENTS, PODS, items, pass, steady, until};
+use crate::device_steps::{self, Uses, add_class, claims_of};
 use crate::device_taints::{CLAIMS, SLICES};
+use crate::scheduling_devices::held;
 
 const NODE: &str = "/api/v1/nodes/sim-0";
 
@@ -180,6 +182,119 @@ async fn binding_conditions_come_true_after_the_time_the_node_says() {
         assert_eq!((&condition["type"], &condition["status"]), (&json!(wanted), &json!("True")));
     }
     assert_eq!(items(&cluster, CLAIMS).await.len(), 2);
+    steady(&cluster).await;
+    plane.stop().await;
+    cluster.shutdown().await;
+}
+
+/// Everything there is, and a class for the devices of the only node.
+async fn whole(seed: u64, devices: &str) -> (TestCluster, Plane) {
+    let cluster = TestCluster::with(Env::simulated(seed), |_| {}).await;
+    let nodes = node::simulated::Settings { devices: devices.to_owned(), ..testkit::nodes(1) };
+    let settings = Settings { nodes: Some(nodes), ..Settings::default() };
+    let plane = Plane::start(cluster.env(), cluster.local_clients(), &settings);
+    add_class(&cluster).await;
+    let (collection, template) = Uses::Template.beside("default", "own").expect("a template");
+    cluster.post(collection, template).await.ok(201);
+    until(&cluster, SLICES, "devices", count(1)).await;
+    (cluster, plane)
+}
+
+fn user(name: &str, uses: Uses) -> Json {
+    let mut spec = json!({"containers": [{"name": "c", "image": "web"}]});
+    uses.add_to(&mut spec, "own");
+    json!({"metadata": {"name": name}, "spec": spec})
+}
+
+async fn running(cluster: &TestCluster, name: &str) -> Json {
+    until(cluster, &format!("{PODS}/{name}"), "its start", |pod| pod["status"]["phase"] == "Running").await
+}
+
+/// The claim of a pod with one.
+async fn its_claim(cluster: &TestCluster, pod: &Json) -> Json {
+    let names = claims_of(pod);
+    assert_eq!(names.len(), 1, "{pod:#}");
+    cluster.get(format!("{CLAIMS}/{}", names[0])).await.ok(200)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_device_goes_from_pod_to_pod() {
+    let (cluster, plane) = whole(84, "1").await;
+    let device = [("sim-0".to_owned(), "device-0".to_owned())];
+    cluster.post(PODS, user("a", Uses::Template)).await.ok(201);
+    let a = running(&cluster, "a").await;
+    assert_eq!(held(&its_claim(&cluster, &a).await), device);
+    let health = &a["status"]["containerStatuses"][0]["allocatedResourcesStatus"][0]["resources"][0];
+    assert_eq!(health["resourceID"], "simulated.setpoint.dev/sim-0/device-0");
+    // One that ends, one that asks for a resource, and one for a claim: each when it is its turn.
+    let mut b = user("b", Uses::Template);
+    b["spec"]["restartPolicy"] = json!("Never");
+    b["spec"]["containers"][0]["command"] = json!(["sleep", "30"]);
+    cluster.post(PODS, b).await.ok(201);
+    pass(&cluster, 60).await;
+    assert!(cluster.get(format!("{PODS}/b")).await.ok(200)["spec"].get("nodeName").is_none());
+    cluster.delete(format!("{PODS}/a")).await.ok(200);
+    let b = running(&cluster, "b").await;
+    assert_eq!(held(&its_claim(&cluster, &b).await), device);
+    cluster.post(PODS, user("c", Uses::Extended)).await.ok(201);
+    let c = running(&cluster, "c").await;
+    assert_eq!(cluster.get(format!("{PODS}/b")).await.ok(200)["status"]["phase"], "Succeeded");
+    let claim = its_claim(&cluster, &c).await;
+    assert_eq!(held(&claim), device);
+    assert_eq!(claim["metadata"]["annotations"]["resource.kubernetes.io/extended-resource-claim"], "true");
+    cluster.post(PODS, user("d", Uses::Template)).await.ok(201);
+    pass(&cluster, 60).await;
+    assert!(cluster.get(format!("{PODS}/d")).await.ok(200)["spec"].get("nodeName").is_none());
+    cluster.delete(format!("{PODS}/c")).await.ok(200);
+    running(&cluster, "d").await;
+    steady(&cluster).await;
+    let (pods, claims) = (items(&cluster, PODS).await, items(&cluster, CLAIMS).await);
+    device_steps::devices_are_in_use(&pods, &claims, "from pod to pod");
+    assert_eq!(claims.len(), 1);
+    plane.stop().await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_is_bound_when_its_node_has_attached_the_device() {
+    let devices =
+        r#"[{"name": "nic", "bindingConditions": ["Attached"], "bindingFailureConditions": ["Broken"]}]"#;
+    let (cluster, plane) = whole(85, devices).await;
+    for (name, uses) in [("own", Uses::Template), ("extended", Uses::Extended)] {
+        annotate(&cluster, "binding-seconds", json!("30")).await;
+        cluster.post(PODS, user(name, uses)).await.ok(201);
+        let path = format!("{PODS}/{name}");
+        let chosen = |pod: &Json| pod["status"]["nominatedNodeName"] == "sim-0";
+        until(&cluster, &path, "a node that may be its", chosen).await;
+        // Nothing is heard of the device until the node is back.
+        annotate(&cluster, "silent", json!("true")).await;
+        pass(&cluster, 40).await;
+        let waits = cluster.get(&path).await.ok(200);
+        assert!(waits["spec"].get("nodeName").is_none(), "{waits:#}");
+        annotate(&cluster, "silent", json!(null)).await;
+        pass(&cluster, 5).await;
+        let pod = running(&cluster, name).await;
+        let claim = its_claim(&cluster, &pod).await;
+        assert_eq!(claim["status"]["devices"][0]["conditions"][0]["type"], "Attached");
+        // One that cannot be attached is given back, and tried again.
+        cluster.delete(&path).await.ok(200);
+        until(&cluster, CLAIMS, "no claim", count(0)).await;
+        annotate(&cluster, "binding-seconds", json!(null)).await;
+        annotate(&cluster, "binding-failure", json!("true")).await;
+        let other = format!("other-{name}");
+        cluster.post(PODS, user(&other, uses)).await.ok(201);
+        let scheduled = |pod: &Json| pod["status"]["conditions"][0].clone();
+        let failed = |pod: &Json| scheduled(pod)["reason"] == "SchedulerError";
+        let pod = until(&cluster, &format!("{PODS}/{other}"), "why it is not bound", failed).await;
+        let message = scheduled(&pod)["message"].as_str().expect("a message").to_owned();
+        assert!(message.contains("device binding failed: claim="), "{message}");
+        annotate(&cluster, "binding-failure", json!(null)).await;
+        running(&cluster, &other).await;
+        cluster.delete(format!("{PODS}/{other}")).await.ok(200);
+        until(&cluster, CLAIMS, "no claim", count(0)).await;
+    }
+    let timeout = |event: &Json| event["message"].as_str().is_some_and(|text| text.contains("timeout"));
+    assert!(!items(&cluster, EVENTS).await.iter().any(timeout));
     steady(&cluster).await;
     plane.stop().await;
     cluster.shutdown().await;

@@ -1,5 +1,5 @@
-//! Whole clusters under a seed: nodes fall silent, pods die and are evicted, specs change, workloads and namespaces come and go, controllers
-//! are killed; in the end everything is as declared, kind by kind. The same seed gives the same log: every change, byte for byte,
+//! Whole clusters under a seed: nodes fall silent, pods die and are evicted, devices break, specs change, workloads and namespaces come and
+//! go, controllers are killed; in the end everything is as declared, kind by kind. The same seed gives the same log: every change, byte for byte,
 //! within one process and in another.
 
 use std::process::Command;
@@ -12,11 +12,17 @@ use testkit::TestCluster;
 use testkit::journal::{Journal, assert_same};
 
 use crate::converged::{Item, Kind, converged};
+use crate::device_steps::{self, Uses};
 use crate::volume_steps;
 
 const OUT: &str = "SETPOINT_SEED_LOG";
 const NODES: u64 = 4;
 const STEPS: usize = 40;
+/// Of every node: more than all pods need, so that what is broken keeps nobody waiting in the end.
+const DEVICES: &str = r#"[{"name": "plain", "count": 20}, {"name": "attached", "count": 20, "bindingConditions": ["Attached"],
+    "bindingFailureConditions": ["Broken"]}]"#;
+/// What people say of a node, and do not say any more in the end.
+const TROUBLES: [&str; 5] = ["silent", "devices", "device-taints", "binding-failure", "binding-seconds"];
 
 #[tokio::test(start_paused = true)]
 async fn any_seed_converges() {
@@ -30,9 +36,15 @@ async fn any_seed_converges() {
 #[tokio::test(start_paused = true)]
 async fn the_same_seed_gives_the_same_log_here_and_in_another_process() {
     let (one, two) = (run(7).await, run(7).await);
-    for part in
-        [" ADDED ", " MODIFIED ", " DELETED ", "/registry/jobs/", "/registry/leases/", "/registry/events/"]
-    {
+    for part in [
+        " ADDED ",
+        " MODIFIED ",
+        " DELETED ",
+        "/registry/jobs/",
+        "/registry/leases/",
+        "/registry/events/",
+        "/registry/resourceclaims/",
+    ] {
         assert!(one.contains(part), "the log lacks {part}");
     }
     assert_same(&one, &two, "the same process");
@@ -69,7 +81,8 @@ struct People<'a> {
 async fn run(seed: u64) -> String {
     let journal = Journal::default();
     let cluster = TestCluster::with(Env::simulated(seed), |config| journal.record(config)).await;
-    let settings = Settings { nodes: Some(testkit::nodes(NODES as usize)), ..Settings::default() };
+    let nodes = node::simulated::Settings { devices: DEVICES.to_owned(), ..testkit::nodes(NODES as usize) };
+    let settings = Settings { nodes: Some(nodes), ..Settings::default() };
     let only_nodes = Settings {
         choice: plane::ControllerSelection::new(vec!["-*".to_owned()]).expect("nobody"),
         ..settings.clone()
@@ -84,6 +97,7 @@ async fn run(seed: u64) -> String {
         gone: Vec::new(),
         declared: Vec::new(),
     };
+    device_steps::add_class(&cluster).await;
     for step in 0..STEPS {
         cluster.env().sleep(Duration::from_millis(people.dice.random_below(15_000))).await;
         if people.dice.random_below(8) > 0 {
@@ -96,14 +110,17 @@ async fn run(seed: u64) -> String {
         plane = Plane::start(cluster.env(), cluster.local_clients(), &no_nodes);
     }
     for node in 0..NODES {
-        let awake = json!({"metadata": {"annotations": {"sim.setpoint.dev/silent": null}}});
-        cluster.merge(format!("/api/v1/nodes/sim-{node}"), awake).await.ok(200);
+        for trouble in TROUBLES {
+            people.say(node, trouble, Value::Null).await;
+        }
     }
     for item in people.declared.iter().filter(|item| item.kind == Kind::CronJob) {
         cluster.merge(item.path(), json!({"spec": {"suspend": true}})).await.ok(200);
     }
     cluster.quiet(Duration::from_secs(700)).await;
-    converged(&cluster, &people.declared, &people.gone, &format!("seed {seed}")).await;
+    let name = format!("seed {seed}");
+    device_steps::never_given_twice(&journal, &name);
+    converged(&cluster, &people.declared, &people.gone, &name).await;
     plane.stop().await;
     nodes.stop().await;
     cluster.shutdown().await;
@@ -112,7 +129,7 @@ async fn run(seed: u64) -> String {
 
 impl People<'_> {
     async fn act(&mut self, step: usize) {
-        match self.dice.random_below(23) {
+        match self.dice.random_below(27) {
             0 | 1 => self.create(Kind::Deployment, step).await,
             2 => self.create(Kind::ReplicaSet, step).await,
             3 => self.create(Kind::ReplicationController, step).await,
@@ -140,6 +157,9 @@ impl People<'_> {
             18 => self.create(Kind::CronJob, step).await,
             19 => self.claim(step).await,
             20 => self.autoscale().await,
+            21 | 22 => self.taint().await,
+            23 => self.attach().await,
+            24 => self.unplug().await,
             _ => self.delete().await,
         }
     }
@@ -152,7 +172,8 @@ impl People<'_> {
         if target.count == 0 || self.autoscaler_of(&target).is_some() {
             return;
         }
-        let item = Item { kind: Kind::Autoscaler, count: 1 + self.dice.random_below(5), ..target };
+        let count = 1 + self.dice.random_below(5);
+        let item = Item { kind: Kind::Autoscaler, count, devices: Uses::Nothing, ..target };
         let mut body = item.body();
         body["spec"]["scaleTargetRef"] =
             json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": item.name});
@@ -194,8 +215,25 @@ impl People<'_> {
     async fn create(&mut self, kind: Kind, step: usize) {
         let namespace = self.namespaces[self.draw(self.namespaces.len())].clone();
         let count = if kind == Kind::Job { 1 + self.dice.random_below(4) } else { self.dice.random_below(6) };
-        let item = Item { kind, namespace, name: format!("app-{step}"), count };
-        self.cluster.post(item.collection(), item.body()).await.ok(201);
+        let devices = match self.draw(6) {
+            _ if !kind.has_pods() => Uses::Nothing,
+            0 => Uses::Template,
+            // Its device is on one node.
+            1 if kind != Kind::DaemonSet => Uses::Shared,
+            2 => Uses::Extended,
+            _ => Uses::Nothing,
+        };
+        let item = Item { kind, namespace, name: format!("app-{step}"), count, devices };
+        let mut bodies = vec![(item.collection(), item.body())];
+        // Either may come first.
+        bodies.extend(devices.beside(&item.namespace, &item.name));
+        if self.draw(2) == 0 {
+            bodies.reverse();
+        }
+        for (collection, body) in bodies {
+            self.cluster.post(collection, body).await.ok(201);
+            self.cluster.env().sleep(Duration::from_millis(self.dice.random_below(1_000))).await;
+        }
         self.declared.push(item);
     }
 
@@ -205,7 +243,13 @@ impl People<'_> {
         let Item { namespace, name: app, .. } = &self.declared[at];
         let (namespace, app, name) = (namespace.clone(), app.clone(), format!("for-{step}"));
         for kind in [Kind::Service, Kind::Budget] {
-            let item = Item { kind, namespace: namespace.clone(), name: name.clone(), count: 1 };
+            let item = Item {
+                kind,
+                namespace: namespace.clone(),
+                name: name.clone(),
+                count: 1,
+                devices: Uses::Nothing,
+            };
             let mut body = item.body();
             match kind {
                 Kind::Service => body["spec"]["selector"] = json!({"app": app}),
@@ -234,8 +278,8 @@ impl People<'_> {
         else {
             return;
         };
-        let containers = json!([{"name": "c", "image": format!("v{step}")}]);
-        let image = json!({"spec": {"template": {"spec": {"containers": containers}}}});
+        let spec = self.declared[at].pod_spec(&format!("v{step}"));
+        let image = json!({"spec": {"template": {"spec": spec}}});
         self.cluster.merge(self.declared[at].path(), image).await.ok(200);
     }
 
@@ -260,10 +304,43 @@ impl People<'_> {
     }
 
     async fn silence(&mut self) {
-        let node = format!("/api/v1/nodes/sim-{}", self.dice.random_below(NODES));
+        let node = self.dice.random_below(NODES);
         let silent = if self.draw(2) == 0 { json!("true") } else { Value::Null };
-        let annotations = json!({"sim.setpoint.dev/silent": silent});
-        self.cluster.merge(node, json!({"metadata": {"annotations": annotations}})).await.ok(200);
+        self.say(node, "silent", silent).await;
+    }
+
+    async fn say(&self, node: u64, what: &str, value: Value) {
+        let annotations = json!({format!("sim.setpoint.dev/{what}"): value});
+        let path = format!("/api/v1/nodes/sim-{node}");
+        self.cluster.merge(path, json!({"metadata": {"annotations": annotations}})).await.ok(200);
+    }
+
+    /// Pods that use broken devices go; those that would are tried elsewhere.
+    async fn taint(&mut self) {
+        let node = self.dice.random_below(NODES);
+        let taints = [
+            Value::Null,
+            json!("*:worn:NoSchedule"),
+            json!("plain-0:broken:NoExecute,attached-0:broken=yes:NoExecute"),
+            json!("*:broken:NoExecute"),
+        ];
+        self.say(node, "device-taints", taints[self.draw(taints.len())].clone()).await;
+    }
+
+    /// How long devices take to be attached, and whether they are.
+    async fn attach(&mut self) {
+        let node = self.dice.random_below(NODES);
+        let seconds = [Value::Null, json!("5"), json!("60"), json!("never")];
+        self.say(node, "binding-seconds", seconds[self.draw(seconds.len())].clone()).await;
+        let fails = if self.draw(3) == 0 { json!("true") } else { Value::Null };
+        self.say(node, "binding-failure", fails).await;
+    }
+
+    /// A node has other devices for a while: those in use are missing.
+    async fn unplug(&mut self) {
+        let node = self.dice.random_below(NODES);
+        let devices = [Value::Null, json!("0"), json!("3"), json!(r#"[{"name": "plain", "count": 1}]"#)];
+        self.say(node, "devices", devices[self.draw(devices.len())].clone()).await;
     }
 
     async fn delete(&mut self) {
@@ -280,6 +357,10 @@ impl People<'_> {
         for item in going {
             let how = ["Background", "Foreground"][self.draw(2)];
             self.cluster.delete(format!("{}?propagationPolicy={how}", item.path())).await.ok(200);
+            // A claim goes when its pods are gone.
+            if let Some((collection, _)) = item.devices.beside(&item.namespace, &item.name) {
+                self.cluster.delete(format!("{collection}/{}", item.name)).await.ok(200);
+            }
         }
     }
 }

@@ -267,6 +267,14 @@ fn expand(devices: &[Value]) -> Result<Vec<Map>, String> {
     Ok(all)
 }
 
+/// The nodes whose devices a claim has.
+pub fn nodes_of(claim: &Value) -> Vec<String> {
+    let results = claim.at(&["status", "allocation", "devices", "results"]).and_then(Value::as_list);
+    let ours = |result: &&Value| result.str_at(&["driver"]) == Some(DRIVER);
+    let pools = results.unwrap_or_default().iter().filter(ours).filter_map(|r| r.str_at(&["pool"]));
+    pools.map(str::to_owned).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
 /// What the drivers say of a claim's devices: the status to apply, and when there will be more to say (Unix seconds). `node` finds a
 /// simulated node by name.
 pub fn device_status(
