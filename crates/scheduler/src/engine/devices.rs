@@ -99,6 +99,8 @@ enum Stage {
     Binding {
         written: Vec<Arc<ResourceClaim>>,
     },
+    /// It was not bound; its claims are given back before it is taken off its node.
+    Releasing,
 }
 
 impl ClaimWriters {
@@ -347,6 +349,8 @@ impl Engine {
             }
             Err(why) => {
                 let unreserved = unreserved(&writer, &claims);
+                writer.stage = Stage::Releasing;
+                self.writers.by_pod.insert(queued.pod.uid.clone(), writer);
                 let message = format!("running PreBind plugin \"DynamicResources\": {why}");
                 let failed = ScheduleResult::ClaimsFailed { queued, node, message, unreserved };
                 self.bindings.ended.push_back(failed);
@@ -356,10 +360,10 @@ impl Engine {
 
     /// The claims of a pod that was to be bound and was refused.
     pub fn take_claims(&mut self, uid: &str) -> Option<Unreserved> {
-        let writer = self.writers.by_pod.get(uid)?;
+        let writer = self.writers.by_pod.get_mut(uid)?;
         let Stage::Binding { written } = &writer.stage else { return None };
         let found = unreserved(writer, written);
-        self.writers.remove(uid);
+        writer.stage = Stage::Releasing;
         Some(found)
     }
 
@@ -374,7 +378,9 @@ impl Engine {
                 self.writers.remove(uid);
                 self.learn(uid, &bindings, &WrittenClaims::default(), now);
             }
-            Stage::Waiting { .. } | Stage::Binding { .. } => drop(self.writers.remove(uid)),
+            Stage::Waiting { .. } | Stage::Binding { .. } | Stage::Releasing => {
+                self.writers.remove(uid);
+            }
         }
     }
 
