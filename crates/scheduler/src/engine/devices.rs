@@ -85,6 +85,8 @@ struct Writer {
     stage: Stage,
     /// The pod is gone, or has a node without us.
     abandoned: bool,
+    /// Why it is given up once what is on its way is written.
+    cancelled: Option<String>,
 }
 
 enum Stage {
@@ -200,7 +202,8 @@ impl Engine {
         }
         let bindings = Arc::new(ClaimBindings { claims, extended });
         let (queued, node) = (queued.clone(), node.clone());
-        let writer = Writer { queued, node, bindings, stage: Stage::Reserved, abandoned: false };
+        let stage = Stage::Reserved;
+        let writer = Writer { queued, node, bindings, stage, abandoned: false, cancelled: None };
         self.writers.by_pod.insert(uid.clone(), writer);
     }
 
@@ -217,8 +220,9 @@ impl Engine {
 
     /// The writing ended, one way or the other.
     pub fn claims_written(&mut self, uid: &str, written: WrittenClaims, now: Duration) -> AfterClaims {
-        let Some(writer) = self.writers.by_pod.get(uid) else { return AfterClaims::Nothing };
+        let Some(writer) = self.writers.by_pod.get_mut(uid) else { return AfterClaims::Nothing };
         let (bindings, abandoned) = (writer.bindings.clone(), writer.abandoned);
+        let cancelled = writer.cancelled.take();
         self.learn(uid, &bindings, &written, now);
         if abandoned {
             self.writers.remove(uid);
@@ -231,7 +235,7 @@ impl Engine {
             claims.push(new.unwrap_or(claim).clone());
         }
         claims.extend(written.extended.clone());
-        if let Some(error) = written.error {
+        if let Some(error) = written.error.or(cancelled) {
             self.end_claims(uid, claims, Err(error));
             return AfterClaims::Failed;
         }
@@ -358,6 +362,25 @@ impl Engine {
         }
     }
 
+    /// Takes a pod off its node whose claims are being written, or whose devices are waited for. `false`: neither is.
+    pub(super) fn cancel_claims(&mut self, uid: &str, why: String) -> bool {
+        let Some(writer) = self.writers.by_pod.get_mut(uid).filter(|writer| !writer.abandoned) else {
+            return false;
+        };
+        match &writer.stage {
+            // Where volumes come first, they are what is cancelled.
+            Stage::Reserved | Stage::Binding { .. } => return false,
+            Stage::Writing => writer.cancelled = Some(why),
+            Stage::Waiting { written, .. } => {
+                let written = written.clone();
+                self.end_claims(uid, written, Err(why));
+            }
+            // It leaves already.
+            Stage::Releasing => {}
+        }
+        true
+    }
+
     /// The claims of a pod that was to be bound and was refused.
     pub fn take_claims(&mut self, uid: &str) -> Option<Unreserved> {
         let writer = self.writers.by_pod.get_mut(uid)?;
@@ -430,3 +453,6 @@ fn unreserved(writer: &Writer, claims: &[Arc<ResourceClaim>]) -> Unreserved {
         extended: claims.iter().find(own).map(|claim| ClaimKeyAndUid::of(claim)),
     }
 }
+
+#[cfg(test)]
+mod tests;
