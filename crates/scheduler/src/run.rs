@@ -491,6 +491,7 @@ impl Task {
             Done::GaveUp { uid, result } => {
                 if let Err(status) = result {
                     tracing::debug!(uid = &*uid, error = status.message, "failed to undo a claim");
+                    self.engine.lock().retry(&uid, now);
                 }
             }
             Done::Explained { pod, result } => {
