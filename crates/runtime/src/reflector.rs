@@ -235,7 +235,8 @@ impl Reflector {
                     position.unavailable = true;
                     return Ok(Phase::Listing);
                 }
-                Err(status) => return Err((Phase::Listing, status)),
+                // Whatever kept the server from streaming may be over.
+                Err(status) => return Err((Phase::Streaming, status)),
             }
         }
     }
@@ -301,7 +302,8 @@ fn after_stream(status: Status, newest: bool, position: &mut Position) -> Transi
     if is_transient(&status) || status.code == 404 {
         return Err((Phase::Streaming, status));
     }
-    // A server that cannot stream its state can list it.
+    // A server that cannot stream its state can list it. Which is not always a bad request: kube-apiserver on an etcd without progress
+    // notifications begins a watch and says 500 in it, every time.
     Ok(Phase::Listing)
 }
 
@@ -330,9 +332,9 @@ fn is_expired(status: &Status) -> bool {
     status.code == 410 || too_large
 }
 
-/// Worth a pause and the same again.
+/// The server is busy, or cannot be reached: worth a pause and the same again.
 fn is_transient(status: &Status) -> bool {
-    matches!(status.code, 429 | 500 | 502 | 503 | 504)
+    matches!(status.code, 429 | 503)
 }
 
 #[cfg(test)]

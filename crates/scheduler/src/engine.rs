@@ -571,6 +571,12 @@ impl Engine {
         self.nominated.remove(uid);
     }
 
+    /// Tries a waiting pod again after a while; for one whose claim could not be undone. Differs from kube-scheduler, where that is only
+    /// logged, and the pod waits for any event, or five minutes.
+    pub fn retry(&mut self, uid: &str, now: Duration) {
+        self.queue.retry(uid, &self.cluster, now);
+    }
+
     /// Tries a waiting pod at once; for one whose preemption failed.
     pub fn activate(&mut self, uid: &str) {
         self.preempting.remove(uid);

@@ -283,6 +283,18 @@ impl Queue {
         }
     }
 
+    /// What was to help an unschedulable pod has failed: no event need come, so it is tried again after a while.
+    pub fn retry(&mut self, uid: &str, cluster: &Cluster, now: Duration) {
+        let position = self.entries.get(uid).map(|entry| entry.position);
+        let Some(QueuePosition::Unschedulable(_)) = position else { return };
+        let Some(mut queued) = self.take(uid) else { return };
+        queued.rejected_by = Plugins::EMPTY;
+        queued.since = now;
+        // Being unschedulable once more has made it forget its errors: the wait grows all the same.
+        queued.error_count = queued.unschedulable_count;
+        self.wait(queued, cause::FAILED, cluster);
+    }
+
     /// A pod for which there was no node at all: any event may help it.
     pub fn put_aside(&mut self, mut queued: Queued, now: Duration) {
         queued.rejected_by = Plugins::EMPTY;

@@ -162,8 +162,13 @@ enum Done {
         node: Arc<str>,
         written: Result<WrittenClaims, Status>,
     },
-    /// Claims given back or undone.
-    ClaimsReleased {
+    /// The claims of a pod that was not bound are given back.
+    Unreserved {
+        unbound: Unbound,
+        result: Result<(), Status>,
+    },
+    /// A claim was undone for a pod that waits.
+    GaveUp {
         uid: Arc<str>,
         result: Result<(), Status>,
     },
@@ -175,6 +180,15 @@ enum Done {
         uid: Arc<str>,
         result: Result<(), Status>,
     },
+}
+
+/// A pod that had a node and was not bound, and what is to be said of it.
+struct Unbound {
+    queued: Queued,
+    begun: Instant,
+    message: String,
+    /// The node it was promised, where it failed before it was to be bound.
+    promised: Option<Arc<str>>,
 }
 
 impl Task {
@@ -289,46 +303,49 @@ impl Task {
                 }));
             }
             ScheduleResult::ClaimsFailed { queued, node, message, unreserved } => {
-                if self.pre_bind_failed(queued.clone(), &node, message, begun) {
-                    self.unreserve(queued.pod, unreserved);
-                }
+                self.unreserve(Unbound { queued, begun, message, promised: Some(node) }, unreserved);
             }
             ScheduleResult::VolumesFailed { queued, node, message } => {
-                self.pre_bind_failed(queued, &node, message, begun);
+                self.put_back(Unbound { queued, begun, message, promised: Some(node) });
             }
             ScheduleResult::Failed(failure) => self.failed(failure, begun),
         }
     }
 
-    /// Others may have the claims of a pod that is not bound.
-    fn unreserve(&mut self, pod: Arc<Pod>, unreserved: Unreserved) {
-        let Some(api_calls) = self.api_calls.get(&*pod.scheduler_name).cloned() else { return };
-        if unreserved.claims.is_empty() && unreserved.extended.is_none() {
+    /// Others may have the claims of a pod that is not bound. It is put back after that: its next attempt would find the claims
+    /// reserved for it, and lose them to a write of this one.
+    fn unreserve(&mut self, unbound: Unbound, unreserved: Unreserved) {
+        let pod = &unbound.queued.pod;
+        let known = self.pods.store().get(pod.namespace(), &pod.name);
+        // One that has a node by now uses its claims, and those of one that is gone are the claim controller's.
+        let waits = known.is_some_and(|known| known.uid() == &*pod.uid && !is_bound(&known));
+        let reserves = !unreserved.claims.is_empty() || unreserved.extended.is_some();
+        let api_calls = self.api_calls.get(&*pod.scheduler_name).filter(|_| waits && reserves);
+        let Some(api_calls) = api_calls.cloned() else {
+            self.put_back(unbound);
             return;
-        }
+        };
         self.in_flight.push(self.env.spawn("unreserve", async move {
-            let result = caught(api_calls.unreserve(&pod, &unreserved)).await;
-            Done::ClaimsReleased { uid: pod.uid.clone(), result }
+            let result = caught(api_calls.unreserve(&unbound.queued.pod, &unreserved)).await;
+            Done::Unreserved { unbound, result }
         }));
     }
 
-    /// The pod goes back to those that wait, and says why; `false`: it has a node by now, or is gone.
-    fn pre_bind_failed(&mut self, queued: Queued, node: &Arc<str>, message: String, begun: Instant) -> bool {
+    /// The pod goes back to those that wait, and says why, unless it has a node by now, or is gone.
+    fn put_back(&mut self, Unbound { queued, begun, message, promised }: Unbound) {
         self.metrics.bind_failed();
         self.metrics.attempt("error", &queued.pod.scheduler_name, self.since(begun));
         self.debugger.ended(&queued.pod.uid, || message.clone());
-        if let Some(pod) = self.taken_off(queued.clone())
-            && !pod.assigned()
-        {
-            let mut failure = Failure::new(&queued, "SchedulerError", message);
+        let Some(pod) = self.taken_off(queued.clone()).filter(|pod| !pod.assigned()) else { return };
+        let mut failure = Failure::new(&queued, "SchedulerError", message);
+        failure.pod = pod;
+        if let Some(node) = promised {
             // Whatever is known of it, it was promised the node before its volumes were written.
-            self.engine.lock().unpromise(&pod.uid);
+            self.engine.lock().unpromise(&failure.pod.uid);
             failure.nominated_node = Some("".into());
-            failure.pod = Arc::new(Pod { nominated_node: node.clone(), ..(*pod).clone() });
-            self.explain(Arc::new(failure));
-            return true;
+            failure.pod = Arc::new(Pod { nominated_node: node, ..(*failure.pod).clone() });
         }
-        false
+        self.explain(Arc::new(failure));
     }
 
     /// A pod that could not be bound, as it is known now: what changed while it was assumed was not looked at.
@@ -355,7 +372,7 @@ impl Task {
             let (api_calls, uid) = (api_calls.clone(), failure.pod.uid.clone());
             self.in_flight.push(self.env.spawn("give up claim", async move {
                 let result = caught(api_calls.give_up(&given_up)).await;
-                Done::ClaimsReleased { uid, result }
+                Done::GaveUp { uid, result }
             }));
         }
         let preempts = !node.is_empty() && !failure.victims.is_empty();
@@ -423,25 +440,22 @@ impl Task {
                 self.debugger.ended(&pod.uid, || "bound".to_owned());
             }
             Done::Bound { queued, begun, result: Err(status) } => {
-                self.metrics.bind_failed();
                 let pod = queued.pod.clone();
-                self.metrics.attempt("error", &pod.scheduler_name, self.since(begun));
-                self.debugger.ended(&pod.uid, || format!("refused: {}", status.message));
                 tracing::debug!(pod = pod.key(), error = status.message, "binding rejected");
+                let message = format!("running Bind plugin \"DefaultBinder\": {}", status.message);
+                if matches!(status.code, 404 | 409 | 504) {
+                    // Another writer was first, the pod is gone, or it may be bound for all we know: the informer will tell.
+                    self.metrics.bind_failed();
+                    self.metrics.attempt("error", &pod.scheduler_name, self.since(begun));
+                    self.debugger.ended(&pod.uid, || message);
+                    self.taken_off(queued);
+                    return;
+                }
                 // Without a clear answer it may be bound, and use its claims.
-                let refused = (400..500).contains(&status.code) && !matches!(status.code, 404 | 409);
+                let refused = (400..500).contains(&status.code);
                 let unreserved = self.engine.lock().take_claims(&pod.uid).filter(|_| refused);
-                let Some(pod) = self.taken_off(queued.clone()) else { return };
-                if let Some(unreserved) = unreserved.filter(|_| !pod.assigned()) {
-                    self.unreserve(pod.clone(), unreserved);
-                }
-                // Another writer was first, the pod is gone, or it may be bound for all we know: the informer will tell.
-                if !pod.assigned() && !matches!(status.code, 404 | 409 | 504) {
-                    let message = format!("running Bind plugin \"DefaultBinder\": {}", status.message);
-                    let mut failure = Failure::new(&queued, "SchedulerError", message);
-                    failure.pod = pod;
-                    self.explain(Arc::new(failure));
-                }
+                let unbound = Unbound { queued, begun, message, promised: None };
+                self.unreserve(unbound, unreserved.unwrap_or_default());
             }
             Done::VolumesWritten { queued, node, written, refused: None } => {
                 self.debugger.ended(&queued.pod.uid, || format!("waits for its volumes on {node}"));
@@ -451,7 +465,8 @@ impl Task {
                 tracing::debug!(pod = queued.pod.key(), error = status.message, "volumes not bound");
                 self.engine.lock().volumes_refused(&queued.pod.uid, written.len(), now);
                 let message = format!("running PreBind plugin \"VolumeBinding\": {}", status.message);
-                self.pre_bind_failed(queued, &node, message, self.env.monotonic());
+                let begun = self.env.monotonic();
+                self.put_back(Unbound { queued, begun, message, promised: Some(node) });
             }
             Done::ClaimsWritten { queued, node, written } => {
                 let written = written.unwrap_or_else(|status| WrittenClaims {
@@ -466,9 +481,17 @@ impl Task {
                     }
                 }
             }
-            Done::ClaimsReleased { uid, result } => {
+            Done::Unreserved { unbound, result } => {
                 if let Err(status) = result {
-                    tracing::debug!(uid = &*uid, error = status.message, "failed to release claims");
+                    let pod = unbound.queued.pod.key();
+                    tracing::debug!(pod, error = status.message, "failed to unreserve claims");
+                }
+                self.put_back(unbound);
+            }
+            Done::GaveUp { uid, result } => {
+                if let Err(status) = result {
+                    tracing::debug!(uid = &*uid, error = status.message, "failed to undo a claim");
+                    self.engine.lock().retry(&uid, now);
                 }
             }
             Done::Explained { pod, result } => {

@@ -172,6 +172,23 @@ async fn a_failed_list_is_retried() {
     assert_eq!(asked, ["stream at=", "stream at=", "stream at="]);
 }
 
+/// As kube-apiserver v1.36 answers on etcd 3.4: 200, and then an error in the stream.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_fails_within_the_stream_is_listed() {
+    let words = "a watch stream was requested by the client but the required storage feature RequestWatchProgress is disabled";
+    let (asked, told) = play(vec![
+        pulls(vec![Err(Status::internal(words))]),
+        Say::List(Err(Status::internal("not yet"))),
+        pulls(vec![Ok((vec![Event::Added(map("half", 1))], true)), Err(Status::internal(words))]),
+        list(vec![map("a", 1)], 5, ""),
+        pulls(vec![Ok((vec![Event::Added(map("b", 6))], true))]),
+    ])
+    .await;
+    let state = ["stream at=", "list at=0 limit=500 continue="];
+    assert_eq!(asked, [&state[..], &state[..], &["watch at=5"]].concat());
+    assert_eq!(told, ["state a@5", "added b@6"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn watches_that_end_at_once_are_slowed_down() {
     let mut script = vec![pulls(vec![state(vec![], 5), Ok((vec![], false))])];

@@ -85,6 +85,8 @@ struct Writer {
     stage: Stage,
     /// The pod is gone, or has a node without us.
     abandoned: bool,
+    /// Why it is given up once what is on its way is written.
+    cancelled: Option<String>,
 }
 
 enum Stage {
@@ -99,6 +101,8 @@ enum Stage {
     Binding {
         written: Vec<Arc<ResourceClaim>>,
     },
+    /// It was not bound; its claims are given back before it is taken off its node.
+    Releasing,
 }
 
 impl ClaimWriters {
@@ -198,7 +202,8 @@ impl Engine {
         }
         let bindings = Arc::new(ClaimBindings { claims, extended });
         let (queued, node) = (queued.clone(), node.clone());
-        let writer = Writer { queued, node, bindings, stage: Stage::Reserved, abandoned: false };
+        let stage = Stage::Reserved;
+        let writer = Writer { queued, node, bindings, stage, abandoned: false, cancelled: None };
         self.writers.by_pod.insert(uid.clone(), writer);
     }
 
@@ -215,8 +220,9 @@ impl Engine {
 
     /// The writing ended, one way or the other.
     pub fn claims_written(&mut self, uid: &str, written: WrittenClaims, now: Duration) -> AfterClaims {
-        let Some(writer) = self.writers.by_pod.get(uid) else { return AfterClaims::Nothing };
+        let Some(writer) = self.writers.by_pod.get_mut(uid) else { return AfterClaims::Nothing };
         let (bindings, abandoned) = (writer.bindings.clone(), writer.abandoned);
+        let cancelled = writer.cancelled.take();
         self.learn(uid, &bindings, &written, now);
         if abandoned {
             self.writers.remove(uid);
@@ -229,7 +235,7 @@ impl Engine {
             claims.push(new.unwrap_or(claim).clone());
         }
         claims.extend(written.extended.clone());
-        if let Some(error) = written.error {
+        if let Some(error) = written.error.or(cancelled) {
             self.end_claims(uid, claims, Err(error));
             return AfterClaims::Failed;
         }
@@ -347,6 +353,8 @@ impl Engine {
             }
             Err(why) => {
                 let unreserved = unreserved(&writer, &claims);
+                writer.stage = Stage::Releasing;
+                self.writers.by_pod.insert(queued.pod.uid.clone(), writer);
                 let message = format!("running PreBind plugin \"DynamicResources\": {why}");
                 let failed = ScheduleResult::ClaimsFailed { queued, node, message, unreserved };
                 self.bindings.ended.push_back(failed);
@@ -354,12 +362,31 @@ impl Engine {
         }
     }
 
+    /// Takes a pod off its node whose claims are being written, or whose devices are waited for. `false`: neither is.
+    pub(super) fn cancel_claims(&mut self, uid: &str, why: String) -> bool {
+        let Some(writer) = self.writers.by_pod.get_mut(uid).filter(|writer| !writer.abandoned) else {
+            return false;
+        };
+        match &writer.stage {
+            // Where volumes come first, they are what is cancelled.
+            Stage::Reserved | Stage::Binding { .. } => return false,
+            Stage::Writing => writer.cancelled = Some(why),
+            Stage::Waiting { written, .. } => {
+                let written = written.clone();
+                self.end_claims(uid, written, Err(why));
+            }
+            // It leaves already.
+            Stage::Releasing => {}
+        }
+        true
+    }
+
     /// The claims of a pod that was to be bound and was refused.
     pub fn take_claims(&mut self, uid: &str) -> Option<Unreserved> {
-        let writer = self.writers.by_pod.get(uid)?;
+        let writer = self.writers.by_pod.get_mut(uid)?;
         let Stage::Binding { written } = &writer.stage else { return None };
         let found = unreserved(writer, written);
-        self.writers.remove(uid);
+        writer.stage = Stage::Releasing;
         Some(found)
     }
 
@@ -374,7 +401,9 @@ impl Engine {
                 self.writers.remove(uid);
                 self.learn(uid, &bindings, &WrittenClaims::default(), now);
             }
-            Stage::Waiting { .. } | Stage::Binding { .. } => drop(self.writers.remove(uid)),
+            Stage::Waiting { .. } | Stage::Binding { .. } | Stage::Releasing => {
+                self.writers.remove(uid);
+            }
         }
     }
 
@@ -424,3 +453,6 @@ fn unreserved(writer: &Writer, claims: &[Arc<ResourceClaim>]) -> Unreserved {
         extended: claims.iter().find(own).map(|claim| ClaimKeyAndUid::of(claim)),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -178,11 +178,11 @@ impl Engine {
         }
     }
 
-    /// Takes a pod that waits for its volumes off its node to make room for another. `false`: it does not wait for volumes.
+    /// Takes a pod that waits for its volumes or its claims off its node to make room for another. `false`: it waits for neither.
     pub fn cancel_binding(&mut self, uid: &str) -> bool {
         let why = "preempted by DefaultPreemption".to_owned();
         match self.bindings.by_pod.get_mut(uid) {
-            None => return false,
+            None => return self.cancel_claims(uid, why),
             Some(binding) if binding.written.is_none() => binding.cancelled = Some(why),
             Some(_) => self.end(uid, Err(why)),
         }

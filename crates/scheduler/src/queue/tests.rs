@@ -41,6 +41,25 @@ fn after_an_error_the_wait_doubles_to_ten_seconds() {
     }
 }
 
+/// Also where nothing else waits, which else ends a wait early.
+#[test]
+fn an_unschedulable_pod_whose_help_failed_waits_like_after_an_error() {
+    let (mut queue, mut templates, cluster) = queue();
+    queue.set(queued(&mut templates, "a", 0), &cluster, seconds(0));
+    let mut now = seconds(0);
+    for wait in [1, 2, 4, 8, 10, 10] {
+        let popped = queue.pop(&cluster, now).expect("may be tried");
+        // It is being tried, or waits already.
+        queue.retry("a", &cluster, now);
+        queue.put_back(popped, [Plugin::DynamicResources].into_iter().collect(), &cluster, now);
+        queue.retry("a", &cluster, now);
+        queue.retry("a", &cluster, now + seconds(1));
+        assert!(queue.pop(&cluster, now + seconds(wait)).is_none());
+        now += seconds(wait + 1);
+        assert_eq!(queue.next_wake(), Some(now));
+    }
+}
+
 #[test]
 fn a_pod_an_event_may_help_skips_backoff_when_the_queue_is_empty() {
     let mut engine = engine(&[node("n1", "", "")]);
