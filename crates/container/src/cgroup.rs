@@ -3,6 +3,8 @@
 //! Both are trees of directories with small files. Version 2 is one tree; version 1 is one for each controller, and a group is a
 //! directory in each of them.
 
+pub mod devices;
+
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -27,7 +29,8 @@ impl Version {
 pub const ROOT: &str = "/sys/fs/cgroup";
 
 /// The controllers that are limited or counted; of version 1 each has a tree of its own.
-const CONTROLLERS: [&str; 7] = ["cpu", "cpuacct", "memory", "pids", "freezer", "hugetlb", "cpuset"];
+const CONTROLLERS: [&str; 8] =
+    ["cpu", "cpuacct", "memory", "pids", "freezer", "hugetlb", "cpuset", "devices"];
 /// So many rounds are tried to end all processes of a group that goes on forking.
 const KILL_ROUNDS: usize = 100;
 
@@ -88,6 +91,18 @@ impl Cgroup {
             Version::V1 => self.set_v1(resources),
             Version::V2 => self.set_v2(resources),
         }
+    }
+
+    /// Lets its processes use these devices and no other; for a group that is new. It is an error if nothing can see to that.
+    pub fn restrict_devices(&self, lines: &[String]) -> io::Result<()> {
+        let directory = self.directory("devices").ok_or_else(|| {
+            io::Error::new(io::ErrorKind::Unsupported, "this machine has no controller for devices")
+        })?;
+        let done = match self.version {
+            Version::V1 => devices::restrict_v1(directory, lines),
+            Version::V2 => devices::restrict_v2(directory, lines),
+        };
+        done.map_err(|error| io::Error::new(error.kind(), format!("failed to restrict devices: {error}")))
     }
 
     /// Puts a process in.
@@ -173,6 +188,11 @@ impl Cgroup {
             }
         }
         Ok(())
+    }
+
+    /// One without a name, or one for each controller.
+    pub(crate) fn directories(&self) -> &[(&'static str, PathBuf)] {
+        &self.directories
     }
 
     fn directory(&self, controller: &str) -> Option<&PathBuf> {

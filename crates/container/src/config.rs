@@ -173,6 +173,7 @@ pub struct Resources {
     pub pids: Option<i64>,
     /// By page size as the kernel names it (`2MB`), in bytes.
     pub hugepages: Vec<(String, u64)>,
-    /// Devices that may be opened; `None`: all (privileged).
+    /// Devices that may be used, in the lines of version 1 ([`crate::cgroup::devices::DEFAULT`] and more); `None`: all
+    /// (privileged). Of a start only: a group that is there keeps what it has.
     pub devices: Option<Vec<String>>,
 }

@@ -1,6 +1,7 @@
 //! The processes beside the agent: one spawner, and a helper for each pod.
 
 mod containers;
+mod init;
 mod pod;
 
 use std::io::{self, Read, Write};

@@ -134,6 +134,38 @@ pub fn mount_setattr(at: BorrowedFd<'_>, attributes: MountAttributes) -> io::Res
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Loads a program that judges the use of devices, and binds it to a group of processes; all above and below must allow, too.
+pub fn attach_device_program(group: BorrowedFd<'_>, program: &[u64]) -> io::Result<()> {
+    const LOAD: libc::c_long = 5;
+    const ATTACH: libc::c_long = 8;
+    const KIND_CGROUP_DEVICE: u32 = 15;
+    const POINT_CGROUP_DEVICE: u32 = 6;
+    const BESIDE_OTHERS: u32 = 2;
+    let count = u32::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // The first fields of `union bpf_attr`: kind and length, instructions, licence; no log.
+    let mut load = [0u64; 6];
+    load[0] = u64::from_ne_bytes(pair(KIND_CGROUP_DEVICE, count));
+    load[1] = program.as_ptr() as u64;
+    load[2] = c"".as_ptr() as u64;
+    // SAFETY: the kernel checks the program, which lives across the call; the size is that of the attributes.
+    let loaded = unsafe { libc::syscall(libc::SYS_bpf, LOAD, load.as_ptr(), size_of_val(&load)) };
+    if loaded < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let loaded = i32::try_from(loaded).map_err(|_| io::ErrorKind::Other)?;
+    // SAFETY: the kernel has just opened it for us.
+    let loaded = unsafe { OwnedFd::from_raw_fd(loaded) };
+    let attach = [group.as_raw_fd() as u32, loaded.as_raw_fd() as u32, POINT_CGROUP_DEVICE, BESIDE_OTHERS];
+    // SAFETY: plain numbers of the size given.
+    let done = unsafe { libc::syscall(libc::SYS_bpf, ATTACH, attach.as_ptr(), size_of_val(&attach)) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn pair(first: u32, second: u32) -> [u8; 8] {
+    let ([a, b, c, d], [e, f, g, h]) = (first.to_ne_bytes(), second.to_ne_bytes());
+    [a, b, c, d, e, f, g, h]
+}
+
 /// No descriptor from `first` on survives the next exec.
 pub fn close_on_exec_from(first: u32) -> io::Result<()> {
     // SAFETY: marks descriptors only, closes none.

@@ -8,6 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use container::cgroup::Cgroup;
 use container::config::{
     ContainerConfig, Device, Mount, PidNamespace, PodConfig, Process, Root, Source, User,
 };
@@ -26,7 +27,7 @@ fn main() {
         return;
     }
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
-    let tests: [(&str, fn()); 9] = [
+    let tests: &[(&str, fn())] = &[
         ("a_container_runs_and_its_end_is_known", a_container_runs_and_its_end_is_known),
         ("a_start_that_fails_says_why", a_start_that_fails_says_why),
         ("identity_and_limits", identity_and_limits),
@@ -35,6 +36,11 @@ fn main() {
         ("attach_reads_and_writes", attach_reads_and_writes),
         ("containers_of_a_pod_share", containers_of_a_pod_share),
         ("memory_that_ran_out_is_told", memory_that_ran_out_is_told),
+        ("devices_are_restricted", devices_are_restricted),
+        ("a_program_restricts_devices_of_version_2", a_program_restricts_devices_of_version_2),
+        ("the_shared_first_process_has_nothing", the_shared_first_process_has_nothing),
+        ("a_false_device_is_refused_and_left_alone", a_false_device_is_refused_and_left_alone),
+        ("cgroups_are_the_containers_own", cgroups_are_the_containers_own),
         ("a_helper_outlives_the_spawner", a_helper_outlives_the_spawner),
     ];
     let mut passed = 0;
@@ -95,7 +101,7 @@ impl Pod {
         std::fs::copy(BUSYBOX, bin.join("busybox")).unwrap();
         for name in [
             "sh", "cat", "echo", "id", "sleep", "hostname", "ls", "touch", "tty", "stty", "true", "ps",
-            "mount", "readlink", "head", "tail", "wc", "env", "pwd", "kill", "mkdir",
+            "mount", "mknod", "readlink", "head", "tail", "wc", "env", "pwd", "kill", "mkdir",
         ] {
             std::os::unix::fs::symlink("busybox", bin.join(name)).unwrap();
         }
@@ -432,6 +438,135 @@ fn memory_that_ran_out_is_told() {
     pod.start(config);
     let ended = pod.ended("a");
     assert_eq!((ended.code, ended.oom_killed), (137, true));
+}
+
+fn devices_are_restricted() {
+    let pod = Pod::new(|_| {});
+    let volume = pod.path("volume");
+    std::fs::create_dir(&volume).unwrap();
+    let script = "head -c 1 /dev/zero | wc -c; mknod /dev/vda b 254 0; head -c 1 /dev/vda; mknod /x c 1 5; \
+                  head -c 1 /x; mknod /data/x c 1 5; head -c 1 /data/x; mknod /dev/kmsg c 1 11; head -c 1 /dev/kmsg; true";
+    let mut config = pod.config("a", &shell(script));
+    config.process.capabilities = vec!["CAP_MKNOD".to_owned(), "CAP_SYS_ADMIN".to_owned()];
+    config.resources.devices = Some(container::cgroup::devices::DEFAULT.map(str::to_owned).to_vec());
+    config.mounts.push(Mount {
+        target: "/data".into(),
+        source: Source::Bind { path: volume, sub_path: PathBuf::new() },
+        ..Mount::default()
+    });
+    let (code, log) = pod.output(config);
+    assert!(code == 0 && log.contains("stdout F 1\n"), "{log}");
+    for (path, why) in [
+        ("/dev/vda", "Operation not permitted"),
+        ("/dev/kmsg", "Operation not permitted"),
+        ("/x", "Permission denied"),
+        ("/data/x", "Permission denied"),
+    ] {
+        assert!(log.contains(&format!("{path}: {why}")), "{path}: {log}");
+    }
+    // What nobody can see to is not promised.
+    let mut config = pod.config("b", &["true"]);
+    config.cgroup = PathBuf::new();
+    config.resources.devices = Some(Vec::new());
+    let (reply, _) = pod.ask(&Request::Start(Box::new(config)), &[]);
+    assert!(matches!(&reply, Reply::Failed(why) if why.contains("devices are restricted")), "{reply:?}");
+}
+
+/// A machine with version 1 has the tree of version 2 beside it, for programs at least.
+fn a_program_restricts_devices_of_version_2() {
+    let root = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"]
+        .into_iter()
+        .map(Path::new)
+        .find(|root| root.join("cgroup.controllers").exists());
+    let Some(root) = root else {
+        println!("skipped: no tree of version 2");
+        return;
+    };
+    let group = Cgroup::at(root, &Path::new("setpoint-test").join(format!("v2-{}", std::process::id())));
+    group.create().unwrap();
+    group.restrict_devices(&["c 1:3 rw".to_owned(), "c 1:5 w".to_owned()]).unwrap();
+    let script =
+        "read go; : < /dev/null && echo null; : > /dev/zero && echo zero; (: < /dev/zero) || echo denied";
+    let mut child = Command::new(BUSYBOX)
+        .args(["sh", "-c", script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    group.add(child.id() as i32).unwrap();
+    child.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "null\nzero\ndenied\n");
+    group.remove().unwrap();
+    let _ = std::fs::remove_dir(root.join("setpoint-test"));
+}
+
+fn the_shared_first_process_has_nothing() {
+    let pod = Pod::new(|pod| pod.shared_pid = true);
+    let script = "ls -A /proc/1/root/ | wc -l; touch /proc/1/root/x; ls /proc/1/fd | wc -l; \
+                  readlink /proc/1/fd/2; cat /proc/1/status";
+    let mut config = pod.config("a", &shell(script));
+    config.pid = PidNamespace::Pod;
+    config.process.capabilities = vec!["CAP_SYS_PTRACE".to_owned(), "CAP_DAC_OVERRIDE".to_owned()];
+    let (_, log) = pod.output(config);
+    assert!(log.starts_with("stdout F 0\n") && log.contains("/x: Read-only file system"), "{log}");
+    assert!(log.contains("stdout F 3\nstdout F /null\n"), "{log}");
+    let none = "0000000000000000";
+    for line in [
+        format!("CapPrm:\t{none}"),
+        format!("CapEff:\t{none}"),
+        format!("CapBnd:\t{none}"),
+        "NoNewPrivs:\t1".to_owned(),
+        "Uid:\t65535\t65535\t65535\t65535".to_owned(),
+        "Gid:\t65535\t65535\t65535\t65535".to_owned(),
+    ] {
+        assert!(log.contains(&line), "{line}: {log}");
+    }
+}
+
+fn a_false_device_is_refused_and_left_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let pod = Pod::new(|_| {});
+    let (volume, secret) = (pod.path("volume"), pod.path("secret"));
+    std::fs::create_dir(&volume).unwrap();
+    std::fs::write(&secret, "x").unwrap();
+    std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o600)).unwrap();
+    std::os::unix::fs::symlink(&secret, volume.join("null")).unwrap();
+    let config = |id| {
+        let mut config = pod.config(id, &["cat", "/proc/keys"]);
+        config.mounts.retain(|mount| !mount.target.starts_with("/dev"));
+        config.mounts.push(Mount {
+            target: "/dev".into(),
+            source: Source::Bind { path: volume.clone(), sub_path: PathBuf::new() },
+            ..Mount::default()
+        });
+        config
+    };
+    let (reply, _) = pod.ask(&Request::Start(Box::new(config("a"))), &[]);
+    assert!(matches!(&reply, Reply::Failed(why) if why.contains("there is something else")), "{reply:?}");
+    assert_eq!(std::fs::metadata(&secret).unwrap().permissions().mode() & 0o777, 0o600);
+    // What is masked is covered by the host's device, whatever the container has for one.
+    let mut config = config("b");
+    config.devices.clear();
+    assert_eq!(pod.output(config), (0, String::new()));
+}
+
+fn cgroups_are_the_containers_own() {
+    let pod = Pod::new(|_| {});
+    let script = "cd /sys/fs/cgroup; cat memory/cgroup.procs cgroup.procs | wc -l; mkdir memory/x x; \
+                  echo 1 > memory/memory.limit_in_bytes; ls";
+    let mut config = pod.config("a", &shell(script));
+    config.resources.devices = Some(container::cgroup::devices::DEFAULT.map(str::to_owned).to_vec());
+    config.mounts.push(Mount {
+        target: "/sys/fs/cgroup".into(),
+        source: Source::Cgroup { host: false },
+        ..Mount::default()
+    });
+    let (_, log) = pod.output(config);
+    // The shell, cat and wc.
+    assert!(log.contains("stdout F 3\n"), "{log}");
+    assert_eq!(log.matches("Read-only file system").count(), 3, "{log}");
 }
 
 fn a_helper_outlives_the_spawner() {

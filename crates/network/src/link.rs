@@ -14,6 +14,7 @@ const SET_LINK: u16 = 19;
 const NEW_ADDRESS: u16 = 20;
 const NEW_ROUTE: u16 = 24;
 
+const HARDWARE_ADDRESS: u16 = 1;
 const NAME: u16 = 3;
 const MTU: u16 = 4;
 const MASTER: u16 = 10;
@@ -68,11 +69,13 @@ pub fn list(socket: &Socket) -> io::Result<Vec<(u32, String)>> {
     Ok(answers.iter().filter_map(|answer| read(&answer.body)).collect())
 }
 
-pub fn make_bridge(socket: &Socket, name: &str, mtu: u32) -> io::Result<()> {
+/// With a hardware address of its own: else it takes that of a port, and another one when the port goes.
+pub fn make_bridge(socket: &Socket, name: &str, hardware: [u8; 6], mtu: u32) -> io::Result<()> {
     let mut message = Messages::default();
     message
         .begin(NEW_LINK, REQUEST | ACK | CREATE | EXCLUSIVE, &link(0, 0, 0, 0))
         .text(NAME, name)
+        .attribute(HARDWARE_ADDRESS, &hardware)
         .number(MTU, mtu)
         .nest(LINK_INFO, |info| {
             info.text(INFO_KIND, "bridge");

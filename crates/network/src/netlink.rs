@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, socket_with};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -19,12 +20,15 @@ const ERROR: u16 = 2;
 const DONE: u16 = 3;
 const HEADER: usize = 16;
 
+/// Numbers of messages, never used twice: an answer to another question is told by its number.
+static SEQUENCE: AtomicU32 = AtomicU32::new(1);
+
 /// One message, or several in a row.
 #[derive(Default)]
 pub struct Messages {
     bytes: Vec<u8>,
     begun: usize,
-    sequence: u32,
+    sequences: Vec<u32>,
     acknowledged: u32,
 }
 
@@ -33,16 +37,27 @@ impl Messages {
     pub fn begin(&mut self, kind: u16, flags: u16, fixed: &[u8]) -> &mut Messages {
         self.end();
         self.begun = self.bytes.len();
-        self.sequence += 1;
+        let sequence = SEQUENCE.fetch_add(1, Ordering::Relaxed);
+        self.sequences.push(sequence);
         self.acknowledged += u32::from(flags & ACK != 0);
         self.bytes.extend_from_slice(&0u32.to_ne_bytes());
         self.bytes.extend_from_slice(&kind.to_ne_bytes());
         self.bytes.extend_from_slice(&flags.to_ne_bytes());
-        self.bytes.extend_from_slice(&self.sequence.to_ne_bytes());
+        self.bytes.extend_from_slice(&sequence.to_ne_bytes());
         self.bytes.extend_from_slice(&0u32.to_ne_bytes());
         self.bytes.extend_from_slice(fixed);
         self.pad();
         self
+    }
+
+    /// The message begun last is to be confirmed.
+    pub fn acknowledge(&mut self) {
+        let flags = self.begun + 6;
+        if let Some(low) = self.bytes.get_mut(flags..flags + 2) {
+            let with = u16::from_ne_bytes([low[0], low[1]]) | ACK;
+            low.copy_from_slice(&with.to_ne_bytes());
+            self.acknowledged += 1;
+        }
     }
 
     pub fn attribute(&mut self, kind: u16, value: &[u8]) -> &mut Messages {
@@ -142,16 +157,24 @@ impl Socket {
     /// Sends all, and waits until the kernel has said yes to each.
     pub fn call(&self, messages: &mut Messages) -> io::Result<Vec<Answer>> {
         messages.end();
+        // A batch goes in one piece, however long; the kernel counts its own bookkeeping in.
+        let needed = messages.bytes.len().saturating_mul(2);
+        if rustix::net::sockopt::socket_send_buffer_size(&self.0)? < needed {
+            rustix::net::sockopt::set_socket_send_buffer_size_force(&self.0, needed)?;
+        }
         rustix::net::send(&self.0, &messages.bytes, SendFlags::empty())?;
         let mut waiting = messages.acknowledged;
         let mut answers = Vec::new();
-        let mut buffer = vec![0; 64 << 10];
+        let mut buffer = vec![0; 256 << 10];
         let mut failed = None;
         while waiting > 0 {
             let (read, _) = rustix::net::recv(&self.0, &mut buffer, RecvFlags::empty())?;
             let mut rest = &buffer[..read];
-            while let Some((kind, body, after)) = split(rest) {
+            while let Some((kind, sequence, body, after)) = split(rest) {
                 rest = after;
+                if !messages.sequences.contains(&sequence) {
+                    continue;
+                }
                 match kind {
                     ERROR => {
                         waiting -= 1;
@@ -174,11 +197,12 @@ impl Socket {
 }
 
 /// The first message of what was received.
-fn split(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
+fn split(bytes: &[u8]) -> Option<(u16, u32, &[u8], &[u8])> {
     let length = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
     let kind = u16::from_ne_bytes([*bytes.get(4)?, *bytes.get(5)?]);
+    let sequence = u32::from_ne_bytes(*bytes.get(8..)?.first_chunk()?);
     let body = bytes.get(HEADER..length)?;
-    Some((kind, body, bytes.get(length.next_multiple_of(4)..).unwrap_or_default()))
+    Some((kind, sequence, body, bytes.get(length.next_multiple_of(4)..).unwrap_or_default()))
 }
 
 /// The attributes of a message, after its fixed part.

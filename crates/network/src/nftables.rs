@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use crate::addresses::Cidr;
 use crate::link::octets;
-use crate::netlink::{ACK, APPEND, CREATE, Family, Messages, REQUEST, Socket};
+use crate::netlink::{APPEND, CREATE, Family, Messages, REQUEST, Socket};
 
 const SUBSYSTEM: u16 = 10;
 const BATCH_BEGIN: u16 = 0x10;
@@ -24,6 +24,8 @@ const SECOND: u32 = 2;
 /// Where a chain looks at packets.
 #[derive(Clone, Copy)]
 pub enum Hook {
+    /// Before anything else, connection tracking included.
+    Arrival,
     Prerouting,
     Output,
     Postrouting,
@@ -49,6 +51,9 @@ pub enum Expression {
         port: u16,
     },
     Masquerade,
+    /// It did not come from this machine itself.
+    FromOutside,
+    Drop,
 }
 
 pub struct Chain {
@@ -64,21 +69,22 @@ pub fn replace(table: &str, chains: &[Chain]) -> io::Result<()> {
     table_message(&mut batch, DELETE_TABLE, table);
     table_message(&mut batch, NEW_TABLE, table);
     for chain in chains {
-        let (hook, priority) = match chain.hook {
-            Hook::Prerouting => (0, -100),
-            Hook::Output => (3, -100),
-            Hook::Postrouting => (4, 100),
+        let (hook, priority, kind) = match chain.hook {
+            Hook::Arrival => (0, -300, "filter"),
+            Hook::Prerouting => (0, -100, "nat"),
+            Hook::Output => (3, -100, "nat"),
+            Hook::Postrouting => (4, 100, "nat"),
         };
-        batch.begin(NEW_CHAIN, REQUEST | ACK | CREATE, &header(INET)).text(1, table).text(3, chain.name);
+        batch.begin(NEW_CHAIN, REQUEST | CREATE, &header(INET)).text(1, table).text(3, chain.name);
         batch.nest(4, |at| {
             at.network_number(1, hook).attribute(2, &i32::to_be_bytes(priority));
         });
-        batch.text(7, "nat");
+        batch.text(7, kind);
     }
     for chain in chains {
         for rule in &chain.rules {
             batch
-                .begin(NEW_RULE, REQUEST | ACK | CREATE | APPEND, &header(INET))
+                .begin(NEW_RULE, REQUEST | CREATE | APPEND, &header(INET))
                 .text(1, table)
                 .text(2, chain.name);
             batch.nest(4, |list| rule.iter().for_each(|expression| put(list, expression)));
@@ -102,6 +108,8 @@ fn begin() -> Messages {
 }
 
 fn finish(mut batch: Messages) -> io::Result<()> {
+    // Of a batch only its last word is confirmed: what fails before that is told anyway.
+    batch.acknowledge();
     batch.begin(BATCH_END, REQUEST, &header(0));
     Socket::open(Family::Netfilter)?.call(&mut batch).map(drop)
 }
@@ -113,7 +121,7 @@ fn header(family: u8) -> [u8; 4] {
 }
 
 fn table_message(batch: &mut Messages, kind: u16, table: &str) {
-    batch.begin(kind, REQUEST | ACK | CREATE, &header(INET)).text(1, table);
+    batch.begin(kind, REQUEST | CREATE, &header(INET)).text(1, table);
 }
 
 fn expression(list: &mut Messages, name: &str, data: impl FnOnce(&mut Messages)) {
@@ -179,6 +187,18 @@ fn put(list: &mut Messages, wanted: &Expression) {
             });
         }
         Expression::Masquerade => expression(list, "masq", |_| {}),
+        Expression::FromOutside => {
+            // The number of the interface it came in by: that of loopback is 1 in every namespace.
+            meta(list, 4);
+            compare(list, &1u32.to_ne_bytes(), false);
+        }
+        Expression::Drop => expression(list, "immediate", |data| {
+            data.network_number(1, 0).nest(2, |inside| {
+                inside.nest(2, |verdict| {
+                    verdict.network_number(1, 0);
+                });
+            });
+        }),
     }
 }
 

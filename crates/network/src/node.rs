@@ -7,6 +7,7 @@ use crate::addresses::Cidr;
 use crate::error::{Context, Error};
 use crate::link;
 use crate::netlink::{Family, Socket};
+use crate::rules;
 
 /// The name of a pod's interface, inside.
 pub const INSIDE: &str = "eth0";
@@ -22,11 +23,19 @@ pub struct Bridge {
 
 /// Of an interface: from the kernel's limit of fifteen letters.
 pub fn veth_name(bridge: &str, pod: u128) -> String {
-    // FNV-1a over both: two nodes of one machine may have the same pod for a moment.
-    let seed = bridge.bytes().chain(pod.to_be_bytes());
-    let hash = seed
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
-    format!("veth{:011x}", hash >> 20)
+    // Over both: two nodes of one machine may have the same pod for a moment.
+    format!("veth{:011x}", hash(bridge.bytes().chain(pod.to_be_bytes())) >> 20)
+}
+
+/// FNV-1a.
+fn hash(bytes: impl Iterator<Item = u8>) -> u64 {
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+/// Of the bridge, the same at any time: one that is administered locally, by its name.
+fn hardware_address(bridge: &str) -> [u8; 6] {
+    let [_, _, _, a, b, c, d, e] = hash(bridge.bytes()).to_be_bytes();
+    [0x02, a, b, c, d, e]
 }
 
 impl Bridge {
@@ -34,17 +43,26 @@ impl Bridge {
     pub fn ensure(&self) -> Result<(), Error> {
         let socket = open()?;
         let shown = || format!("create bridge {}", self.name);
+        if self.ranges.iter().any(Cidr::is_v6) {
+            keep_router_advertisements().context(|| "set net/ipv6/conf/*/accept_ra".to_owned())?;
+        }
         if link::find(&socket, &self.name).context(shown)?.is_none() {
-            link::make_bridge(&socket, &self.name, self.mtu).context(shown)?;
+            link::make_bridge(&socket, &self.name, hardware_address(&self.name), self.mtu).context(shown)?;
         }
         let index = self.index(&socket)?;
         link::set_up(&socket, index).context(shown)?;
         for range in &self.ranges {
             link::add_address(&socket, index, range.gateway(), range.prefix()).context(shown)?;
+            if range.is_v6() {
+                // Pods are no routers.
+                let switch = format!("/proc/sys/net/ipv6/conf/{}/accept_ra", self.name);
+                std::fs::write(&switch, "0").context(|| format!("set {switch}"))?;
+            }
             let switch = if range.is_v6() { "ipv6/conf/all/forwarding" } else { "ipv4/ip_forward" };
             std::fs::write(format!("/proc/sys/net/{switch}"), "1").context(|| format!("set net/{switch}"))?;
         }
-        // Host ports on 127.0.0.1 lead to pods.
+        // Host ports on 127.0.0.1 lead to pods; the way back must not be one to what listens there.
+        rules::guard_loopback(&self.name)?;
         let switch = format!("/proc/sys/net/ipv4/conf/{}/route_localnet", self.name);
         std::fs::write(&switch, "1").context(|| format!("set {switch}"))
     }
@@ -87,8 +105,29 @@ impl Bridge {
     }
 
     pub fn remove(&self) -> Result<(), Error> {
+        rules::remove_guard(&self.name)?;
         link::delete(&open()?, &self.name).context(|| format!("remove bridge {}", self.name))
     }
+}
+
+/// A router hears no other routers: an interface that did goes on only when told so.
+fn keep_router_advertisements() -> std::io::Result<()> {
+    if std::fs::read_to_string("/proc/sys/net/ipv6/conf/all/forwarding")?.trim() != "0" {
+        return Ok(());
+    }
+    for interface in std::fs::read_dir("/proc/sys/net/ipv6/conf")? {
+        let interface = interface?;
+        // Of interfaces that will be nothing is known.
+        if ["all", "default"].iter().any(|name| interface.file_name() == *name) {
+            continue;
+        }
+        let switch = interface.path().join("accept_ra");
+        // One that went away meanwhile needs nothing.
+        if std::fs::read_to_string(&switch).is_ok_and(|value| value.trim() == "1") {
+            let _ = std::fs::write(&switch, "2");
+        }
+    }
+    Ok(())
 }
 
 /// Every pod's own, also of one without a network: programs expect it.

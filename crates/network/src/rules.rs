@@ -11,6 +11,8 @@ use crate::nftables::{self, Chain, Expression, Hook};
 pub struct Rules {
     /// The node's own: what leaves them for elsewhere goes under the node's address.
     pub pod_ranges: Vec<Cidr>,
+    /// Pods and services of the whole cluster: these see a pod under its own address.
+    pub cluster_ranges: Vec<Cidr>,
     pub host_ports: Vec<HostPort>,
     /// Addresses that are nowhere, such as that of the `kubernetes` Service.
     pub redirects: Vec<(Protocol, SocketAddr, SocketAddr)>,
@@ -91,13 +93,41 @@ impl Rules {
             let destination = |is_in| Expression::Address { source: false, range: range.clone(), is_in };
             // A pod that reaches itself, or its neighbour, under another address must hear back from that one.
             rules.push(vec![source(), destination(true), Expression::WasRedirected, Expression::Masquerade]);
-            rules.push(vec![source(), destination(false), Expression::Masquerade]);
+            let mut leaves = vec![source(), destination(false)];
+            let alike = self.cluster_ranges.iter().filter(|other| other.is_v6() == range.is_v6());
+            leaves.extend(alike.map(|other| Expression::Address {
+                source: false,
+                range: other.clone(),
+                is_in: false,
+            }));
+            leaves.push(Expression::Masquerade);
+            rules.push(leaves);
         }
         // From this machine's loopback to a host port: the pod cannot answer to a loopback address.
         let loopback = Expression::Address { source: true, range: loopback(), is_in: true };
         rules.push(vec![loopback, Expression::WasRedirected, Expression::Masquerade]);
         rules
     }
+}
+
+/// A bridge that routes to loopback addresses would let a pod reach what listens on this machine's own: nothing from outside goes
+/// to or comes from one, unless it was sent to a host port and redirected, which happens later.
+pub(crate) fn guard_loopback(bridge: &str) -> Result<(), Error> {
+    let table = guard_table(bridge);
+    let rule = |source| {
+        let address = Expression::Address { source, range: loopback(), is_in: true };
+        vec![Expression::FromOutside, address, Expression::Drop]
+    };
+    let chain = Chain { name: "arrival", hook: Hook::Arrival, rules: vec![rule(false), rule(true)] };
+    nftables::replace(&table, &[chain]).context(|| format!("write the nftables table {table}"))
+}
+
+pub(crate) fn remove_guard(bridge: &str) -> Result<(), Error> {
+    Rules::remove(&guard_table(bridge))
+}
+
+fn guard_table(bridge: &str) -> String {
+    format!("{bridge}-guard")
 }
 
 fn to_address(address: IpAddr) -> Expression {

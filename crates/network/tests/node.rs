@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -104,6 +104,7 @@ fn pods_reach_each_other_host_ports_and_services() {
     machine.run(move || {
         let rules = Rules {
             pod_ranges: vec![Cidr::parse("10.77.0.0/24").unwrap(), Cidr::parse("fd77::/64").unwrap()],
+            cluster_ranges: Vec::new(),
             host_ports: vec![HostPort { protocol: Protocol::Tcp, host: None, port: 8080, to: server }],
             redirects: vec![(Protocol::Tcp, service, server)],
         };
@@ -137,4 +138,112 @@ fn pods_reach_each_other_host_ports_and_services() {
         0,
         "{left:?}"
     );
+}
+
+/// A machine with a bridge and one pod whose loopback is down, so that loopback addresses leave it.
+fn machine_with_pod() -> (Namespace, Namespace) {
+    let (machine, pod) = (Namespace::new(), Namespace::new());
+    set_loopback_up(&machine.file).unwrap();
+    let file = pod.file.try_clone().unwrap();
+    machine.run(move || {
+        let bridge = bridge();
+        bridge.ensure().unwrap();
+        bridge.connect(1, &file, &["10.78.0.2".parse().unwrap()]).unwrap();
+    });
+    (machine, pod)
+}
+
+fn bridge() -> Bridge {
+    let ranges = vec![Cidr::parse("10.78.0.0/24").unwrap(), Cidr::parse("fd78::/64").unwrap()];
+    Bridge { name: "sp-test1".to_owned(), ranges, mtu: 1500 }
+}
+
+#[test]
+fn a_pod_does_not_reach_the_machines_loopback() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: needs root");
+        return;
+    }
+    let (machine, pod) = machine_with_pod();
+    let receiver = machine.run(|| UdpSocket::bind("0.0.0.0:0").unwrap());
+    let port = receiver.local_addr().unwrap().port();
+    pod.run(move || {
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        socket.send_to(b"loopback", ("127.0.0.1", port)).unwrap();
+        socket.send_to(b"bridge", ("10.78.0.1", port)).unwrap();
+    });
+    let mut buffer = [0; 16];
+    let read = receiver.recv(&mut buffer).unwrap();
+    assert_eq!(&buffer[..read], b"bridge");
+    machine.run(|| bridge().remove().unwrap());
+}
+
+#[test]
+fn many_rules_are_one_batch() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: needs root");
+        return;
+    }
+    let machine = Namespace::new();
+    machine.run(|| {
+        let to = |port| SocketAddr::from(([10, 78, 0, 2], port));
+        let host_ports = (1..=2000)
+            .map(|port| HostPort { protocol: Protocol::Tcp, host: None, port, to: to(port) })
+            .collect();
+        let rules = Rules { host_ports, ..Rules::default() };
+        rules.apply("setpoint-test").unwrap();
+        rules.apply("setpoint-test").unwrap();
+        Rules::remove("setpoint-test").unwrap();
+        // What the kernel does not take is an error, also in the middle of a batch.
+        assert!(rules.apply(&"long".repeat(100)).is_err());
+    });
+}
+
+#[test]
+fn the_bridge_keeps_its_hardware_address_and_routers_are_heard() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: needs root");
+        return;
+    }
+    let (machine, _pod) = machine_with_pod();
+    let (again, _other) = machine_with_pod();
+    // The kernel's own list of the bridge's addresses: the link-local one is made of the hardware address.
+    let local = |machine: &Namespace| {
+        machine.run(|| {
+            let all = std::fs::read_to_string("/proc/thread-self/net/if_inet6").unwrap();
+            let line = all.lines().find(|line| line.starts_with("fe80") && line.ends_with("sp-test1"));
+            line.map(|line| line[..32].to_owned())
+        })
+    };
+    let first = local(&machine);
+    assert!(first.is_some() && first == local(&again), "{first:?}");
+    let heard = machine.run(|| std::fs::read_to_string("/proc/sys/net/ipv6/conf/lo/accept_ra").unwrap());
+    assert_eq!(heard, "2\n");
+}
+
+#[test]
+fn pods_keep_their_address_within_the_cluster() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: needs root");
+        return;
+    }
+    let (machine, pod) = machine_with_pod();
+    // Another range behind this machine, as another node's would be.
+    let other = Namespace::new();
+    let file = other.file.try_clone().unwrap();
+    machine.run(move || {
+        let ranges = vec![Cidr::parse("10.79.0.0/24").unwrap()];
+        let bridge = Bridge { name: "sp-test2".to_owned(), ranges, mtu: 1500 };
+        bridge.ensure().unwrap();
+        bridge.connect(2, &file, &["10.79.0.2".parse().unwrap()]).unwrap();
+    });
+    let server = serve(&other, "10.79.0.2".parse().unwrap());
+    for (cluster, seen) in [("10.80.0.0/16", "10.79.0.1"), ("10.79.0.0/16", "10.78.0.2")] {
+        machine.run(move || {
+            let cluster_ranges = vec![Cidr::parse(cluster).unwrap(), Cidr::parse("fd79::/48").unwrap()];
+            let rules = Rules { pod_ranges: bridge().ranges, cluster_ranges, ..Rules::default() };
+            rules.apply("setpoint-test").unwrap();
+        });
+        assert_eq!(pod.run(move || ask(server)).unwrap(), seen);
+    }
 }

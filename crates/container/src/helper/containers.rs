@@ -9,7 +9,7 @@ use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
 use crate::cgroup::Cgroup;
-use crate::config::{ContainerConfig, PidNamespace, Process};
+use crate::config::{ContainerConfig, PidNamespace, Process, Resources};
 
 use crate::start::{self, Context, Namespaces, StartError, Started, Streams};
 use crate::wire::{ContainerState, Ended, PodState, Reply, Request};
@@ -196,8 +196,9 @@ impl Containers {
         };
         let cgroup = (!config.cgroup.as_os_str().is_empty()).then(|| Cgroup::at_host(&config.cgroup));
         if let Some(cgroup) = &cgroup {
-            let set = cgroup.create().and_then(|()| cgroup.set(&config.resources));
-            set.context(|| "failed to set up the cgroup".to_owned())?;
+            set_up_cgroup(cgroup, &config.resources).inspect_err(|_| drop(cgroup.remove()))?;
+        } else if config.resources.devices.is_some() {
+            return Err(StartError("devices are restricted by a cgroup, and there is none".to_owned()));
         }
         let pipe =
             || rustix::pipe::pipe_with(PipeFlags::CLOEXEC).context(|| "failed to create a pipe".to_owned());
@@ -449,6 +450,12 @@ impl Attached {
             self.outputs[at] = None;
         }
     }
+}
+
+fn set_up_cgroup(cgroup: &Cgroup, resources: &Resources) -> Result<(), StartError> {
+    let failed = || "failed to set up the cgroup".to_owned();
+    cgroup.create().and_then(|()| cgroup.set(resources)).context(failed)?;
+    resources.devices.iter().try_for_each(|lines| cgroup.restrict_devices(lines).context(failed))
 }
 
 fn not_found(id: &str) -> StartError {

@@ -1,7 +1,7 @@
 //! The helper of one pod: its namespaces, its socket, and the loop that serves it.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -69,7 +69,7 @@ fn set_up(config: &PodConfig) -> Result<(OwnedFd, Containers), StartError> {
         std::fs::write(&path, value).context(|| format!("failed to set sysctl {name} to {value:?}"))?;
     }
     let shared_memory = own_mounts(config)?;
-    let pid_namespace = if config.shared_pid { Some(start_init()?) } else { None };
+    let pid_namespace = if config.shared_pid { Some(start_init(&config.directory)?) } else { None };
     let listener = listen(&config.directory.join(SOCKET)).context(|| "failed to listen".to_owned())?;
     let pid = rustix::process::getpid().as_raw_nonzero().to_string();
     std::fs::write(config.directory.join(PID_FILE), pid)
@@ -97,13 +97,25 @@ fn own_mounts(config: &PodConfig) -> Result<Option<PathBuf>, StartError> {
 }
 
 /// The first process of a namespace that all containers share.
-fn start_init() -> Result<OwnedFd, StartError> {
-    match sys::clone(CloneFlags::NEW_PID).context(|| "failed to fork".to_owned())? {
-        Fork::Child => {
-            let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
-            sys::wait_for_children()
-        }
+fn start_init(directory: &Path) -> Result<OwnedFd, StartError> {
+    let (ready, told) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+        .context(|| "failed to create a pipe".to_owned())?;
+    let flags = CloneFlags::NEW_PID.and(CloneFlags::NEW_MOUNT);
+    match sys::clone(flags).context(|| "failed to fork".to_owned())? {
+        Fork::Child => match super::init::confine(directory) {
+            Ok(()) => sys::wait_for_children(),
+            Err(why) => {
+                super::tell(told, &why.0);
+                std::process::exit(1)
+            }
+        },
         Fork::Parent { pid, .. } => {
+            drop(told);
+            let mut why = String::new();
+            File::from(ready).read_to_string(&mut why).context(|| "failed to hear of init".to_owned())?;
+            if !why.is_empty() {
+                return Err(StartError(why));
+            }
             let path = format!("/proc/{}/ns/pid", pid.as_raw_nonzero());
             let file = File::open(&path).context(|| format!("failed to open {path}"))?;
             Ok(file.into())

@@ -3,17 +3,21 @@
 //! Every path of the container is resolved with the container's root as the end of the world (`openat2`), so no symbolic link of an
 //! image or a volume leads out of it.
 
+mod cgroups;
+mod covers;
+mod devices;
+
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags,
     UnmountFlags,
 };
 
 use super::{Context, StartError};
-use crate::config::{ContainerConfig, Device, Mount, Propagation, Root, Source};
+use crate::config::{ContainerConfig, Mount, Propagation, Root, Source};
 use crate::sys::{self, MountAttributes};
 
 /// A mount that is attached nowhere yet.
@@ -50,11 +54,7 @@ fn open_source(path: &Path, sub_path: &Path) -> Result<Detached, StartError> {
             .context(shown)?;
     }
     let is_directory = is_directory(source.as_fd())?;
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE
-        | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_EMPTY_PATH
-        | OpenTreeFlags::AT_RECURSIVE;
-    let tree = rustix::mount::open_tree(&source, "", flags).context(shown)?;
+    let tree = clone_tree(source.as_fd()).context(shown)?;
     Ok(Detached { tree, is_directory })
 }
 
@@ -71,16 +71,28 @@ pub fn enter(config: &ContainerConfig, sources: Vec<Option<Detached>>) -> Result
     if !config.cgroup.as_os_str().is_empty() {
         super::unshare_cgroups()?;
     }
-    let root = mount_root(&config.root)?;
+    // Whoever may not use all devices finds none in what others fill.
+    let nodev = config.resources.devices.is_some();
+    let root = mount_root(&config.root, nodev)?;
     for (mount, source) in config.mounts.iter().zip(sources) {
-        attach(mount, source, root.as_fd()).map_err(|why| {
+        let attached = match mount.source {
+            Source::Cgroup { host } => cgroups::attach(config, mount, host, root.as_fd()),
+            _ => attach(mount, source, nodev, root.as_fd()),
+        };
+        attached.map_err(|why| {
             StartError(format!("error mounting to rootfs at {:?}: {why}", mount.target.display().to_string()))
         })?;
     }
     for device in &config.devices {
-        make_device(device, root.as_fd())?;
+        devices::make(device, root.as_fd())?;
     }
-    link_devices(root.as_fd())?;
+    devices::link(root.as_fd())?;
+    for path in &config.readonly_paths {
+        covers::make_readonly(path, root.as_fd())?;
+    }
+    for path in &config.masked_paths {
+        covers::mask(path, root.as_fd())?;
+    }
     // An image may name a working directory that it does not have.
     make_target(root.as_fd(), &config.process.cwd, true)?;
     let failed = || "failed to change the root".to_owned();
@@ -88,12 +100,6 @@ pub fn enter(config: &ContainerConfig, sources: Vec<Option<Detached>>) -> Result
     rustix::process::pivot_root(".", ".").context(failed)?;
     rustix::mount::unmount(".", UnmountFlags::DETACH).context(failed)?;
     rustix::process::chdir("/").context(failed)?;
-    for path in &config.readonly_paths {
-        make_readonly(path)?;
-    }
-    for path in &config.masked_paths {
-        mask(path)?;
-    }
     if config.root.readonly {
         let root = rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).context(failed)?;
         let attributes = MountAttributes { set: sys::READ_ONLY, ..MountAttributes::default() };
@@ -104,7 +110,7 @@ pub fn enter(config: &ContainerConfig, sources: Vec<Option<Detached>>) -> Result
 }
 
 /// The image's layers under one of the container's own. Layers are given one by one: a page of options would hold forty of them.
-fn mount_root(root: &Root) -> Result<OwnedFd, StartError> {
+fn mount_root(root: &Root, nodev: bool) -> Result<OwnedFd, StartError> {
     let failed = || "failed to mount the root file system".to_owned();
     let mounted = if root.layers.is_empty() {
         open_source(&root.upper, Path::new(""))?.tree
@@ -118,6 +124,10 @@ fn mount_root(root: &Root) -> Result<OwnedFd, StartError> {
         rustix::mount::fsconfig_create(&fs).context(failed)?;
         rustix::mount::fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty()).context(failed)?
     };
+    if nodev {
+        let attributes = MountAttributes { set: sys::NO_DEV, ..MountAttributes::default() };
+        sys::mount_setattr(mounted.as_fd(), attributes).context(failed)?;
+    }
     rustix::mount::move_mount(
         &mounted,
         "",
@@ -129,7 +139,13 @@ fn mount_root(root: &Root) -> Result<OwnedFd, StartError> {
     rustix::fs::open(root.target.as_path(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).context(failed)
 }
 
-fn attach(mount: &Mount, source: Option<Detached>, root: BorrowedFd<'_>) -> Result<(), StartError> {
+fn attach(
+    mount: &Mount,
+    source: Option<Detached>,
+    nodev: bool,
+    root: BorrowedFd<'_>,
+) -> Result<(), StartError> {
+    let of_host = source.is_some();
     let source = match source {
         Some(source) => source,
         None => Detached { tree: new_filesystem(mount)?, is_directory: true },
@@ -145,8 +161,10 @@ fn attach(mount: &Mount, source: Option<Detached>, root: BorrowedFd<'_>) -> Resu
     };
     let failed = || "failed to set the mount's attributes".to_owned();
     let tree = source.tree.as_fd();
-    if propagation != 0 {
-        sys::mount_setattr(tree, MountAttributes { set: 0, propagation, recursive: true }).context(failed)?;
+    let everywhere = flag(nodev && of_host, sys::NO_DEV);
+    if propagation | everywhere != 0 {
+        sys::mount_setattr(tree, MountAttributes { set: everywhere, propagation, recursive: true })
+            .context(failed)?;
     }
     let readonly = flag(mount.readonly, sys::READ_ONLY);
     if set | readonly != 0 {
@@ -154,18 +172,13 @@ fn attach(mount: &Mount, source: Option<Detached>, root: BorrowedFd<'_>) -> Resu
         sys::mount_setattr(tree, MountAttributes { set: set | readonly, propagation: 0, recursive })
             .context(failed)?;
     }
-    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-    rustix::mount::move_mount(tree, "", &target, "", flags).context(|| "failed to attach it".to_owned())
+    move_onto(tree, target.as_fd()).context(|| "failed to attach it".to_owned())
 }
 
 fn new_filesystem(mount: &Mount) -> Result<OwnedFd, StartError> {
     match &mount.source {
         Source::Filesystem { kind, options } => make_filesystem(kind, options),
-        Source::Cgroup { .. } => match crate::cgroup::Version::of_host() {
-            crate::cgroup::Version::V2 => make_filesystem("cgroup2", &[]),
-            crate::cgroup::Version::V1 => Ok(open_source(Path::new("/sys/fs/cgroup"), Path::new(""))?.tree),
-        },
-        Source::Bind { .. } | Source::SharedMemory => Err(StartError("its source was not opened".to_owned())),
+        _ => Err(StartError("its source was not opened".to_owned())),
     }
 }
 
@@ -226,68 +239,16 @@ fn open_in(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> rustix::io::Resu
     rustix::fs::openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
 }
 
-fn make_device(device: &Device, root: BorrowedFd<'_>) -> Result<(), StartError> {
-    let shown = || format!("failed to make device {}", device.path.display());
-    let (Some(parent), Some(name)) = (device.path.parent(), device.path.file_name()) else {
-        return Err(StartError(shown()));
-    };
-    let parent = make_target(root, parent, true)?;
-    let kind = if device.block { FileType::BlockDevice } else { FileType::CharacterDevice };
-    let number = rustix::fs::makedev(device.major, device.minor);
-    let mode = Mode::from_raw_mode(device.mode);
-    match rustix::fs::mknodat(&parent, name, kind, mode, number) {
-        Ok(()) | Err(rustix::io::Errno::EXIST) => {}
-        Err(error) => return Err(error).context(shown),
-    }
-    // Whatever the umask made of it.
-    rustix::fs::chmodat(&parent, name, mode, AtFlags::empty()).context(shown)
+/// A copy of what is mounted there and below, attached nowhere.
+fn clone_tree(of: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH
+        | OpenTreeFlags::AT_RECURSIVE;
+    rustix::mount::open_tree(of, "", flags)
 }
 
-/// What programs expect in `/dev` besides devices.
-fn link_devices(root: BorrowedFd<'_>) -> Result<(), StartError> {
-    let Ok(dev) = open_in(root, Path::new("dev"), OFlags::PATH) else { return Ok(()) };
-    for (to, name) in [
-        ("/proc/self/fd", "fd"),
-        ("/proc/self/fd/0", "stdin"),
-        ("/proc/self/fd/1", "stdout"),
-        ("/proc/self/fd/2", "stderr"),
-        ("pts/ptmx", "ptmx"),
-    ] {
-        match rustix::fs::symlinkat(to, &dev, name) {
-            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
-            Err(error) => return Err(error).context(|| format!("failed to link /dev/{name}")),
-        }
-    }
-    Ok(())
-}
-
-/// Of the container's own root, after it is one; paths that are not there need no care.
-fn make_readonly(path: &Path) -> Result<(), StartError> {
-    let shown = || format!("failed to make {} read-only", path.display());
-    if !path.exists() {
-        return Ok(());
-    }
-    let bound = open_source(path, Path::new(""))?;
-    let attributes = MountAttributes { set: sys::READ_ONLY, propagation: 0, recursive: true };
-    sys::mount_setattr(bound.tree.as_fd(), attributes).context(shown)?;
-    rustix::mount::move_mount(&bound.tree, "", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
-        .context(shown)
-}
-
-/// An empty read-only directory, or nothing to be read.
-fn mask(path: &Path) -> Result<(), StartError> {
-    let shown = || format!("failed to mask {}", path.display());
-    let Ok(metadata) = std::fs::metadata(path) else { return Ok(()) };
-    let cover = if metadata.is_dir() {
-        let empty = make_filesystem(
-            "tmpfs",
-            &[("size".to_owned(), "0".to_owned()), ("nr_inodes".to_owned(), "1".to_owned())],
-        )?;
-        let attributes = MountAttributes { set: sys::READ_ONLY, ..MountAttributes::default() };
-        sys::mount_setattr(empty.as_fd(), attributes).context(shown)?;
-        empty
-    } else {
-        open_source(Path::new("/dev/null"), Path::new(""))?.tree
-    };
-    rustix::mount::move_mount(&cover, "", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).context(shown)
+fn move_onto(tree: BorrowedFd<'_>, target: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    rustix::mount::move_mount(tree, "", target, "", flags)
 }
