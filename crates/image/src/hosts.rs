@@ -125,7 +125,7 @@ pub(crate) fn split_port(authority: &str) -> (&str, Option<&str>) {
     }
 }
 
-fn parse(text: &str, folder: &Path, domain: &str) -> Result<Vec<Endpoint>, String> {
+pub(crate) fn parse(text: &str, folder: &Path, domain: &str) -> Result<Vec<Endpoint>, String> {
     let document = DeTable::parse(text).map_err(|error| error.to_string())?;
     let table = document.get_ref();
     let mut endpoints = Vec::new();

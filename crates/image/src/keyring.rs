@@ -4,6 +4,7 @@
 //! Secret ── .dockerconfigjson / .dockercfg ── Keyring.add(source, …)
 //! image  ── Keyring.find ── credentials, those of the longest path first
 //! ```
+//! A pod has a ring of its pull secrets, the node one of its own `config.json`: what the pod's ring finds comes first.
 
 use std::collections::BTreeMap;
 use std::fmt;

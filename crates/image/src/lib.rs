@@ -11,6 +11,8 @@
 
 mod config;
 mod digest;
+#[cfg(test)]
+mod hostile;
 mod hosts;
 mod import;
 mod keyring;

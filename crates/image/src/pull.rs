@@ -27,8 +27,8 @@ use crate::store::{Image, NewImage, PulledBy, Store, StoreError, chain_ids, pars
 
 /// Layers downloaded at the same time, as by containerd.
 const PARALLEL: usize = 3;
-/// Chunks between the network and the disk.
-const QUEUE: usize = 16;
+/// Chunks between the network and the disk: a quarter of a megabyte for each download.
+const QUEUE: usize = 4;
 /// A layer that was there and is pruned by somebody else before the image is entered is fetched again.
 const MAX_ROUNDS: usize = 3;
 /// An index of an index is as deep as anybody goes.

@@ -410,3 +410,13 @@ fn back_off(failures: u32) -> Duration {
     let factor = 1u32 << failures.saturating_sub(1).min(10);
     FIRST_BACK_OFF.saturating_mul(factor).min(MAX_BACK_OFF)
 }
+
+/// Gives texts to everything here that reads one.
+#[cfg(test)]
+pub(crate) fn hostile(one: &str, two: &str) {
+    let _ = auth::parse(one);
+    let _ = auth::server_message(one.as_bytes());
+    if let Some(url) = Url::parse(&format!("http://{one}")) {
+        let _ = (url.host(), url.port(), url.join(two));
+    }
+}

@@ -220,7 +220,7 @@ pub(crate) fn server_message(body: &[u8]) -> Option<String> {
 }
 
 /// The challenges of one header: schemes, each with `key=value` or `key="value"`, all separated by commas.
-fn parse(header: &str) -> Vec<Challenge> {
+pub(super) fn parse(header: &str) -> Vec<Challenge> {
     let mut challenges: Vec<Challenge> = Vec::new();
     let mut rest = header.trim_start_matches([' ', ',']);
     while !rest.is_empty() {

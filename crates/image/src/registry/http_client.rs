@@ -23,6 +23,9 @@ const HEAD_LIMIT: Duration = Duration::from_secs(60);
 /// A download without a byte for so long has broken.
 const STALL_LIMIT: Duration = Duration::from_secs(60);
 
+/// The largest chunk of a body; by default it would grow to seven times that.
+const BUFFER: usize = 64 << 10;
+
 pub(crate) struct Client {
     env: Env,
 }
@@ -111,8 +114,11 @@ impl Client {
         request.headers_mut().insert(HOST, host);
         request.headers_mut().insert(USER_AGENT, HeaderValue::from_static("setpoint"));
         let exchange = async {
-            let (mut sender, connection) =
-                http1::handshake(TokioIo::new(wire)).await.map_err(|error| error.to_string())?;
+            let (mut sender, connection) = http1::Builder::new()
+                .max_buf_size(BUFFER)
+                .handshake(TokioIo::new(wire))
+                .await
+                .map_err(|error| error.to_string())?;
             let task = Task(self.env.spawn("registry-connection", async move {
                 // Its end, good or bad, is seen by who reads the body.
                 let _ = connection.await;

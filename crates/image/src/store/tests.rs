@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::slice::from_ref;
 use std::time::Duration;
 
@@ -53,6 +53,93 @@ impl Case {
 
 fn layer(name: &str, size: usize) -> Vec<u8> {
     Tar::default().file(name, &vec![1; size]).bytes()
+}
+
+/// Layers stacked by the kernel, as a container sees them.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    fn new(store: &Store, image: &Image, at: &Path) -> Option<Mounted> {
+        use std::ffi::CString;
+        fs::create_dir_all(at).unwrap();
+        let layers: Vec<String> = store.layers(image).iter().map(|path| path.display().to_string()).collect();
+        let options = CString::new(format!("lowerdir={}", layers.join(":"))).unwrap();
+        let mounted = rustix::mount::mount(
+            "overlay",
+            at,
+            "overlay",
+            rustix::mount::MountFlags::RDONLY,
+            options.as_c_str(),
+        );
+        mounted
+            .map(|()| Mounted(at.to_owned()))
+            .inspect_err(|error| eprintln!("skipped: no overlayfs here: {error}"))
+            .ok()
+    }
+
+    fn names(&self, folder: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.0.join(folder)).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        rustix::mount::unmount(&self.0, rustix::mount::UnmountFlags::DETACH).unwrap();
+    }
+}
+
+#[test]
+fn layers_stack_as_the_image_means_them() {
+    if !root("layers_stack_as_the_image_means_them") {
+        return;
+    }
+    let case = Case::new();
+    let store = case.open();
+    let base = Tar::default()
+        .dir("etc", 0o755)
+        .file("etc/gone", b"")
+        .file("etc/changed", b"old")
+        .file("etc/kept", b"kept")
+        .file("cache/a", b"")
+        .file("cache/b", b"")
+        .file("replaced/old", b"")
+        .file("file", b"a file");
+    let middle = Tar::default()
+        .file("etc/.wh.gone", b"")
+        .file("etc/changed", b"new")
+        .dir("cache", 0o700)
+        .file("cache/.wh..wh..opq", b"")
+        .file("cache/c", b"")
+        .file(".wh.replaced", b"")
+        .dir("replaced", 0o755)
+        .file("replaced/new", b"");
+    let top = Tar::default()
+        .dir("file", 0o755)
+        .file("file/now", b"a folder")
+        .file("etc/gone", b"back")
+        .link("etc/same", "etc/gone");
+    let layers = [base.bytes(), middle.bytes(), top.bytes()];
+    let image = case.add(&store, "a", &[&layers[0], &layers[1], &layers[2]], None).unwrap();
+    let Some(mounted) = Mounted::new(&store, &image, &case.home.path().join("merged")) else { return };
+    assert_eq!(mounted.names(""), ["cache", "etc", "file", "replaced"]);
+    assert_eq!(mounted.names("etc"), ["changed", "gone", "kept", "same"]);
+    assert_eq!(
+        (mounted.names("cache"), mounted.names("replaced"), mounted.names("file")),
+        (vec!["c".into()], vec!["new".into()], vec!["now".into()])
+    );
+    let read = |path: &str| fs::read_to_string(mounted.0.join(path)).unwrap();
+    assert_eq!(
+        (read("etc/changed"), read("etc/gone"), read("etc/same"), read("etc/kept")),
+        ("new".into(), "back".into(), "back".into(), "kept".into())
+    );
+    // The middle layer alone still hides what the base had.
+    let half = case.add(&store, "b", &[&layers[0], &layers[1]], None).unwrap();
+    let half = Mounted::new(&store, &half, &case.home.path().join("half")).unwrap();
+    assert_eq!(half.names("etc"), ["changed", "kept"]);
 }
 
 fn find(store: &Store, name: &str) -> Option<Image> {

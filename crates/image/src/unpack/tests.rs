@@ -2,6 +2,8 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 
+use env::Env;
+
 use super::*;
 use crate::testing::{Header, MTIME, Tar, gzip, root, zstd};
 
@@ -306,4 +308,83 @@ fn directories_an_archive_only_implies_are_those_of_the_layer_below() {
         (0o1777, 5, 6)
     );
     assert_eq!((meta("tmp").mtime(), meta("etc").permissions().mode() & 0o7777), (MTIME, 0o755));
+}
+
+/// Archives with a few bytes changed, checksums repaired, parts cut and doubled: whatever they say, nothing panics and nothing
+/// outside changes.
+#[test]
+fn changed_archives_stay_in_their_directory() {
+    if !root("changed_archives_stay_in_their_directory") {
+        return;
+    }
+    let seed = Env::machine().random();
+    eprintln!("seed {seed}");
+    let mut state = seed;
+    let mut below = |bound: usize| {
+        // SplitMix64: the seed above gives the same run again.
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % bound as u64) as usize
+    };
+    let original = Tar::default()
+        .dir("a", 0o755)
+        .symlink("a/l", "../../outside")
+        .file("a/f", b"content")
+        .pax(&[("path", b"a/../b/long"), ("SCHILY.xattr.user.x", b"y"), ("mtime", b"1.5")])
+        .file("x", b"content")
+        .link("a/h", "a/f")
+        .file("a/.wh.gone", b"")
+        .file("a/.wh..wh..opq", b"")
+        .symlink("a/m", "l/secret")
+        .file("a/m", b"through")
+        .bytes();
+    let pieces: [&[u8]; 12] = [
+        b"..",
+        b"/",
+        b"../../outside/secret",
+        b"\0",
+        b".wh.",
+        b".wh..",
+        b"1",
+        b"2",
+        b"5",
+        b"x",
+        b"99999999999",
+        b"\xff\xff",
+    ];
+    let case = Case::new();
+    for _ in 0..1500 {
+        let mut tar = original.clone();
+        for _ in 0..=below(4) {
+            let block = below(tar.len() / 512) * 512;
+            match below(6) {
+                0 => tar[block + below(512)] = below(256) as u8,
+                1 => tar.truncate(block + below(512)),
+                2 => tar.extend_from_within(block..),
+                _ => {
+                    // In a field of a header, or in a PAX record.
+                    let at = block + [0, 1, 2, 100, 108, 124, 156, 157, 257][below(9)];
+                    for (to, from) in tar[at..].iter_mut().zip(pieces[below(pieces.len())]) {
+                        *to = *from;
+                    }
+                }
+            }
+            if tar.len() < 512 {
+                tar = original.clone();
+            }
+            if let Some(header) = tar.get_mut(block..block + 512) {
+                header[148..156].fill(b' ');
+                let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+                header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+            }
+        }
+        let limits = Limits { entries: 100, bytes: 1 << 20, ratio: 10, ratio_from_bytes: 1 << 20 };
+        // Whether it works does not matter.
+        let _ = case.unpack_with(&tar, &Digest::of(&tar), limits, &[]);
+        case.check_outside();
+        fs::remove_dir_all(case.fs()).unwrap();
+        fs::create_dir(case.fs()).unwrap();
+    }
 }
