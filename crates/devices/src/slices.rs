@@ -8,6 +8,7 @@
 //! ```
 
 mod generation;
+mod totals;
 mod view;
 
 #[cfg(test)]

@@ -84,9 +84,12 @@ struct Line<'a> {
 
 /// A resource whose use is scored.
 struct Scored {
+    name: Arc<str>,
     column: usize,
     weight: i64,
     request: i64,
+    /// Devices stand for it on nodes that have none of it.
+    delegated: bool,
 }
 
 /// Taints and affinity are not yet normalised over the nodes that fit.
@@ -118,7 +121,9 @@ impl Local {
                 };
                 // A resource few nodes have matters only to pods that ask for it.
                 if request != 0 || matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage") {
-                    out.push(Scored { column: columns.resource(name), weight: *weight, request });
+                    let column = columns.resource(name);
+                    let name = name.as_str().into();
+                    out.push(Scored { name, column, weight: *weight, request, delegated: false });
                 }
             }
             out
@@ -180,7 +185,12 @@ impl Local {
             for (request, (name, _)) in self.requests.iter_mut().zip(&self.spec.requests) {
                 request.delegated = may_be_devices(name) && cluster.devices().has_class_for(name);
             }
+            for scored in self.fit.iter_mut().chain(&mut self.balanced) {
+                let name = &scored.name;
+                scored.delegated = may_be_devices(name) && cluster.devices().has_class_for(name);
+            }
             self.known.clear();
+            self.scored.clear();
         }
         if self.begun {
             self.known.resize(cluster.width(), 0);
@@ -253,7 +263,9 @@ impl Local {
         nodes: &[NodeIx],
         scores: &mut Vec<Scores>,
     ) {
-        if self.scored.is_empty() {
+        // What devices stand for changes with every claim, and the node does not.
+        let delegated = self.fit.iter().chain(&self.balanced).any(|scored| scored.delegated);
+        if delegated || self.scored.is_empty() {
             self.find_scores(cluster, profile, nodes, scores);
             return;
         }

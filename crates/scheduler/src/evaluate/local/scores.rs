@@ -1,6 +1,8 @@
 //! How well nodes suit a pod, each by itself: one plugin after the other over all of them, so that what does not depend
 //! on the node is looked up once.
 
+use devices::NodeView;
+
 use super::{Local, MAX_SCORE, Scored, Scores};
 use crate::cluster::{Cluster, NodeIx};
 use crate::config::{Profile, Strategy};
@@ -68,7 +70,9 @@ impl Local {
         scores: &mut [Scores],
     ) {
         let columns = cluster.columns();
-        let uses = uses(cluster, &self.fit, |column| columns.all_at_least(column));
+        let requested = |column| columns.all_at_least(column);
+        let backed = backed(cluster, &self.fit, nodes, requested);
+        let uses = uses(cluster, &self.fit, &backed, requested);
         match strategy {
             Strategy::LeastAllocated => mean(&uses, weight, nodes, scores, |requested, capacity| {
                 if requested > capacity { 0 } else { share(capacity - requested, capacity) }
@@ -87,7 +91,9 @@ impl Local {
     /// How much evener the node's resources are used with the pod than without it.
     fn balance_scores(&self, cluster: &Cluster, weight: i64, nodes: &[NodeIx], scores: &mut [Scores]) {
         let columns = cluster.columns();
-        let mut uses = uses(cluster, &self.balanced, |column| columns.all_requested(column));
+        let requested = |column| columns.all_requested(column);
+        let backed = backed(cluster, &self.balanced, nodes, requested);
+        let mut uses = uses(cluster, &self.balanced, &backed, requested);
         uses.truncate(MAX_BALANCED);
         let (mut without, mut with) = ([0f64; MAX_BALANCED], [0f64; MAX_BALANCED]);
         for (scores, ix) in scores.iter_mut().zip(nodes) {
@@ -135,14 +141,56 @@ impl Local {
     }
 }
 
-fn uses<'a>(cluster: &'a Cluster, scored: &[Scored], requested: impl Fn(usize) -> &'a [i64]) -> Vec<Use<'a>> {
-    let one = |s: &Scored| Use {
-        capacity: cluster.columns().all_allocatable(s.column),
-        requested: requested(s.column),
-        request: s.request,
-        weight: s.weight,
+/// The columns of a resource, with devices where they stand for it.
+struct Backed {
+    capacity: Vec<i64>,
+    requested: Vec<i64>,
+}
+
+/// For each resource that devices stand for; nothing at all if there is none.
+fn backed<'a>(
+    cluster: &'a Cluster,
+    scored: &[Scored],
+    nodes: &[NodeIx],
+    requested: impl Fn(usize) -> &'a [i64],
+) -> Vec<Option<Backed>> {
+    if scored.iter().all(|s| !s.delegated) {
+        return Vec::new();
+    }
+    let known = cluster.devices();
+    let one = |s: &Scored| {
+        let class = known.classes.for_extended_resource(&s.name).filter(|_| s.delegated)?;
+        let mut backed = Backed {
+            capacity: cluster.columns().all_allocatable(s.column).to_vec(),
+            requested: requested(s.column).to_vec(),
+        };
+        for ix in nodes.iter().filter(|ix| cluster.columns().all_allocatable(s.column)[**ix as usize] == 0) {
+            let node = cluster.node(*ix);
+            let view = NodeView { name: &node.name, labels: &node.labels };
+            let totals = known.slices.totals(&view, class, &known.allocated, &known.selectors);
+            // Where they cannot be counted there are none.
+            let (all, in_use) = totals.unwrap_or_default();
+            (backed.capacity[*ix as usize], backed.requested[*ix as usize]) = (all, in_use);
+        }
+        Some(backed)
     };
     scored.iter().map(one).collect()
+}
+
+fn uses<'a>(
+    cluster: &'a Cluster,
+    scored: &[Scored],
+    backed: &'a [Option<Backed>],
+    requested: impl Fn(usize) -> &'a [i64],
+) -> Vec<Use<'a>> {
+    let one = |(at, s): (usize, &Scored)| {
+        let (capacity, requested) = match backed.get(at) {
+            Some(Some(backed)) => (&*backed.capacity, &*backed.requested),
+            _ => (cluster.columns().all_allocatable(s.column), requested(s.column)),
+        };
+        Use { capacity, requested, request: s.request, weight: s.weight }
+    };
+    scored.iter().enumerate().map(one).collect()
 }
 
 /// Adds what the resources a node has are worth, from what would be requested and the capacity.

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use object::Value;
 
+use super::scores::{configured, with};
 use crate::engine::WrittenClaims;
-use crate::testing::{NOW, engine, next, node, pod, rng, tree};
+use crate::testing::{NOW, engine, next, node, node_of, pod, rng, tree};
 use crate::{Engine, ScheduleResult};
 
 fn slice(node: &str, devices: usize) -> Value {
@@ -144,4 +145,56 @@ fn a_change_asks_only_pods_it_can_concern() {
     );
     let class = r#"{"metadata":{"name":"gpu"},"spec":{"selectors":[]}}"#;
     assert_eq!(asked(&mut engine, &|e| e.set_device_class("gpu", Some(&tree(class)), NOW)), 100);
+}
+
+#[test]
+fn devices_count_as_the_resource_they_stand_for() {
+    let class = |more: &str| {
+        format!(
+            r#"{{"metadata":{{"name":"gpu"}},"spec":{{"extendedResourceName":"example.com/gpu"{more}}}}}"#
+        )
+    };
+    let held = |device: &str| {
+        let result = format!(r#"{{"request":"r","driver":"d.io","pool":"n1","device":"{device}"}}"#);
+        format!(r#""allocation":{{"devices":{{"results":[{result}]}}}}"#)
+    };
+    let strategy = |kind: &str| {
+        let shape = r#""requestedToCapacityRatio":{"shape":[{"utilization":0,"score":0},{"utilization":100,"score":10}]}"#;
+        let shape = if kind == "RequestedToCapacityRatio" { format!(",{shape}") } else { String::new() };
+        format!(
+            r#""pluginConfig":[{{"name":"NodeResourcesFit","args":{{"scoringStrategy":{{"type":"{kind}",
+            "resources":[{{"name":"example.com/gpu"}}]{shape}}}}}}}]"#
+        )
+    };
+    let only_balance = r#""plugins":{"score":{"disabled":[{"name":"*"}],"enabled":[{"name":"NodeResourcesBalancedAllocation"}]}},
+        "pluginConfig":[{"name":"NodeResourcesBalancedAllocation","args":{"resources":[{"name":"cpu"},{"name":"example.com/gpu"}]}}]"#;
+    // Of four devices n1 has two in use, and n2 none; n3 has what a device plugin counts, nearly all of it in use.
+    let cases = [
+        (strategy("LeastAllocated"), 3, "n2"),
+        (strategy("MostAllocated"), 3, "n3"),
+        (strategy("MostAllocated"), 2, "n1"),
+        (strategy("RequestedToCapacityRatio"), 2, "n1"),
+        (only_balance.to_owned(), 2, "n1"),
+    ];
+    for (config, count, wanted) in cases {
+        let counted = r#""cpu":"4","memory":"8Gi","pods":"10","example.com/gpu":"8""#;
+        let nodes = [node("n1", "", ""), node("n2", "", ""), node_of("n3", "", "", counted)];
+        let mut engine = with(configured(&config), &nodes[..count]);
+        let selector = r#","selectors":[{"cel":{"expression":"device.driver == 'd.io'"}}]"#;
+        engine.set_device_class("gpu", Some(&tree(&class(selector))), NOW);
+        for name in ["n1", "n2"] {
+            engine.set_resource_slice(name, Some(&slice(name, 4)), NOW);
+        }
+        for (name, device) in [("c1", "g0"), ("c2", "g1")] {
+            engine.set_resource_claim("ns", name, Some(&claim(name, 1, &held(device))), NOW);
+        }
+        let placed = r#""cpu":"1","example.com/gpu":"7""#;
+        engine.set_pod(&pod("placed", "", placed, r#""nodeName":"n3""#), NOW);
+        // Asked twice: nothing is kept of a score that changes with claims.
+        for name in ["a", "b"] {
+            engine.set_pod(&pod(name, "", r#""cpu":"2","example.com/gpu":"1""#, ""), NOW);
+            assert_eq!(next(&mut engine).as_deref(), Ok(wanted), "{config}");
+            engine.remove_pod(name, NOW);
+        }
+    }
 }

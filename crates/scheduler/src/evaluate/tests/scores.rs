@@ -14,12 +14,12 @@ fn place(mut engine: Engine, placed: &[Value], waits: Value) -> String {
     next(&mut engine).expect("a node fits")
 }
 
-fn configured(plugin_config: &str) -> Config {
+pub(super) fn configured(plugin_config: &str) -> Config {
     let head = r#""apiVersion":"kubescheduler.config.k8s.io/v1","kind":"KubeSchedulerConfiguration""#;
     Config::parse(&tree(&format!(r#"{{{head},"profiles":[{{{plugin_config}}}]}}"#))).unwrap()
 }
 
-fn with(config: Config, nodes: &[Value]) -> Engine {
+pub(super) fn with(config: Config, nodes: &[Value]) -> Engine {
     let mut engine = Engine::new(config);
     nodes.iter().for_each(|node| engine.set_node(node, NOW));
     engine
