@@ -29,12 +29,16 @@ impl Pod {
 }
 
 /// When the next of them that is ready will have been so for long enough.
-pub(crate) fn next_available(pods: &[Pod], min_ready_seconds: i64, now_nanos: i128) -> Duration {
+pub(crate) fn next_available<'a>(
+    pods: impl Iterator<Item = &'a Pod>,
+    min_ready_seconds: i64,
+    now_nanos: i128,
+) -> Duration {
     let due = |pod: &Pod| {
         let at = i128::from(pod.view.ready_since + min_ready_seconds) * 1_000_000_000;
         u64::try_from(at - now_nanos).ok().filter(|wait| *wait > 0)
     };
-    let waiting = pods.iter().filter(|pod| pod.view.ready && pod.view.ready_since != 0);
+    let waiting = pods.filter(|pod| pod.view.ready && pod.view.ready_since != 0);
     let next = waiting.filter_map(due).min().map(Duration::from_nanos);
     // A time that was never told, or has just passed: a whole wait is always enough.
     next.unwrap_or(Duration::from_secs(min_ready_seconds.unsigned_abs()))

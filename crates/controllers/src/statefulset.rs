@@ -3,12 +3,13 @@
 //! ```text
 //! pods ───┐ handlers: wake the owner (or the set an orphan is named after)
 //! claims ─┤           wake who waits for an old claim to go
-//! sets ───┴──> key ──> adopt revisions, claim pods ── which revision is this? ── plan ── steps ── status ── trim the history
+//! sets ───┴──> key ──> adopt revisions ── pods that changed, or claim all ── which revision is this? ── plan ── steps ── status ── trim
 //! ```
 
 mod apply;
 mod claims;
 mod identity;
+mod members;
 mod plan;
 mod retention;
 mod revisions;
@@ -34,10 +35,12 @@ use runtime::{
 use tokio::task::JoinHandle;
 
 use crate::Context;
+use crate::changed::{Changed, Parts};
 use crate::claim::{candidates_among, matches};
-use crate::history::{History, Restorer, surplus};
+use crate::history::{History, Restorer, Revision, surplus};
 use crate::pods::{Pod, next_available};
-use identity::{REVISION, is_member, parent_and_ordinal, sets_of_claim};
+use identity::{REVISION, parent_and_ordinal, sets_of_claim};
+use members::{Members, Rules, part_of_pod, parts_of_claim, pod_part};
 use owners::Claimant;
 use plan::Snapshot;
 use revisions::Same;
@@ -68,6 +71,8 @@ pub(crate) fn start(context: &Context) -> Vec<JoinHandle<()>> {
         claims: claims.clone(),
         restorer: Restorer::new(context, &STATEFUL_SETS),
         same: Mutex::default(),
+        known: Mutex::default(),
+        changed: Changed::default(),
         history,
     });
     let (of_set, of_pod, of_claim) = (sync.clone(), sync.clone(), sync.clone());
@@ -94,6 +99,24 @@ struct Sync {
     writes: OwnWrites,
     /// Guards which sets are known to be at a revision that says it in other bytes; one entry for each such set.
     same: Mutex<BTreeMap<Key, Same>>,
+    /// Guards what was seen of each set's pods in its last reconcile, if that went well; taken for a few instructions.
+    known: Mutex<BTreeMap<Key, Known>>,
+    /// Pods and claims of each set that changed since it was last looked at.
+    changed: Changed,
+}
+
+/// The pods of a set, and what they were judged by.
+struct Known {
+    basis: Basis,
+    members: Members,
+}
+
+/// While it stays the same, pods and claims that do not change mean the same to the set.
+#[derive(PartialEq, Eq)]
+struct Basis {
+    uid: String,
+    generation: i64,
+    deleting: bool,
 }
 
 impl Reconcile for Sync {
@@ -107,8 +130,7 @@ impl Sync {
         let key = request.key;
         self.writes.seen(key).await?;
         let Some(obj) = self.sets.store().get_key(key) else {
-            self.writes.forget(key);
-            self.same.lock().remove(key);
+            self.forget(key);
             return Ok(Action::AwaitChange);
         };
         let set = StatefulSet::of(&obj);
@@ -119,38 +141,68 @@ impl Sync {
         let (resource, api_version, kind) = (&STATEFUL_SETS, "apps/v1", "StatefulSet");
         let claimant = Claimant { resource, api_version, kind, owner: &obj, finalizer: None };
         let revisions = self.adopted_revisions(key, &claimant, &set).await?;
-        let candidates = candidates_among(&self.pods, &obj, &set.selector, NAMED_ORPHANS, key.as_str());
-        let fits = |pod: &Obj| matches(&set.selector, pod) && is_member(&obj, pod);
-        let decided = owners::decide(&obj, candidates, fits);
-        let mut wrote = |_, pod: &Obj| self.writes.note(key, &PODS, pod);
-        let pods = owners::apply(&*self.client, &claimant, &PODS, decided, &mut wrote).await?;
-        let pods: Vec<Pod> = pods.into_iter().map(Pod::new).collect();
+        let known = self.look(key, &claimant, &set).await?;
+        let action = self.act(&request, &obj, &set, &revisions, &known.members).await?;
+        // Only now: after a failure everything is looked at.
+        self.known.lock().insert(key.clone(), known);
+        Ok(action)
+    }
 
-        let Some(at) = self.revisions_of(key, &obj, &set, &revisions).await? else {
+    /// The set's pods: as they were, with what changed of them, or all looked up anew.
+    async fn look(&self, key: &Key, claimant: &Claimant<'_>, set: &StatefulSet) -> Result<Known, Failure> {
+        let obj = claimant.owner;
+        let basis = Basis { uid: obj.uid().to_owned(), generation: set.generation, deleting: obj.deleting() };
+        // Taken before anything is read: what changes meanwhile is for the next time.
+        let changed = self.changed.take(key);
+        let known = self.known.lock().remove(key).filter(|known| known.basis == basis);
+        let claim = |name: &str| self.claims.store().get(obj.namespace(), name);
+        if let (Parts::Only(parts), Some(mut known)) = (changed, known) {
+            let pod = |name: &str| self.pods.store().get(obj.namespace(), name);
+            if known.members.update(&parts, &Rules { obj, set, claim: &claim }, &pod) {
+                return Ok(known);
+            }
+        }
+        let candidates = candidates_among(&self.pods, obj, &set.selector, NAMED_ORPHANS, key.as_str());
+        let fits = |pod: &Obj| Rules { obj, set, claim: &claim }.means(pod);
+        let decided = owners::decide(obj, candidates, fits);
+        let mut wrote = |_, pod: &Obj| self.wrote_pod(key, pod);
+        let pods = owners::apply(&*self.client, claimant, &PODS, decided, &mut wrote).await?;
+        let members = Members::new(pods.into_iter().map(Pod::new), &Rules { obj, set, claim: &claim });
+        Ok(Known { basis, members })
+    }
+
+    async fn act(
+        &self,
+        request: &ReconcileRequest<'_>,
+        obj: &Obj,
+        set: &StatefulSet,
+        revisions: &[Revision],
+        members: &Members,
+    ) -> Result<Action, Failure> {
+        let key = request.key;
+        let Some(at) = self.revisions_of(key, obj, set, revisions).await? else {
             return Ok(Action::AwaitChange);
         };
         let now_nanos = self.env.now_nanos() as i128;
         let plan = plan::plan(&Snapshot {
-            obj: &obj,
-            set: &set,
-            pods: &pods,
+            rules: Rules { obj, set, claim: &|name| self.claims.store().get(obj.namespace(), name) },
+            members,
             current: at.current.name(),
             update: at.update.name(),
             collisions: at.collisions,
-            claim: &|name| self.claims.store().get(obj.namespace(), name),
             now: (now_nanos / 1_000_000_000) as i64,
         });
         request.plan(|| plan.describe(obj.name()));
         let more = plan.more;
-        let done = self.apply(key, &obj, &set, &at, plan).await;
+        let done = self.apply(key, obj, set, &at, plan).await;
 
         let lives = |name: &str| {
             name == at.current.name()
                 || name == at.update.name()
-                || pods.iter().any(|pod| pod.obj.label(REVISION) == Some(name))
+                || members.pods().any(|pod| pod.obj.label(REVISION) == Some(name))
         };
         let mut trimmed = Ok(());
-        for revision in surplus(&revisions, set.history_limit, lives) {
+        for revision in surplus(revisions, set.history_limit, lives) {
             let deleted = self.history.delete(revision).await;
             trimmed = trimmed.and(deleted);
         }
@@ -162,13 +214,36 @@ impl Sync {
             return Ok(Action::Requeue(Duration::ZERO));
         }
         if set.min_ready_seconds > 0 && status.ready != status.available {
-            return Ok(Action::Requeue(next_available(&pods, set.min_ready_seconds, now_nanos)));
+            return Ok(Action::Requeue(next_available(members.pods(), set.min_ready_seconds, now_nanos)));
         }
         Ok(Action::AwaitChange)
     }
 
+    /// It is looked at again, whether or not the handlers hear of it.
+    fn wrote_pod(&self, key: &Key, pod: &Obj) {
+        self.writes.note(key, &PODS, pod);
+        self.changed.note(key, &pod_part(pod.name()));
+    }
+
+    fn wrote_claim(&self, key: &Key, claim: &Obj) {
+        self.writes.note(key, &PERSISTENT_VOLUME_CLAIMS, claim);
+        parts_of_claim(claim).for_each(|(set, part)| self.changed.note(&set, &part));
+    }
+
+    fn forget(&self, key: &Key) {
+        self.writes.forget(key);
+        self.same.lock().remove(key);
+        self.known.lock().remove(key);
+        self.changed.forget(key);
+    }
+
     fn set_changed(&self, event: &InformerEvent<'_>) -> Vec<Key> {
-        vec![Key::of(event.obj())]
+        let key = Key::of(event.obj());
+        // What handlers were never told of is found now.
+        if matches!(event, InformerEvent::Updated { sync: true, .. }) {
+            self.changed.forget(&key);
+        }
+        vec![key]
     }
 
     fn pod_changed(&self, event: &InformerEvent<'_>) -> Vec<Key> {
@@ -178,6 +253,9 @@ impl Sync {
             InformerEvent::Updated { old, new, .. } => (Some(*old), Some(*new)),
             InformerEvent::Deleted { obj, .. } => (Some(*obj), None),
         };
+        for (set, part) in old.into_iter().chain(new).filter_map(|pod| part_of_pod(pod)) {
+            self.changed.note(&set, &part);
+        }
         let moved =
             old.filter(|old| new.is_none_or(|new| new.owners() != old.owners() || new.uid() != old.uid()));
         let mut keys: Vec<Key> = moved.and_then(|old| self.owner_of(old)).into_iter().collect();
@@ -194,6 +272,9 @@ impl Sync {
 
     /// Differs from kube-controller-manager: there, nothing wakes a set that waits for an old claim of a pod's to go.
     fn claim_changed(&self, event: &InformerEvent<'_>) -> Vec<Key> {
+        if !matches!(event, InformerEvent::Updated { sync: true, .. }) {
+            parts_of_claim(event.obj()).for_each(|(set, part)| self.changed.note(&set, &part));
+        }
         let gone = match event {
             InformerEvent::Deleted { obj, .. } => obj,
             InformerEvent::Updated { old, new, .. } if old.uid() != new.uid() => old,

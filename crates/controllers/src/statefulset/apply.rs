@@ -9,6 +9,7 @@ use super::Sync;
 use super::identity::{
     identity_matches, new_pod, ordinal, pod_name, set_identity, set_storage, storage_matches,
 };
+use super::members::pod_part;
 use super::plan::{Plan, Step};
 use super::revisions::Standing;
 use super::set::StatefulSet;
@@ -131,7 +132,7 @@ impl Sync {
         let body = new_pod(obj, tree.as_ref().unwrap_or(&reconciled.tree), ordinal, revision.name());
         let created = self.client.create(PODS.within(obj.namespace()), body, WriteOptions::default()).await;
         match &created {
-            Ok(pod) => self.writes.note(key, &PODS, pod),
+            Ok(pod) => self.wrote_pod(key, pod),
             // Made before, and not seen yet; or somebody else's.
             Err(refused) if refused.reason == "AlreadyExists" => {
                 return Err(Stopped::from(refused.clone()));
@@ -158,8 +159,9 @@ impl Sync {
     }
 
     async fn delete(&self, reconciled: &Reconciled<'_>, pod: &Pod) -> Result<(), Stopped> {
-        let Reconciled { obj, .. } = reconciled;
+        let Reconciled { key, obj, .. } = reconciled;
         let name = pod.obj.name();
+        self.changed.note(key, &pod_part(name));
         match self.client.delete(PODS.of(&pod.obj), DeleteOptions::exactly(&pod.obj)).await {
             Err(refused) if refused.code != 404 => {
                 let stopped = Stopped::from(refused);
@@ -219,7 +221,7 @@ impl Sync {
             let name = pod_name(obj.name(), ordinal);
             let target = PODS.at(obj.namespace(), &name);
             let updated = self.client.update(target, body, WriteOptions::default()).await?;
-            self.writes.note(key, &PODS, &updated);
+            self.wrote_pod(key, &updated);
         }
         Ok(())
     }

@@ -32,7 +32,7 @@ impl Sync {
             let target = PERSISTENT_VOLUME_CLAIMS.within(obj.namespace());
             match self.client.create(target, claim.body, WriteOptions::default()).await {
                 Ok(created) => {
-                    self.writes.note(key, &PERSISTENT_VOLUME_CLAIMS, &created);
+                    self.wrote_claim(key, &created);
                     let message =
                         format!("Create Claim {name} Pod {pod} in StatefulSet {} success", obj.name());
                     self.tell(obj, Severity::Normal, "SuccessfulCreate", message);
@@ -103,7 +103,7 @@ impl Sync {
                 let why = refused.message;
                 Failure::Other(format!("could not update claim {name} for delete policy ownerRefs: {why}"))
             })?;
-            self.writes.note(key, &PERSISTENT_VOLUME_CLAIMS, &updated);
+            self.wrote_claim(key, &updated);
         }
         Ok(())
     }

@@ -7,14 +7,12 @@
 //! one pod at a time is replaced for an update.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use kinds::pod::view::Phase as PodPhase;
-use object::Obj;
 
-use super::identity::{REVISION, claim_name, identity_matches, ordinal, pod_name, storage_matches};
-use super::retention::Holders;
-use super::set::{StatefulSet, UpdateStrategy};
+use super::identity::{REVISION, pod_name};
+use super::members::{ClaimState, Member, Members, Rules};
+use super::set::UpdateStrategy;
 use super::status::{SetStatus, is_running_and_ready};
 use crate::pods::Pod;
 
@@ -23,15 +21,12 @@ pub(crate) const BURST: usize = 500;
 
 /// What is known when the decision is made.
 pub(crate) struct Snapshot<'a> {
-    pub obj: &'a Obj,
-    pub set: &'a StatefulSet,
-    /// The set's own.
-    pub pods: &'a [Pod],
+    pub rules: Rules<'a>,
+    pub members: &'a Members,
     /// Names of revisions: the one most pods have, and the one all shall have.
     pub current: &'a str,
     pub update: &'a str,
     pub collisions: i64,
-    pub claim: &'a dyn Fn(&str) -> Option<Arc<Obj>>,
     /// Unix seconds.
     pub now: i64,
 }
@@ -71,7 +66,7 @@ struct Phase {
 }
 
 pub(crate) fn plan(seen: &Snapshot<'_>) -> Plan {
-    let set = seen.set;
+    let set = seen.rules.set;
     let status = SetStatus {
         observed_generation: set.generation,
         current_revision: seen.current.to_owned(),
@@ -80,13 +75,13 @@ pub(crate) fn plan(seen: &Snapshot<'_>) -> Plan {
         ..SetStatus::default()
     };
     let mut plan = Plan { status, ..Plan::default() };
-    if seen.obj.deleting() {
-        plan.status.count(seen.pods.iter(), set.min_ready_seconds, seen.now);
+    if seen.rules.obj.deleting() {
+        plan.status.count(seen.members.pods(), set.min_ready_seconds, seen.now);
         return plan;
     }
     let (replicas, condemned) = seen.sorted();
     plan.status.count(
-        replicas.values().copied().chain(condemned.iter().copied()),
+        replicas.values().chain(&condemned).map(|member| &member.pod),
         set.min_ready_seconds,
         seen.now,
     );
@@ -99,29 +94,29 @@ pub(crate) fn plan(seen: &Snapshot<'_>) -> Plan {
             return plan;
         }
     }
-    plan.outdated = seen.outdated(&replicas).cloned();
+    plan.outdated = seen.outdated(&replicas).map(|member| member.pod.clone());
     plan
 }
 
 impl Snapshot<'_> {
     /// The pods that are wanted by their place, and the others from the highest ordinal down. A name without an ordinal is neither.
-    fn sorted(&self) -> (BTreeMap<usize, &Pod>, Vec<&Pod>) {
+    fn sorted(&self) -> (BTreeMap<usize, &Member>, Vec<&Member>) {
         let (mut replicas, mut condemned) = (BTreeMap::new(), Vec::new());
-        for pod in self.pods {
-            let Some(ordinal) = ordinal(pod.obj.name()) else { continue };
-            match self.set.index_of(ordinal) {
+        for (ordinal, member) in self.members.iter() {
+            let Some(ordinal) = ordinal else { continue };
+            match self.rules.set.index_of(ordinal) {
                 Some(index) => {
-                    replicas.insert(index, pod);
+                    replicas.insert(index, member);
                 }
-                None => condemned.push((ordinal, pod)),
+                None => condemned.push((ordinal, member)),
             }
         }
         condemned.sort_by_key(|(ordinal, _)| std::cmp::Reverse(*ordinal));
-        (replicas, condemned.into_iter().map(|(_, pod)| pod).collect())
+        (replicas, condemned.into_iter().map(|(_, member)| member).collect())
     }
 
-    fn replicas_phase(&self, replicas: &BTreeMap<usize, &Pod>) -> Phase {
-        let set = self.set;
+    fn replicas_phase(&self, replicas: &BTreeMap<usize, &Member>) -> Phase {
+        let set = self.rules.set;
         let ordered = !set.parallel;
         let mut phase = Phase::default();
         for index in 0..set.replicas {
@@ -129,10 +124,10 @@ impl Snapshot<'_> {
                 phase.more = true;
                 return phase;
             }
-            let Some(pod) = replicas.get(&index).copied() else {
+            let Some(Member { pod, is_wrong, claims }) = replicas.get(&index).copied() else {
                 let ordinal = set.ordinal_at(index);
                 // One that waits for its claims to go is asked for again when they are gone.
-                if !self.has_stale_claim(ordinal) {
+                if !self.rules.has_stale_claim(ordinal) {
                     phase.steps.push(Step::Create { ordinal, current: self.begins_as_current(index) });
                 }
                 if ordered {
@@ -149,15 +144,13 @@ impl Snapshot<'_> {
                 }
                 continue;
             }
-            let claims = self.claims_of(pod);
-            let makes_claims = pod.view.phase == PodPhase::Pending && claims != ClaimState::Right;
+            let makes_claims = pod.view.phase == PodPhase::Pending && *claims != ClaimState::Right;
             let is_waited_for =
                 ordered && (pod.obj.deleting() || !is_running_and_ready(pod) || !self.is_available(pod));
-            let is_wrong = !identity_matches(self.obj, &pod.obj) || !storage_matches(self.obj, set, pod);
             if makes_claims {
-                let then_update = is_wrong && !is_waited_for;
+                let then_update = *is_wrong && !is_waited_for;
                 phase.steps.push(Step::MakeClaims { pod: pod.clone(), then_update });
-            } else if !is_waited_for && (is_wrong || claims == ClaimState::WrongOwners) {
+            } else if !is_waited_for && (*is_wrong || *claims == ClaimState::WrongOwners) {
                 phase.steps.push(Step::Update(pod.clone()));
             }
             if is_waited_for {
@@ -168,36 +161,35 @@ impl Snapshot<'_> {
         phase
     }
 
-    fn claims_phase(&self, condemned: &[&Pod]) -> Phase {
-        let wrong = condemned.iter().filter(|pod| self.claims_of(pod) == ClaimState::WrongOwners);
-        bounded(wrong.map(|pod| Step::FixClaims((*pod).clone())))
+    fn claims_phase(&self, condemned: &[&Member]) -> Phase {
+        let wrong = condemned.iter().filter(|member| member.claims == ClaimState::WrongOwners);
+        bounded(wrong.map(|member| Step::FixClaims(member.pod.clone())))
     }
 
-    fn condemned_phase(&self, condemned: &[&Pod]) -> Phase {
-        if self.set.parallel {
-            let there = condemned.iter().filter(|pod| !pod.obj.deleting());
-            return bounded(there.map(|pod| Step::Delete((*pod).clone())));
+    fn condemned_phase(&self, condemned: &[&Member]) -> Phase {
+        let pods = || condemned.iter().map(|member| &member.pod);
+        if self.rules.set.parallel {
+            let there = pods().filter(|pod| !pod.obj.deleting());
+            return bounded(there.map(|pod| Step::Delete(pod.clone())));
         }
-        let Some(highest) = condemned.first() else { return Phase { passed: true, ..Phase::default() } };
+        let Some(highest) = pods().next() else { return Phase { passed: true, ..Phase::default() } };
         // All wanted pods are available here, or this phase would not have begun.
-        let is_unavailable = |pod: &&&Pod| pod.obj.deleting() || !self.is_available(pod);
-        let first_unavailable = condemned.iter().rev().find(is_unavailable);
+        let is_unavailable = |pod: &&Pod| pod.obj.deleting() || !self.is_available(pod);
+        let first_unavailable = pods().rev().find(is_unavailable);
         let is_first = first_unavailable.is_some_and(|first| first.obj.uid() == highest.obj.uid());
         let is_well = is_running_and_ready(highest) && self.is_available(highest);
         let goes = !highest.obj.deleting() && (is_well || is_first);
-        Phase {
-            steps: goes.then(|| Step::Delete((*highest).clone())).into_iter().collect(),
-            ..Phase::default()
-        }
+        Phase { steps: goes.then(|| Step::Delete(highest.clone())).into_iter().collect(), ..Phase::default() }
     }
 
     /// The highest pod of another revision, if all above it are available.
-    fn outdated<'a>(&self, replicas: &BTreeMap<usize, &'a Pod>) -> Option<&'a Pod> {
-        let UpdateStrategy::RollingUpdate { partition } = self.set.update else { return None };
-        for index in (partition.unwrap_or(0)..self.set.replicas).rev() {
-            let pod = replicas.get(&index).copied()?;
+    fn outdated<'a>(&self, replicas: &BTreeMap<usize, &'a Member>) -> Option<&'a Member> {
+        let UpdateStrategy::RollingUpdate { partition } = self.rules.set.update else { return None };
+        for index in (partition.unwrap_or(0)..self.rules.set.replicas).rev() {
+            let member = replicas.get(&index).copied()?;
+            let pod = &member.pod;
             if pod.obj.label(REVISION) != Some(self.update) && !pod.obj.deleting() {
-                return Some(pod);
+                return Some(member);
             }
             if pod.obj.deleting() || !self.is_available(pod) {
                 return None;
@@ -208,60 +200,18 @@ impl Snapshot<'_> {
 
     /// Is a pod of this place made at the current revision, not yet at the update's?
     fn begins_as_current(&self, index: usize) -> bool {
-        match self.set.update {
+        match self.rules.set.update {
             UpdateStrategy::OnDelete => false,
             UpdateStrategy::RollingUpdate { partition: Some(partition) } => index < partition,
-            UpdateStrategy::RollingUpdate { partition: None } => (index as i64) < self.set.status.current,
+            UpdateStrategy::RollingUpdate { partition: None } => {
+                (index as i64) < self.rules.set.status.current
+            }
         }
     }
 
     fn is_available(&self, pod: &Pod) -> bool {
-        pod.view.is_available(self.set.min_ready_seconds, self.now)
+        pod.view.is_available(self.rules.set.min_ready_seconds, self.now)
     }
-
-    fn has_stale_claim(&self, ordinal: i64) -> bool {
-        if !self.set.retention.deletes_when_scaled {
-            return false;
-        }
-        let pod_name = pod_name(self.obj.name(), ordinal);
-        let holders = self.holders(&pod_name, "", ordinal);
-        let mut claims = self.claims_at(ordinal).into_iter().flatten();
-        claims.any(|claim| holders.pod_is_stale(&claim))
-    }
-
-    fn claims_of(&self, pod: &Pod) -> ClaimState {
-        if self.set.claim_templates.is_empty() {
-            return ClaimState::Right;
-        }
-        let Some(ordinal) = ordinal(pod.obj.name()) else { return ClaimState::Right };
-        let holders = self.holders(pod.obj.name(), pod.obj.uid(), ordinal);
-        let claims = self.claims_at(ordinal);
-        if claims.iter().flatten().any(|claim| !holders.are_up_to_date(claim)) {
-            ClaimState::WrongOwners
-        } else if claims.iter().any(|claim| claim.as_ref().is_none_or(|claim| claim.deleting())) {
-            ClaimState::Missing
-        } else {
-            ClaimState::Right
-        }
-    }
-
-    fn holders<'a>(&'a self, pod_name: &'a str, pod_uid: &'a str, ordinal: i64) -> Holders<'a> {
-        let scaled_down = !self.set.has_ordinal(ordinal);
-        Holders { set: self.obj, pod_name, pod_uid, scaled_down, retention: self.set.retention }
-    }
-
-    fn claims_at(&self, ordinal: i64) -> Vec<Option<Arc<Obj>>> {
-        let claim = |template: &String| (self.claim)(&claim_name(template, self.obj.name(), ordinal));
-        self.set.claim_templates.iter().map(claim).collect()
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum ClaimState {
-    Right,
-    WrongOwners,
-    /// Or on its way out.
-    Missing,
 }
 
 /// All of a phase that nothing holds up.

@@ -1,3 +1,5 @@
+mod kept;
+
 use std::sync::Arc;
 
 use codec::json;
@@ -6,6 +8,7 @@ use object::{Obj, Value};
 use super::identity::{
     claims, identity_matches, new_pod, parent_and_ordinal, sets_of_claim, storage_matches,
 };
+use super::members::{Members, Rules};
 use super::plan::{BURST, Plan, Snapshot, Step, plan};
 use super::retention::{Holders, Retention};
 use super::set::{StatefulSet, UpdateStrategy};
@@ -52,16 +55,13 @@ fn pod(name: &str, Is(status, revision): Is) -> Pod {
 }
 
 fn decide_with(set: &StatefulSet, pods: &[Pod], claims: &[Arc<Obj>]) -> Plan {
-    plan(&Snapshot {
-        obj: &owner(""),
-        set,
-        pods,
-        current: "old",
-        update: "new",
-        collisions: 0,
-        claim: &|name| claims.iter().find(|claim| claim.name() == name).cloned(),
-        now: NOW,
-    })
+    let claim = |name: &str| claims.iter().find(|claim| claim.name() == name).cloned();
+    let rules = Rules { obj: &owner(""), set, claim: &claim };
+    decide_by(rules, &Members::new(pods.iter().cloned(), &rules), NOW)
+}
+
+fn decide_by(rules: Rules<'_>, members: &Members, now: i64) -> Plan {
+    plan(&Snapshot { rules, members, current: "old", update: "new", collisions: 0, now })
 }
 
 fn decide(set: &StatefulSet, pods: &[Pod]) -> String {
@@ -230,11 +230,8 @@ fn pods_are_counted_by_readiness_and_revision() {
     assert_eq!(SetStatus::read(Some(&status.to_value())), status);
     let going = owner(r#","deletionTimestamp":"2026-01-01T00:00:00Z""#);
     let three = set(r#""replicas":3"#);
-    let (current, update) = ("old", "new");
-    let claim = &|_: &str| None;
-    let seen =
-        Snapshot { obj: &going, set: &three, pods: &pods, current, update, collisions: 0, claim, now: NOW };
-    let plan = plan(&seen);
+    let rules = Rules { obj: &going, set: &three, claim: &|_| None };
+    let plan = decide_by(rules, &Members::new(pods, &rules), NOW);
     assert!(plan.phases.is_empty() && plan.outdated.is_none(), "a set that is going does nothing");
     assert_eq!((plan.status.replicas, plan.status.available), (4, 3));
 }

@@ -569,7 +569,23 @@ pub const CASES: &[Case] = &[
         each: |n| vec![Merge(format!("{APPS}/statefulsets/web"), json!({"spec": {"replicas": n + 1}}))],
         least: 0,
         change: || status("web-0", true, 1),
-        cost: Cost::Grows("the pods of a set are gone through in the order of their numbers"),
+        cost: Cost::Same,
+    },
+    // With a claim each.
+    Case {
+        controller: "statefulset-controller",
+        once: || {
+            let mut body = set("web", 0);
+            body["spec"]["podManagementPolicy"] = json!("Parallel");
+            let mut template = claim("slow");
+            template["metadata"]["name"] = json!("data");
+            body["spec"]["volumeClaimTemplates"] = json!([template]);
+            vec![post(&format!("{APPS}/statefulsets"), "web", body)]
+        },
+        each: |n| vec![Merge(format!("{APPS}/statefulsets/web"), json!({"spec": {"replicas": n + 1}}))],
+        least: 0,
+        change: || status("web-0", true, 1),
+        cost: Cost::Same,
     },
     Case {
         controller: "token-cleaner-controller",
