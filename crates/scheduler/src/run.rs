@@ -617,3 +617,6 @@ fn apply_storage(
         _ => {}
     }
 }
+
+#[cfg(test)]
+mod tests;

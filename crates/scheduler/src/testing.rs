@@ -1,9 +1,13 @@
 //! Objects for tests, written as JSON.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use object::Value;
 
+use crate::dynamic_resources::ResourceClaim;
+use crate::engine::{ClaimBindings, WrittenClaims};
 use crate::{Engine, ScheduleResult};
-use std::time::Duration;
 
 pub fn tree(json: &str) -> Value {
     codec::json::parse(json.as_bytes(), None).unwrap_or_else(|e| panic!("{e}: {json}"))
@@ -63,4 +67,35 @@ pub fn engine(nodes: &[Value]) -> Engine {
     let mut engine = Engine::new(crate::Config::default());
     nodes.iter().for_each(|node| engine.set_node(node, NOW));
     engine
+}
+
+/// A pod `a` that is to be bound once a claim is written, for a device with these members.
+pub fn writing(device: &str) -> (Engine, Arc<ClaimBindings>) {
+    let mut engine = engine(&[node("n1", "", "")]);
+    engine.set_device_class("gpu", Some(&tree(r#"{"metadata":{"name":"gpu"},"spec":{}}"#)), NOW);
+    let slice = format!(
+        r#"{{"metadata":{{"name":"s"}},"spec":{{"driver":"d","nodeName":"n1","devices":[{{"name":"x"{device}}}],
+            "pool":{{"name":"n1","generation":1,"resourceSliceCount":1}}}}}}"#
+    );
+    engine.set_resource_slice("s", Some(&tree(&slice)), NOW);
+    let claim = r#"{"metadata":{"name":"c","namespace":"ns","uid":"u","resourceVersion":"1"},
+        "spec":{"devices":{"requests":[{"name":"r","exactly":{"deviceClassName":"gpu",
+            "allocationMode":"ExactCount","count":1}}]}}}"#;
+    engine.set_resource_claim("ns", "c", Some(&tree(claim)), NOW);
+    let claims = r#""resourceClaims":[{"name":"r","resourceClaimName":"c"}]"#;
+    engine.set_pod(&pod("a", "", "", claims), NOW);
+    match engine.next(NOW, &mut rng(1)) {
+        Some(ScheduleResult::BindClaims { claims, .. }) => (engine, claims),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// As the server answers.
+pub fn written(conditions: &str) -> WrittenClaims {
+    let claim = format!(
+        r#"{{"metadata":{{"name":"c","namespace":"ns","uid":"u","resourceVersion":"2"}},"status":{{
+            "allocation":{{"devices":{{"results":[{{"request":"r","driver":"d","pool":"n1","device":"x"{conditions}}}]}}}},
+            "reservedFor":[{{"resource":"pods","name":"a","uid":"a"}}]}}}}"#
+    );
+    WrittenClaims { claims: vec![Arc::new(ResourceClaim::parse(&tree(&claim)))], ..WrittenClaims::default() }
 }

@@ -1,42 +1,8 @@
-use std::sync::Arc;
-
-use super::{AfterClaims, ClaimBindings, WrittenClaims};
-use crate::dynamic_resources::ResourceClaim;
-use crate::testing::{NOW, engine, next, node, pod, rng, tree};
+use super::AfterClaims;
+use crate::testing::{NOW, next, rng, writing, written};
 use crate::{Engine, ScheduleResult};
 
 const PREEMPTED: &str = "running PreBind plugin \"DynamicResources\": preempted by DefaultPreemption";
-
-/// A pod that is to be bound once a claim is written, for a device with these members.
-fn writing(device: &str) -> (Engine, Arc<ClaimBindings>) {
-    let mut engine = engine(&[node("n1", "", "")]);
-    engine.set_device_class("gpu", Some(&tree(r#"{"metadata":{"name":"gpu"},"spec":{}}"#)), NOW);
-    let slice = format!(
-        r#"{{"metadata":{{"name":"s"}},"spec":{{"driver":"d","nodeName":"n1","devices":[{{"name":"x"{device}}}],
-            "pool":{{"name":"n1","generation":1,"resourceSliceCount":1}}}}}}"#
-    );
-    engine.set_resource_slice("s", Some(&tree(&slice)), NOW);
-    let claim = r#"{"metadata":{"name":"c","namespace":"ns","uid":"u","resourceVersion":"1"},
-        "spec":{"devices":{"requests":[{"name":"r","exactly":{"deviceClassName":"gpu",
-            "allocationMode":"ExactCount","count":1}}]}}}"#;
-    engine.set_resource_claim("ns", "c", Some(&tree(claim)), NOW);
-    let claims = r#""resourceClaims":[{"name":"r","resourceClaimName":"c"}]"#;
-    engine.set_pod(&pod("a", "", "", claims), NOW);
-    match engine.next(NOW, &mut rng(1)) {
-        Some(ScheduleResult::BindClaims { claims, .. }) => (engine, claims),
-        other => panic!("{other:?}"),
-    }
-}
-
-/// As the server answers.
-fn written(conditions: &str) -> WrittenClaims {
-    let claim = format!(
-        r#"{{"metadata":{{"name":"c","namespace":"ns","uid":"u","resourceVersion":"2"}},"status":{{
-            "allocation":{{"devices":{{"results":[{{"request":"r","driver":"d","pool":"n1","device":"x"{conditions}}}]}}}},
-            "reservedFor":[{{"resource":"pods","name":"a","uid":"a"}}]}}}}"#
-    );
-    WrittenClaims { claims: vec![Arc::new(ResourceClaim::parse(&tree(&claim)))], ..WrittenClaims::default() }
-}
 
 /// It is taken off its node, and its claim is given back first.
 fn is_put_back(mut engine: Engine) {
