@@ -37,13 +37,17 @@ async fn only_the_leader_acts_and_a_paused_deposed_leader_changes_nothing() {
     }
     // The one that follows runs its nodes and nothing else: no controller was ever started, so none wrote.
     let shown = call(&client, "GET", "/debug/controllers", None).await.1;
-    assert_eq!(loops(&shown), ["node-devices", "node-pods", "node-status"], "{shown:#}");
+    let nodes = ["node-device-claims", "node-devices", "node-pods", "node-status"];
+    assert_eq!(loops(&shown), nodes, "{shown:#}");
     assert!(shown.get("scheduler").is_none(), "{shown:#}");
     let metrics = call(&client, "GET", "/metrics", None).await.1;
     let metrics = metrics.as_str().expect("metrics are text");
     let queues: Vec<&str> =
         metrics.lines().filter(|line| line.starts_with("workqueue_adds_total{")).collect();
-    assert!(queues.len() == 3 && queues.iter().all(|line| line.contains("name=\"node-")), "{queues:?}");
+    assert!(
+        queues.len() == nodes.len() && queues.iter().all(|line| line.contains("name=\"node-")),
+        "{queues:?}"
+    );
     assert!(!metrics.contains("scheduler_schedule_attempts_total"), "a follower schedules");
     let led = call(&first, "GET", "/debug/controllers", None).await.1;
     assert!(reconciles(&led, "deployment-controller") > 0 && led["scheduler"].is_object(), "{led:#}");

@@ -19,6 +19,7 @@ mod deployments;
 mod device_faults;
 mod device_steps;
 mod device_taints;
+mod device_trouble;
 mod election;
 mod endpoints;
 mod faults;

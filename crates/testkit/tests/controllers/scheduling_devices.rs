@@ -53,18 +53,18 @@ fn pod(name: &str, claims: Value) -> Value {
         "containers": [{"name": "c", "image": "web", "resources": {"claims": [{"name": "gpu"}]}}]}})
 }
 
-fn on(pod: &Value) -> &str {
+pub fn on(pod: &Value) -> &str {
     pod["spec"]["nodeName"].as_str().unwrap_or("")
 }
 
-fn said(pod: &Value) -> (&str, &str) {
+pub fn said(pod: &Value) -> (&str, &str) {
     let conditions = pod["status"]["conditions"].as_array();
     let scheduled = conditions.and_then(|all| all.iter().find(|c| c["type"] == "PodScheduled"));
     let of = |member: &str| scheduled.and_then(|c| c[member].as_str()).unwrap_or("");
     (of("reason"), of("message"))
 }
 
-async fn claim(cluster: &TestCluster, name: &str) -> Value {
+pub async fn claim(cluster: &TestCluster, name: &str) -> Value {
     cluster.get(format!("{CLAIMS}/{name}")).await.json()
 }
 
@@ -75,7 +75,7 @@ pub fn held(claim: &Value) -> Vec<(String, String)> {
     results.iter().map(|result| (text(&result["pool"]), text(&result["device"]))).collect()
 }
 
-async fn messages(cluster: &TestCluster, reason: &str) -> Vec<String> {
+pub async fn messages(cluster: &TestCluster, reason: &str) -> Vec<String> {
     cluster.env().sleep(Duration::from_millis(100)).await;
     let events = cluster.get("/api/v1/namespaces/default/events").await.json();
     let all = events["items"].as_array().cloned().unwrap_or_default();
@@ -83,12 +83,12 @@ async fn messages(cluster: &TestCluster, reason: &str) -> Vec<String> {
     of.map(|e| e["message"].as_str().unwrap_or("").to_owned()).collect()
 }
 
-async fn pause(cluster: &TestCluster, seconds: u64) {
+pub async fn pause(cluster: &TestCluster, seconds: u64) {
     cluster.env().sleep(Duration::from_secs(seconds)).await;
 }
 
 /// One class, and so many devices on each of these nodes.
-async fn begin(seed: u64, nodes: &[(&str, usize)]) -> (TestCluster, Running) {
+pub async fn cluster_with(seed: u64, nodes: &[(&str, usize)]) -> TestCluster {
     let cluster = TestCluster::simulated(seed).await;
     for (node, devices) in nodes {
         add_node(&cluster, node, json!({})).await;
@@ -97,11 +97,16 @@ async fn begin(seed: u64, nodes: &[(&str, usize)]) -> (TestCluster, Running) {
         }
     }
     add_class(&cluster, "gpu", json!({})).await;
+    cluster
+}
+
+async fn begin(seed: u64, nodes: &[(&str, usize)]) -> (TestCluster, Running) {
+    let cluster = cluster_with(seed, nodes).await;
     let running = start_with(&cluster, &*cluster.local_clients());
     (cluster, running)
 }
 
-async fn end(cluster: TestCluster, running: Running) {
+pub async fn end(cluster: TestCluster, running: Running) {
     running.stop().await;
     cluster.shutdown().await;
 }
@@ -238,7 +243,7 @@ fn condition(kind: &str, message: &str) -> Value {
         "lastTransitionTime": "2026-01-01T00:00:00Z"})
 }
 
-fn attached_devices() -> Value {
+pub fn attached_devices() -> Value {
     json!([{"name": "gpu-0", "bindingConditions": ["Attached"], "bindingFailureConditions": ["Broken"]}])
 }
 
