@@ -164,6 +164,7 @@ impl Puller {
     }
 
     /// Starts a pull, or joins the one under way. Credentials are tried in order; without any, the registry is asked anonymously.
+    /// To be called within the runtime, as the pull is a task of its own.
     pub fn pull(&self, reference: &Reference, credentials: Vec<Credential>) -> Pull {
         let key = (reference.pulled(), credentials);
         let mut open = self.flights.open.lock();
