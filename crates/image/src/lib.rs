@@ -36,6 +36,7 @@ pub use pull::{Blocking, Progress, Pull, PullError, PullOptions, Puller};
 pub use reference::{Reference, ReferenceError, ReferenceProblem};
 pub use registry::RegistryError;
 pub use store::{
-    Image, LayerRecord, Pruned, PulledBy, PulledSecret, Store, StoreError, Verification, chain_id,
+    Decision, Image, LayerRecord, Pruned, PullPolicy, PulledBy, PulledSecret, Store, StoreError,
+    Verification, chain_id,
 };
 pub use unpack::{Limits, UnpackError};

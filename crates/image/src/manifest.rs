@@ -160,7 +160,7 @@ impl Platform {
     }
 }
 
-/// The entries of an index that run here, the best first. Those that say no platform come last: only their content tells.
+/// The entry of an index that fits best. One that says no platform is taken if no other fits: only its content tells.
 pub(crate) fn choose<'a>(
     index: &'a [Descriptor],
     platform: &Platform,

@@ -9,12 +9,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use env::Env;
 use futures_util::StreamExt as _;
 use parking_lot::Mutex;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::digest::Digest;
@@ -43,6 +44,8 @@ pub struct PullOptions {
     /// Folders like `/etc/containerd/certs.d`; the first that knows a registry counts.
     pub certs: Vec<PathBuf>,
     pub platform: Platform,
+    /// Pulls at the same time; the others wait. `serializeImagePulls` is 1, which is kubelet's default.
+    pub parallel: usize,
 }
 
 #[derive(Clone, Debug, thiserror::Error)]
@@ -78,6 +81,8 @@ pub struct Progress {
 #[derive(Clone, Default)]
 struct State {
     progress: Progress,
+    /// How long the pull itself took.
+    took: Duration,
     outcome: Option<Result<Image, PullError>>,
 }
 
@@ -89,6 +94,11 @@ pub struct Pull {
 impl Pull {
     pub fn progress(&self) -> Progress {
         self.state.borrow().progress
+    }
+
+    /// How long it took without waiting for its turn; zero before its end.
+    pub fn took(&self) -> Duration {
+        self.state.borrow().took
     }
 
     /// Waits until the progress is another than at the last call.
@@ -120,6 +130,8 @@ struct Shared {
     store: Store,
     env: Env,
     blocking: Blocking,
+    /// A permit for each pull.
+    turns: Semaphore,
     options: PullOptions,
 }
 
@@ -146,11 +158,13 @@ impl Drop for Flights {
 
 impl Puller {
     pub fn new(store: &Store, env: &Env, blocking: Blocking, options: PullOptions) -> Puller {
-        let shared = Shared { store: store.clone(), env: env.clone(), blocking, options };
+        let turns = Semaphore::new(options.parallel.max(1));
+        let shared = Shared { store: store.clone(), env: env.clone(), blocking, turns, options };
         Puller { shared: Arc::new(shared), flights: Arc::default() }
     }
 
     /// Starts a pull, or joins the one under way. Credentials are tried in order; without any, the registry is asked anonymously.
+    /// To be called within the runtime, as the pull is a task of its own.
     pub fn pull(&self, reference: &Reference, credentials: Vec<Credential>) -> Pull {
         let key = (reference.pulled(), credentials);
         let mut open = self.flights.open.lock();
@@ -161,13 +175,17 @@ impl Puller {
         let (shared, flights, own) = (self.shared.clone(), Arc::downgrade(&self.flights), key.clone());
         let task = self.shared.env.spawn("image-pull", async move {
             let (reference, credentials) = &own;
+            let turn = shared.turns.acquire().await;
+            let start = shared.env.monotonic();
             let outcome = shared.pull(reference, credentials, &sender).await;
+            let took = start.elapsed();
+            drop(turn);
             // Out of the list before the outcome is told: who asks after that wants another pull.
             if let Some(flights) = flights.upgrade() {
                 flights.open.lock().remove(&own);
             }
             let pulled = outcome.is_ok();
-            sender.send_modify(|state| state.outcome = Some(outcome));
+            sender.send_modify(|state| (state.took, state.outcome) = (took, Some(outcome)));
             if pulled {
                 shared.sync().await;
             }

@@ -126,6 +126,11 @@ pub fn config(layers: &[&[u8]], entrypoint: &str) -> Vec<u8> {
     .unwrap()
 }
 
+/// A folder for a store, in memory where there is such a place: stores sync a lot, and a test does not lose power.
+pub fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
 /// Whether the test can make devices and owners; says so if not.
 pub fn root(test: &str) -> bool {
     let root = rustix::process::geteuid().is_root();

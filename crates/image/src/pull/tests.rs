@@ -8,7 +8,7 @@ use super::*;
 use crate::keyring::{Login, SecretSource};
 use crate::store::Verification;
 use crate::testing::registry::{Auth, Registry};
-use crate::testing::{Tar, root, zstd};
+use crate::testing::{Tar, folder, root, zstd};
 use crate::unpack::Limits;
 
 struct Case {
@@ -27,9 +27,13 @@ fn threads() -> Blocking {
 impl Case {
     async fn new() -> Case {
         let env = Env::machine();
-        let home = tempfile::tempdir().unwrap();
+        let home = folder();
         let store = Store::open(&home.path().join("store"), &env, Limits::default()).unwrap();
-        let options = PullOptions { certs: vec![home.path().join("certs.d")], platform: Platform::current() };
+        let options = PullOptions {
+            certs: vec![home.path().join("certs.d")],
+            platform: Platform::current(),
+            parallel: 2,
+        };
         let puller = Puller::new(&store, &env, threads(), options);
         Case { registry: Registry::start(&env).await, env, home, store, puller }
     }
@@ -307,6 +311,28 @@ async fn many_who_wait_are_one_pull() {
     }
     other.wait().await.unwrap();
     assert_eq!(case.registry.asked("/manifests/"), 2);
+}
+
+#[tokio::test]
+async fn pulls_wait_for_their_turn() {
+    if !root("pulls_wait_for_their_turn") {
+        return;
+    }
+    let case = Case::new().await;
+    case.registry.put("app", "1", &[&layers().1]);
+    // Two registries that say nothing take both turns.
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let stuck = |name: &str| Reference::parse(&format!("{}/{name}", silent.local_addr().unwrap())).unwrap();
+    let mut stuck = [case.puller.pull(&stuck("a"), vec![]), case.puller.pull(&stuck("b"), vec![])];
+    let accepted = [silent.accept().await.unwrap(), silent.accept().await.unwrap()];
+    let mut waiting = case.puller.pull(&case.reference("app:1"), vec![]);
+    tokio::task::yield_now().await;
+    assert_eq!(case.registry.state.lock().seen.len(), 0);
+    // One of them is gone: the next has its turn.
+    drop((accepted, silent));
+    assert!(stuck[0].wait().await.is_err() && stuck[1].wait().await.is_err());
+    waiting.wait().await.unwrap();
+    assert!(!waiting.took().is_zero());
 }
 
 #[tokio::test]

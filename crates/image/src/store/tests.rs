@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::keyring::{Credential, Login, SecretSource};
-use crate::testing::{Tar, config, root};
+use crate::testing::{Tar, config, folder, root};
 
 struct Case {
     home: tempfile::TempDir,
@@ -15,7 +15,7 @@ struct Case {
 
 impl Case {
     fn new() -> Case {
-        Case { home: tempfile::tempdir().unwrap(), env: Env::machine() }
+        Case { home: folder(), env: Env::machine() }
     }
 
     fn open(&self) -> Store {
@@ -387,6 +387,39 @@ fn an_image_pulled_with_a_secret_is_only_for_those_who_have_it() {
     // Pulled once without credentials, it is for all.
     case.add(&store, "r.io/a", &[&content], by(None)).unwrap();
     assert!(!must("r.io/a", &[], &policy));
+}
+
+#[test]
+fn a_policy_decides_about_present_missing_and_foreign_images() {
+    if !root("a_policy_decides_about_present_missing_and_foreign_images") {
+        return;
+    }
+    let case = Case::new();
+    let store = case.open();
+    let owner = credential("one", "p");
+    case.add(&store, "here", &[&layer("x", 1)], None).unwrap();
+    case.add(&store, "secret", &[&layer("y", 1)], Some(PulledBy::from_credential(Some(&owner)))).unwrap();
+    for (policy, name, credentials, decided) in [
+        (PullPolicy::Always, "here", &[][..], "pull"),
+        (PullPolicy::IfNotPresent, "here", &[], "use"),
+        (PullPolicy::Never, "here", &[], "use"),
+        (PullPolicy::IfNotPresent, "missing", &[], "pull"),
+        (PullPolicy::Never, "missing", &[], "never"),
+        (PullPolicy::IfNotPresent, "secret", &[], "pull"),
+        (PullPolicy::Never, "secret", &[], "never"),
+        (PullPolicy::Never, "secret", from_ref(&owner), "use"),
+    ] {
+        let reference = Reference::parse(name).unwrap();
+        let decision = store.decide(policy, &reference, credentials, &Verification::default()).unwrap();
+        let shown = match decision {
+            Decision::Use(image) => {
+                image.names.iter().any(|other| other.contains(name)).then_some("use").unwrap()
+            }
+            Decision::Pull => "pull",
+            Decision::NeverPull => "never",
+        };
+        assert_eq!(shown, decided, "{policy:?} {name}");
+    }
 }
 
 #[test]

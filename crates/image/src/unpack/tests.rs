@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use env::Env;
 
 use super::*;
-use crate::testing::{Header, MTIME, Tar, gzip, root, zstd};
+use crate::testing::{Header, MTIME, Tar, folder, gzip, root, zstd};
 
 struct Case {
     home: tempfile::TempDir,
@@ -13,7 +13,10 @@ struct Case {
 
 impl Case {
     fn new() -> Case {
-        let home = tempfile::tempdir().unwrap();
+        Case::at(tempfile::tempdir().unwrap())
+    }
+
+    fn at(home: tempfile::TempDir) -> Case {
         for folder in ["outside", "stage/fs"] {
             fs::create_dir_all(home.path().join(folder)).unwrap();
         }
@@ -354,7 +357,7 @@ fn changed_archives_stay_in_their_directory() {
         b"99999999999",
         b"\xff\xff",
     ];
-    let case = Case::new();
+    let case = Case::at(folder());
     for _ in 0..1500 {
         let mut tar = original.clone();
         for _ in 0..=below(4) {
