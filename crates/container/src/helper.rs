@@ -18,6 +18,8 @@ pub fn serve_spawner(socket: &OwnedFd) -> io::Result<()> {
     if sys::threads() != Some(1) {
         return Err(io::Error::other("the spawner must have one thread"));
     }
+    // No process of a container, whatever it may do, looks into this one or the helpers that are its forks.
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?;
     while let Some((request, _)) = wire::receive::<SpawnPod>(socket.as_fd())? {
         let reply = match spawn(&request.pod) {
             Ok(pid) => Reply::Spawned { pid },
@@ -55,6 +57,19 @@ fn spawn(config: &PodConfig) -> io::Result<i32> {
             }
         }
     }
+}
+
+/// A copy of this program that nobody can write to: what the agent executes as its spawner, so that no container that gets hold of
+/// `/proc/PID/exe` of a helper holds the program of the machine.
+pub fn spawner_program() -> io::Result<OwnedFd> {
+    use rustix::fs::{MemfdFlags, SealFlags};
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let copy = rustix::fs::memfd_create("setpoint-spawner", flags)?;
+    let mut file = std::fs::File::from(copy);
+    io::copy(&mut std::fs::File::open("/proc/self/exe")?, &mut file)?;
+    let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL;
+    rustix::fs::fcntl_add_seals(&file, seals)?;
+    Ok(file.into())
 }
 
 fn tell(pipe: OwnedFd, text: &str) {

@@ -8,7 +8,8 @@ mod program;
 mod rootfs;
 
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 use rustix::process::Pid;
 use rustix::thread::{LinkNameSpaceType, UnshareFlags};
@@ -17,7 +18,12 @@ use crate::cgroup::Cgroup;
 use crate::config::{ContainerConfig, PidNamespace, Process};
 use crate::sys::{self, CloneFlags, Fork};
 
-pub use rootfs::make_filesystem;
+pub use rootfs::{HostMounts, make_filesystem};
+
+/// A child that takes longer to become its program is stuck: in a frozen cgroup, or on a file that never answers.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// So long a killed process is waited for; if it takes longer, it is buried later.
+const KILL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A process that was started.
 pub struct Started {
@@ -25,6 +31,12 @@ pub struct Started {
     pub pidfd: OwnedFd,
     /// The master side of its terminal, if it asked for one.
     pub terminal: Option<OwnedFd>,
+}
+
+impl Streams {
+    fn descriptors(&self) -> [RawFd; 3] {
+        [&self.stdin, &self.stdout, &self.stderr].map(AsRawFd::as_raw_fd)
+    }
 }
 
 /// The three standard streams as the process shall have them; ignored with a terminal.
@@ -39,6 +51,7 @@ pub struct Namespaces<'a> {
     /// Of all containers, if they share one.
     pub pid: Option<&'a OwnedFd>,
     pub shared_memory: Option<&'a std::path::Path>,
+    pub host_mounts: &'a HostMounts,
 }
 
 /// Why a container did not start: told by the child in words, or by the kernel.
@@ -75,6 +88,11 @@ struct Channel {
 }
 
 impl Channel {
+    /// The ends that are the child's.
+    fn of_child(&self) -> [RawFd; 3] {
+        [&self.error.1, &self.go.0, &self.terminal.1].map(AsRawFd::as_raw_fd)
+    }
+
     fn new() -> io::Result<Channel> {
         use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
         use rustix::pipe::{PipeFlags, pipe_with};
@@ -95,7 +113,9 @@ pub fn container(
 ) -> Result<Started, StartError> {
     let channel = Channel::new().context(|| "failed to create pipes".to_owned())?;
     // Before the child leaves the mounts of the host behind: a mount that is to be shared with it must come from there.
-    let sources = rootfs::open_sources(config, namespaces.shared_memory)?;
+    let sources = rootfs::open_sources(config, namespaces)?;
+    let mut kept = streams.descriptors().to_vec();
+    kept.extend(sources.iter().flatten().map(AsRawFd::as_raw_fd));
     let back = enter_pid_namespace(config.pid, namespaces.pid)?;
     let flags = match config.pid {
         PidNamespace::Own => CloneFlags::NEW_PID,
@@ -106,7 +126,7 @@ pub fn container(
         leave_pid_namespace(back)?;
     }
     match forked.context(|| "failed to fork".to_owned())? {
-        Fork::Child => child(channel, |channel| {
+        Fork::Child => child(channel, &kept, |channel| {
             wait_for_go(channel)?;
             rootfs::enter(config, sources)?;
             become_process(&config.process, channel, streams)
@@ -125,9 +145,11 @@ pub fn exec(
     let channel = Channel::new().context(|| "failed to create pipes".to_owned())?;
     let (pid_read, pid_write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
         .context(|| "failed to create a pipe".to_owned())?;
+    let mut kept = streams.descriptors().to_vec();
+    kept.extend([into.as_raw_fd(), pid_write.as_raw_fd()]);
     // A process namespace holds children only, so the one that enters it forks once more; its child is this process' child.
     match sys::clone(CloneFlags::default()).context(|| "failed to fork".to_owned())? {
-        Fork::Child => child(channel, |channel| {
+        Fork::Child => child(channel, &kept, |channel| {
             use rustix::thread::ThreadNameSpaceType as Kind;
             let all = Kind::MOUNT | Kind::PROCESS_ID | Kind::CONTROL_GROUP;
             rustix::thread::move_into_thread_name_spaces(into.as_fd(), all)
@@ -141,6 +163,7 @@ pub fn exec(
                     std::process::exit(0)
                 }
                 Fork::Child => {
+                    die_with_parent()?;
                     wait_for_go(channel)?;
                     become_process(process, channel, streams)
                 }
@@ -149,6 +172,7 @@ pub fn exec(
         Fork::Parent { pid: between, .. } => {
             drop(pid_write);
             let mut raw = [0; 4];
+            readable(pid_read.as_fd(), START_TIMEOUT)?;
             let told = std::fs::File::from(pid_read).read_exact(&mut raw);
             let reaped = rustix::process::waitpid(Some(between), rustix::process::WaitOptions::empty());
             reaped.context(|| "failed to wait for a process".to_owned())?;
@@ -185,11 +209,21 @@ fn leave_pid_namespace(back: Option<OwnedFd>) -> Result<(), StartError> {
         .context(|| "failed to leave the pod's process namespace".to_owned())
 }
 
-/// Runs what turns the child into the container; never returns.
-fn child(channel: Channel, run: impl FnOnce(&Channel) -> Result<Never, StartError>) -> ! {
-    let Err(why) = run(&channel);
+/// Runs what turns the child into the container; never returns. Nothing else of the helper's is open in it from here on: soon it
+/// is where others can look.
+fn child(channel: Channel, kept: &[RawFd], run: impl FnOnce(&Channel) -> Result<Never, StartError>) -> ! {
+    let kept: Vec<RawFd> = kept.iter().copied().chain(channel.of_child()).collect();
+    let ready = die_with_parent()
+        .and_then(|()| sys::close_all_but(&kept).context(|| "failed to close descriptors".to_owned()));
+    let Err(why) = ready.and_then(|()| run(&channel));
     let _ = std::fs::File::from(channel.error.1).write_all(why.0.as_bytes());
     std::process::exit(127)
+}
+
+/// Should the parent be gone already, there is nobody to say go.
+fn die_with_parent() -> Result<(), StartError> {
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+        .context(|| "failed to set the parent death signal".to_owned())
 }
 
 pub(crate) enum Never {}
@@ -207,12 +241,12 @@ fn parent(
     cgroup: Option<&Cgroup>,
     terminal: bool,
 ) -> Result<Started, StartError> {
-    let Channel { error: (error, theirs), go: (_, go), terminal: (socket, their_socket) } = channel;
-    drop(theirs);
-    drop(their_socket);
+    let Channel { error: (error, theirs), go: (their_go, go), terminal: (socket, their_socket) } = channel;
+    drop((theirs, their_go, their_socket));
     let kill = |why: StartError| {
         let _ = rustix::process::pidfd_send_signal(&pidfd, rustix::process::Signal::KILL);
-        let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
+        let _ = readable(pidfd.as_fd(), KILL_TIMEOUT);
+        let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::NOHANG);
         why
     };
     if let Some(cgroup) = cgroup {
@@ -222,8 +256,14 @@ fn parent(
             .map_err(kill)?;
     }
     std::fs::File::from(go).write_all(b"g").context(|| "failed to let it go".to_owned()).map_err(kill)?;
-    let master = if terminal { crate::wire::receive_descriptor(&socket).ok() } else { None };
+    let master = if terminal {
+        readable(socket.as_fd(), START_TIMEOUT).map_err(kill)?;
+        crate::wire::receive_descriptor(&socket).ok()
+    } else {
+        None
+    };
     let mut why = String::new();
+    readable(error.as_fd(), START_TIMEOUT).map_err(kill)?;
     std::fs::File::from(error)
         .read_to_string(&mut why)
         .context(|| "failed to hear of the start".to_owned())
@@ -232,6 +272,17 @@ fn parent(
         return Ok(Started { pid, pidfd, terminal: master });
     }
     Err(kill(StartError(why)))
+}
+
+/// Waits until there is something to read, or the end.
+fn readable(file: BorrowedFd<'_>, most: Duration) -> Result<(), StartError> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let failed = || "failed to wait".to_owned();
+    let most = Timespec::try_from(most).context(failed)?;
+    match poll(&mut [PollFd::from_borrowed_fd(file, PollFlags::IN)], Some(&most)).context(failed)? {
+        0 => Err(StartError("the process did not start in time".to_owned())),
+        _ => Ok(()),
+    }
 }
 
 /// From here on this is the container's own process, inside its root.
@@ -244,6 +295,9 @@ fn become_process(process: &Process, channel: &Channel, streams: Streams) -> Res
     }
     program::set_limits(process)?;
     let user = identity::resolve(&process.user)?;
+    program::give_streams(user.uid);
+    // A kernel without keys has none to hide.
+    let _ = sys::join_new_session_keyring();
     // An unprivileged process may install a filter only if it gave up on privileges: so before, or after that promise.
     if !process.seccomp.is_empty() && !process.no_new_privileges {
         sys::set_seccomp_filter(&process.seccomp).context(|| "failed to set seccomp".to_owned())?;

@@ -3,7 +3,7 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::process::Pid;
 
@@ -164,6 +164,57 @@ pub fn attach_device_program(group: BorrowedFd<'_>, program: &[u64]) -> io::Resu
 fn pair(first: u32, second: u32) -> [u8; 8] {
     let ([a, b, c, d], [e, f, g, h]) = (first.to_ne_bytes(), second.to_ne_bytes());
     [a, b, c, d, e, f, g, h]
+}
+
+/// Closes every descriptor but the standard streams and these. For a child that never returns to who owned the others.
+pub fn close_all_but(kept: &[RawFd]) -> io::Result<()> {
+    let mut kept: Vec<u32> = kept.iter().filter_map(|fd| u32::try_from(*fd).ok()).collect();
+    kept.sort_unstable();
+    let mut first = 3;
+    for fd in kept.into_iter().filter(|fd| *fd >= 3).chain([u32::MAX]) {
+        if fd > first {
+            // SAFETY: nothing uses them any more in this process, which ends or becomes another program.
+            let done = unsafe { libc::syscall(libc::SYS_close_range, first, fd - 1, 0) };
+            if done != 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        first = fd.saturating_add(1);
+    }
+    Ok(())
+}
+
+/// Signals do again what they do by default, and none is blocked: ours (SIGPIPE is ignored) are not the program's.
+pub fn reset_signals() {
+    /// How many there are, and the bytes of a set of them, as the kernel counts.
+    const SIGNALS: i32 = 64;
+    const SET: usize = 8;
+    // Longer than the kernel's structure on any machine: no handler, no flags, no mask.
+    let default = [0u64; 5];
+    for signal in 1..=SIGNALS {
+        // SAFETY: the default is no function of ours. Those that cannot be changed are refused.
+        unsafe {
+            libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), std::ptr::null::<u64>(), SET)
+        };
+    }
+    // SAFETY: an empty set lives across the call.
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_SETMASK,
+            default.as_ptr(),
+            std::ptr::null::<u64>(),
+            SET,
+        )
+    };
+}
+
+/// Keys of the session that started us are not the container's.
+pub fn join_new_session_keyring() -> io::Result<()> {
+    const JOIN_SESSION_KEYRING: libc::c_long = 1;
+    // SAFETY: no name: one of its own.
+    let done = unsafe { libc::syscall(libc::SYS_keyctl, JOIN_SESSION_KEYRING, std::ptr::null::<u8>()) };
+    if done >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// No descriptor from `first` on survives the next exec.

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use container::cgroup::Cgroup;
 use container::config::{
-    ContainerConfig, Device, Mount, PidNamespace, PodConfig, Process, Root, Source, User,
+    ContainerConfig, Device, Mount, PidNamespace, PodConfig, Process, Propagation, Root, Source, User,
 };
 use container::wire::{self, PodState, Reply, Request, SpawnPod};
 
@@ -18,6 +18,14 @@ const BUSYBOX: &str = "/bin/busybox";
 
 fn main() {
     if std::env::args().nth(1).as_deref() == Some("--spawner") {
+        if std::env::args().nth(2).as_deref() == Some("--shared") {
+            // As most machines have their mounts.
+            #[allow(deprecated)]
+            rustix::thread::unshare(rustix::thread::UnshareFlags::NEWNS).unwrap();
+            use rustix::mount::MountPropagationFlags;
+            let shared = MountPropagationFlags::SHARED | MountPropagationFlags::REC;
+            rustix::mount::mount_change("/", shared).unwrap();
+        }
         let socket = std::io::stdin().as_fd().try_clone_to_owned().unwrap();
         container::helper::serve_spawner(&socket).unwrap();
         return;
@@ -41,6 +49,10 @@ fn main() {
         ("the_shared_first_process_has_nothing", the_shared_first_process_has_nothing),
         ("a_false_device_is_refused_and_left_alone", a_false_device_is_refused_and_left_alone),
         ("cgroups_are_the_containers_own", cgroups_are_the_containers_own),
+        ("mounts_go_to_the_host_only_when_asked_to", mounts_go_to_the_host_only_when_asked_to),
+        ("nothing_of_the_helper_is_left_to_the_program", nothing_of_the_helper_is_left_to_the_program),
+        ("a_start_does_not_wait_for_a_pipe", a_start_does_not_wait_for_a_pipe),
+        ("the_spawner_can_be_a_sealed_copy", the_spawner_can_be_a_sealed_copy),
         ("a_helper_outlives_the_spawner", a_helper_outlives_the_spawner),
     ];
     let mut passed = 0;
@@ -57,15 +69,21 @@ struct Pod {
     directory: tempfile::TempDir,
     socket: UnixStream,
     spawner: Option<std::process::Child>,
+    /// The spawner ends with it.
+    _agent: UnixStream,
     uid: String,
 }
 
 impl Pod {
     fn new(change: impl FnOnce(&mut PodConfig)) -> Pod {
+        Pod::with_spawner(&["--spawner"], change)
+    }
+
+    fn with_spawner(args: &[&str], change: impl FnOnce(&mut PodConfig)) -> Pod {
         let directory = tempfile::tempdir().unwrap();
         let (ours, theirs) = UnixStream::pair().unwrap();
         let spawner = Command::new(std::env::current_exe().unwrap())
-            .arg("--spawner")
+            .args(args)
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .spawn()
             .unwrap();
@@ -85,7 +103,7 @@ impl Pod {
         let (reply, _) = wire::receive::<Reply>(ours.as_fd()).unwrap().unwrap();
         assert!(matches!(reply, Reply::Spawned { .. }), "{reply:?}");
         let socket = UnixStream::connect(config.directory.join("helper.sock")).unwrap();
-        let pod = Pod { directory, socket, spawner: Some(spawner), uid };
+        let pod = Pod { directory, socket, spawner: Some(spawner), _agent: ours, uid };
         pod.image();
         pod
     }
@@ -504,7 +522,7 @@ fn a_program_restricts_devices_of_version_2() {
 
 fn the_shared_first_process_has_nothing() {
     let pod = Pod::new(|pod| pod.shared_pid = true);
-    let script = "ls -A /proc/1/root/ | wc -l; touch /proc/1/root/x; ls /proc/1/fd | wc -l; \
+    let script = "exec 2>&1; ls -A /proc/1/root/ | wc -l; touch /proc/1/root/x; ls /proc/1/fd | wc -l; \
                   readlink /proc/1/fd/2; cat /proc/1/status";
     let mut config = pod.config("a", &shell(script));
     config.pid = PidNamespace::Pod;
@@ -567,6 +585,91 @@ fn cgroups_are_the_containers_own() {
     // The shell, cat and wc.
     assert!(log.contains("stdout F 3\n"), "{log}");
     assert_eq!(log.matches("Read-only file system").count(), 3, "{log}");
+}
+
+fn mounts_go_to_the_host_only_when_asked_to() {
+    let pod = Pod::with_spawner(&["--spawner", "--shared"], |_| {});
+    let volume = pod.path("volume");
+    std::fs::create_dir(&volume).unwrap();
+    let host = format!("/proc/{}/mountinfo", pod.spawner.as_ref().unwrap().id());
+    let mounted = || {
+        let all = std::fs::read_to_string(&host).unwrap();
+        let mut here: Vec<String> = all
+            .lines()
+            .map(|line| line.split(' ').nth(4).unwrap().to_owned())
+            .filter(|at| at.starts_with(pod.directory.path().to_str().unwrap()))
+            .collect();
+        here.sort();
+        here
+    };
+    let start = |id: &str, name: &str, propagation| {
+        let script = format!("mkdir /data/{name} && mount -t tmpfs none /data/{name} && read end");
+        let mut config = pod.config(id, &shell(&script));
+        config.process.capabilities = vec!["CAP_SYS_ADMIN".to_owned()];
+        config.mounts.push(Mount {
+            target: "/data".into(),
+            source: Source::Bind { path: volume.clone(), sub_path: PathBuf::new() },
+            propagation,
+            ..Mount::default()
+        });
+        let (code, log) = pod.output(config);
+        assert!(code == 1 && log.is_empty(), "{code} {log}");
+    };
+    start("a", "own", Propagation::None);
+    start("b", "slave", Propagation::HostToContainer);
+    assert_eq!(mounted(), Vec::<String>::new());
+    start("c", "shared", Propagation::Bidirectional);
+    assert_eq!(mounted(), [volume.join("shared").to_str().unwrap()]);
+}
+
+fn nothing_of_the_helper_is_left_to_the_program() {
+    let pod = Pod::new(|_| {});
+    let script = "echo open > /dev/stdout; ls /proc/self/fd; cat /proc/self/status; id -u";
+    let mut config = pod.config("a", &shell(script));
+    config.process.user.user = "web".to_owned();
+    let (_, log) = pod.output(config);
+    assert!(log.contains("stdout F open\n") && log.contains("stdout F 33\n"), "{log}");
+    // The fourth is the directory that is listed.
+    assert!(log.contains("stdout F 2\nstdout F 3\nstdout F Name"), "{log}");
+    let none = "0000000000000000";
+    assert!(log.contains(&format!("SigIgn:\t{none}")), "{log}");
+    assert!(log.contains(&format!("SigBlk:\t{none}")), "{log}");
+    // Nor is the spawner's socket left to the helper.
+    let helper = std::fs::read_to_string(pod.path("pod/helper.pid")).unwrap();
+    let spawner = pod.spawner.as_ref().unwrap().id();
+    let socket = std::fs::read_link(format!("/proc/{spawner}/fd/0")).unwrap();
+    let open = std::fs::read_dir(format!("/proc/{helper}/fd")).unwrap().flatten();
+    assert!(!open.into_iter().any(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to == socket)));
+    use std::os::unix::fs::PermissionsExt;
+    let mode = std::fs::metadata(pod.path("pod/helper.sock")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+fn a_start_does_not_wait_for_a_pipe() {
+    let pod = Pod::new(|_| {});
+    for name in ["passwd", "group"] {
+        let path = pod.path("layer/etc").join(name);
+        std::fs::remove_file(&path).unwrap();
+        let made = Command::new(BUSYBOX).arg("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+    }
+    let (code, log) = pod.output(pod.config("a", &["echo", "started"]));
+    assert_eq!((code, &*log), (0, "stdout F started\n"));
+    let mut config = pod.config("b", &["true"]);
+    config.process.user.user = u32::MAX.to_string();
+    let (reply, _) = pod.ask(&Request::Start(Box::new(config)), &[]);
+    assert!(matches!(&reply, Reply::Failed(why) if why.contains("must be in range")), "{reply:?}");
+}
+
+fn the_spawner_can_be_a_sealed_copy() {
+    use std::os::fd::AsRawFd;
+    let copy = container::helper::spawner_program().unwrap();
+    let path = format!("/proc/self/fd/{}", copy.as_raw_fd());
+    assert!(std::fs::write(&path, "x").is_err());
+    let own = std::fs::metadata("/proc/self/exe").unwrap().len();
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), own);
+    let output = Command::new(&path).arg("no-such-test").output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stdout).contains("0 passed"));
 }
 
 fn a_helper_outlives_the_spawner() {

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 use crate::cgroup::Cgroup;
 use crate::config::{ContainerConfig, PidNamespace, Process, Resources};
 
-use crate::start::{self, Context, Namespaces, StartError, Started, Streams};
+use crate::start::{self, Context, HostMounts, Namespaces, StartError, Started, Streams};
 use crate::wire::{ContainerState, Ended, PodState, Reply, Request};
 
 /// What is read of an output at once.
@@ -23,6 +23,7 @@ pub struct Containers {
     directory: PathBuf,
     pid_namespace: Option<OwnedFd>,
     shared_memory: Option<PathBuf>,
+    host_mounts: HostMounts,
     all: Vec<Container>,
     execs: Vec<Exec>,
     next_exec: u64,
@@ -74,11 +75,13 @@ impl Containers {
         directory: &Path,
         pid_namespace: Option<OwnedFd>,
         shared_memory: Option<PathBuf>,
+        host_mounts: HostMounts,
     ) -> Containers {
         Containers {
             directory: directory.to_owned(),
             pid_namespace,
             shared_memory,
+            host_mounts,
             all: Vec::new(),
             execs: Vec::new(),
             next_exec: 0,
@@ -211,8 +214,11 @@ impl Containers {
         let (stdout, their_stdout) = pipe()?;
         let (stderr, their_stderr) = pipe()?;
         let streams = Streams { stdin, stdout: their_stdout, stderr: their_stderr };
-        let namespaces =
-            Namespaces { pid: self.pid_namespace.as_ref(), shared_memory: self.shared_memory.as_deref() };
+        let namespaces = Namespaces {
+            pid: self.pid_namespace.as_ref(),
+            shared_memory: self.shared_memory.as_deref(),
+            host_mounts: &self.host_mounts,
+        };
         let started = start::container(&config, &namespaces, cgroup.as_ref(), streams);
         let Started { pid, pidfd, terminal } = match started {
             Ok(started) => started,

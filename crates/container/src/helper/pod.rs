@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use rustix::thread::UnshareFlags;
 
 use super::containers::{Containers, Source};
 use crate::config::PodConfig;
-use crate::start::{self, Context, StartError};
+use crate::start::{self, Context, HostMounts, StartError};
 use crate::sys::{self, CloneFlags, Fork};
 use crate::wire::{self, Reply, Request};
 
@@ -27,7 +27,9 @@ pub const PID_FILE: &str = "helper.pid";
 /// Sets the pod up, says so, and serves it to its end.
 pub fn run(config: &PodConfig, told: OwnedFd) -> ! {
     let pid = rustix::process::getpid().as_raw_nonzero().get();
-    match set_up(config) {
+    // The spawner's socket among them: the agent would not hear of the spawner's end.
+    let closed = sys::close_all_but(&[told.as_raw_fd()]).context(|| "failed to close descriptors".to_owned());
+    match closed.and_then(|()| set_up(config)) {
         Ok((listener, containers)) => {
             super::tell(told, &format!("pid {pid}"));
             Helper { listener, containers, connections: Vec::new(), directory: config.directory.clone() }
@@ -51,6 +53,7 @@ fn set_up(config: &PodConfig) -> Result<(OwnedFd, Containers), StartError> {
     let _ = rustix::thread::set_name(c"setpoint-pod");
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .context(|| "failed to become a subreaper".to_owned())?;
+    let host_mounts = HostMounts::of_this_process()?;
     let wanted = [
         (true, UnshareFlags::NEWNS),
         (config.own_network, UnshareFlags::NEWNET),
@@ -60,28 +63,33 @@ fn set_up(config: &PodConfig) -> Result<(OwnedFd, Containers), StartError> {
     let flags = wanted.iter().filter(|(on, _)| *on).fold(UnshareFlags::empty(), |all, (_, flag)| all | *flag);
     #[allow(deprecated)]
     rustix::thread::unshare(flags).context(|| "failed to create the pod's namespaces".to_owned())?;
+    // What is mounted here stays here; what the host mounts comes in.
+    rustix::mount::mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)
+        .context(|| "failed to part from the host's mounts".to_owned())?;
     if config.own_uts && !config.hostname.is_empty() {
         rustix::system::sethostname(config.hostname.as_bytes())
             .context(|| "failed to set the hostname".to_owned())?;
     }
     for (name, value) in &config.sysctls {
-        let path = Path::new("/proc/sys").join(name.replace('.', "/"));
+        // The kernel's names have dots or slashes between their words, and no word that is empty or leads up.
+        let words: Vec<&str> = name.split(['.', '/']).collect();
+        if words.iter().any(|word| word.is_empty()) {
+            return Err(StartError(format!("invalid sysctl {name:?}")));
+        }
+        let path = Path::new("/proc/sys").join(words.join("/"));
         std::fs::write(&path, value).context(|| format!("failed to set sysctl {name} to {value:?}"))?;
     }
-    let shared_memory = own_mounts(config)?;
+    let shared_memory = make_shared_memory(config)?;
     let pid_namespace = if config.shared_pid { Some(start_init(&config.directory)?) } else { None };
     let listener = listen(&config.directory.join(SOCKET)).context(|| "failed to listen".to_owned())?;
     let pid = rustix::process::getpid().as_raw_nonzero().to_string();
     std::fs::write(config.directory.join(PID_FILE), pid)
         .context(|| "failed to write the process id".to_owned())?;
-    Ok((listener, Containers::new(&config.directory, pid_namespace, shared_memory)))
+    Ok((listener, Containers::new(&config.directory, pid_namespace, shared_memory, host_mounts)))
 }
 
-/// What is mounted below the pod's directory stays in this namespace.
-fn own_mounts(config: &PodConfig) -> Result<Option<PathBuf>, StartError> {
-    let failed = || format!("failed to mount {}", config.directory.display());
-    rustix::mount::mount_bind(&config.directory, &config.directory).context(failed)?;
-    rustix::mount::mount_change(&config.directory, MountPropagationFlags::PRIVATE).context(failed)?;
+fn make_shared_memory(config: &PodConfig) -> Result<Option<PathBuf>, StartError> {
+    let failed = || "failed to make the pod's shared memory".to_owned();
     if !config.own_ipc {
         return Ok(None);
     }
@@ -127,7 +135,10 @@ fn listen(path: &Path) -> io::Result<OwnedFd> {
     let _ = std::fs::remove_file(path);
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
+    let bound = rustix::net::bind(&socket, &SocketAddrUnix::new(path)?);
+    rustix::process::umask(before);
+    bound?;
     rustix::net::listen(&socket, 16)?;
     Ok(socket)
 }

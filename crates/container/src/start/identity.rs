@@ -24,8 +24,14 @@ pub fn resolve(user: &User) -> Result<ResolvedUser, StartError> {
 
 fn read(path: &str) -> String {
     use std::io::Read;
+    use std::os::unix::fs::OpenOptionsExt;
     let mut text = Vec::new();
-    if let Ok(file) = std::fs::File::open(path) {
+    // An image may have a pipe there, which would never open.
+    let mut options = std::fs::File::options();
+    options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+    if let Ok(file) = options.open(path)
+        && file.metadata().is_ok_and(|metadata| metadata.is_file())
+    {
         let _ = file.take(MOST_BYTES).read_to_end(&mut text);
     }
     String::from_utf8_lossy(&text).into_owned()
@@ -71,6 +77,10 @@ fn resolve_with(user: &User, passwd: &str, group: &str) -> Result<ResolvedUser, 
         all.extend(listed.filter_map(|fields| fields[2].parse::<u32>().ok()));
     }
     let home = field(5).filter(|home| !home.is_empty()).unwrap_or("/").to_owned();
+    // The greatest number means "as it is" to the kernel: root would stay root.
+    if all.iter().chain([&uid, &gid]).any(|id| i32::try_from(*id).is_err()) {
+        return Err(StartError("uids and gids must be in range 0-2147483647".to_owned()));
+    }
     Ok(ResolvedUser { uid, gid, groups: all.into_iter().collect(), home })
 }
 
@@ -78,8 +88,8 @@ fn resolve_with(user: &User, passwd: &str, group: &str) -> Result<ResolvedUser, 
 pub fn assume(process: &Process, user: &ResolvedUser) -> Result<(), StartError> {
     if !process.apparmor.is_empty() && process.apparmor != "unconfined" {
         let line = format!("exec {}", process.apparmor);
-        std::fs::write("/proc/self/attr/apparmor/exec", &line)
-            .or_else(|_| std::fs::write("/proc/self/attr/exec", &line))
+        super::program::write_own("attr/apparmor/exec", &line)
+            .or_else(|_| super::program::write_own("attr/exec", &line))
             .context(|| format!("failed to set the AppArmor profile {}", process.apparmor))?;
     }
     let kept = read_capabilities(&process.capabilities)?;
@@ -153,6 +163,20 @@ mod tests {
         assert_eq!(error.0, "unable to find user nobody: no matching entries in passwd file");
         let error = resolve_with(&user("web", "none", false), PASSWD, GROUP).err().unwrap();
         assert_eq!(error.0, "unable to find group none: no matching entries in group file");
+    }
+
+    #[test]
+    fn numbers_that_the_kernel_takes_for_others_are_refused() {
+        for (name, group) in
+            [("4294967295", ""), ("2147483648", ""), ("0", "4294967295"), ("odd", ""), ("7", "4294967295")]
+        {
+            let passwd = "odd:x:4294967295:0::/:\n";
+            assert!(resolve_with(&user(name, group, false), passwd, GROUP).is_err(), "{name}:{group}");
+        }
+        let mut many = user("1", "1", false);
+        many.additional_groups.push(u32::MAX);
+        assert!(resolve_with(&many, PASSWD, GROUP).is_err());
+        assert_eq!(resolve_with(&user("2147483647", "", false), "", "").unwrap().uid, 2_147_483_647);
     }
 
     #[test]

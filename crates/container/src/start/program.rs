@@ -1,9 +1,12 @@
 //! The program itself: its streams, its limits, where it starts, and which file it is.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::process::Resource;
 
 use super::identity::ResolvedUser;
@@ -22,7 +25,7 @@ pub fn use_streams(streams: Streams) -> Result<(), StartError> {
 
 /// A terminal of the container's own `/dev/pts`: whoever asks for its name finds it there.
 pub fn open_terminal(tell: &OwnedFd) -> Result<(), StartError> {
-    use rustix::fs::{Mode, OFlags, open};
+    use rustix::fs::open;
     let failed = || "failed to open a terminal".to_owned();
     let master =
         open("/dev/ptmx", OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).context(failed)?;
@@ -39,10 +42,32 @@ pub fn open_terminal(tell: &OwnedFd) -> Result<(), StartError> {
     rustix::stdio::dup2_stderr(&slave).context(failed)
 }
 
+/// A user that is not root may open its own streams again (`/dev/stdout`).
+pub fn give_streams(uid: u32) {
+    let streams = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
+    for stream in streams {
+        let is_pipe = rustix::fs::fstat(stream)
+            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo);
+        if is_pipe || rustix::termios::isatty(stream) {
+            // Some file systems do not let anybody; then it stays as it is.
+            let _ = rustix::fs::fchown(stream, Some(rustix::process::Uid::from_raw(uid)), None);
+        }
+    }
+}
+
+/// Writes to a file of `/proc/self`, of a `/proc` made for this: the container's own may be anything.
+pub fn write_own(file: &str, text: &str) -> Result<(), StartError> {
+    let failed = || format!("failed to write {file}");
+    let proc = super::make_filesystem("proc", &[])?;
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(&proc, format!("self/{file}"), flags, Mode::empty()).context(failed)?;
+    rustix::io::write(&file, text.as_bytes()).context(failed).map(drop)
+}
+
 pub fn set_limits(process: &Process) -> Result<(), StartError> {
     if let Some(adjust) = process.oom_score_adj {
         // Lowering it needs a capability that not every root has; the kernel then judges as it did.
-        let _ = std::fs::write("/proc/self/oom_score_adj", adjust.to_string());
+        let _ = write_own("oom_score_adj", &adjust.to_string());
     }
     for limit in &process.rlimits {
         let resource = resource(&limit.name)
@@ -71,8 +96,14 @@ fn resource(name: &str) -> Option<Resource> {
 
 pub fn change_directory(process: &Process) -> Result<(), StartError> {
     let cwd = if process.cwd.as_os_str().is_empty() { Path::new("/") } else { &process.cwd };
-    std::env::set_current_dir(cwd)
-        .context(|| format!("failed to change to the working directory {}", cwd.display()))
+    let failed = || format!("failed to change to the working directory {}", cwd.display());
+    std::env::set_current_dir(cwd).context(failed)?;
+    // Through a descriptor that was left open it could be one of the host.
+    let there = rustix::process::getcwd(Vec::new()).context(failed)?;
+    if there.as_bytes().starts_with(b"/") {
+        return Ok(());
+    }
+    Err(StartError(format!("{}: it is not within the container", failed())))
 }
 
 /// Becomes the program.
@@ -88,18 +119,22 @@ pub fn execute(process: &Process, user: &ResolvedUser) -> Result<Never, StartErr
     let args = process.args.iter().map(|arg| text(arg)).collect::<Result<Vec<_>, _>>()?;
     let env = env.iter().map(|one| text(one)).collect::<Result<Vec<_>, _>>()?;
     sys::close_on_exec_from(3).context(|| "failed to close descriptors".to_owned())?;
+    sys::reset_signals();
     let error = sys::execve(&program, &args, &env);
     Err(StartError(format!("exec {}: {}", path.display(), words(&error))))
 }
 
 /// The last value of each name, in the order of the names; a home where none is set.
 fn environment(process: &Process, user: &ResolvedUser) -> Vec<String> {
-    let name = |pair: &str| pair.split('=').next().unwrap_or_default().to_owned();
     let mut env: Vec<String> = Vec::with_capacity(process.env.len() + 2);
+    let mut places: HashMap<&str, usize> = HashMap::with_capacity(process.env.len());
     for pair in &process.env {
-        match env.iter_mut().find(|there| name(there) == name(pair)) {
-            Some(there) => pair.clone_into(there),
-            None => env.push(pair.clone()),
+        match places.entry(pair.split('=').next().unwrap_or_default()) {
+            Entry::Occupied(there) => pair.clone_into(&mut env[*there.get()]),
+            Entry::Vacant(none) => {
+                none.insert(env.len());
+                env.push(pair.clone());
+            }
         }
     }
     if !env.iter().any(|pair| pair.starts_with("HOME=")) {

@@ -7,7 +7,7 @@ mod cgroups;
 mod covers;
 mod devices;
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
@@ -16,7 +16,9 @@ use rustix::mount::{
     UnmountFlags,
 };
 
-use super::{Context, StartError};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use super::{Context, Namespaces, StartError};
 use crate::config::{ContainerConfig, Mount, Propagation, Root, Source};
 use crate::sys::{self, MountAttributes};
 
@@ -26,15 +28,52 @@ pub struct Detached {
     is_directory: bool,
 }
 
+impl AsRawFd for Detached {
+    fn as_raw_fd(&self) -> RawFd {
+        self.tree.as_raw_fd()
+    }
+}
+
+/// The mounts of the host, which the helper has left: a mount that shall be seen on both sides must come from there, and so must
+/// what was mounted after the helper left.
+pub struct HostMounts(OwnedFd);
+
+impl HostMounts {
+    pub fn of_this_process() -> Result<HostMounts, StartError> {
+        open_mounts().map(HostMounts)
+    }
+
+    /// Looks at files as the host has them.
+    fn visit<T>(&self, look: impl FnOnce() -> T) -> Result<T, StartError> {
+        let own = open_mounts()?;
+        let go = |to: &OwnedFd| move_into_link_name_space(to.as_fd(), Some(LinkNameSpaceType::Mount));
+        go(&self.0).context(|| "failed to enter the host's mounts".to_owned())?;
+        let seen = look();
+        if go(&own).is_err() {
+            // Nothing that this process would do there was meant for the host.
+            std::process::abort();
+        }
+        Ok(seen)
+    }
+}
+
+fn open_mounts() -> Result<OwnedFd, StartError> {
+    let file = std::fs::File::open("/proc/self/ns/mnt");
+    Ok(file.context(|| "failed to open /proc/self/ns/mnt".to_owned())?.into())
+}
+
 /// Opens what is to be bound from the host, in the order of the mounts; `None`: made inside.
 pub fn open_sources(
     config: &ContainerConfig,
-    shared_memory: Option<&Path>,
+    namespaces: &Namespaces<'_>,
 ) -> Result<Vec<Option<Detached>>, StartError> {
+    let shared_memory = namespaces.shared_memory;
     let mut all = Vec::with_capacity(config.mounts.len());
     for mount in &config.mounts {
         all.push(match &mount.source {
-            Source::Bind { path, sub_path } => Some(open_source(path, sub_path)?),
+            Source::Bind { path, sub_path } => {
+                Some(namespaces.host_mounts.visit(|| open_source(path, sub_path))??)
+            }
             Source::SharedMemory => match shared_memory {
                 Some(path) => Some(open_source(path, Path::new(""))?),
                 None => Some(open_source(Path::new("/dev/shm"), Path::new(""))?),
