@@ -66,7 +66,15 @@ pub fn spawner_program() -> io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let copy = rustix::fs::memfd_create("setpoint-spawner", flags)?;
     let mut file = std::fs::File::from(copy);
-    io::copy(&mut std::fs::File::open("/proc/self/exe")?, &mut file)?;
+    // Through a buffer of ours: pages that the kernel moved by itself may be in use for a while, and then nothing can be sealed.
+    let mut program = std::fs::File::open("/proc/self/exe")?;
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match program.read(&mut buffer)? {
+            0 => break,
+            read => file.write_all(&buffer[..read])?,
+        }
+    }
     let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL;
     rustix::fs::fcntl_add_seals(&file, seals)?;
     Ok(file.into())
