@@ -12,7 +12,7 @@ help: ## List the targets
 build: ## Build the release binary
 	$(CARGO) build --release -p setpoint
 
-up: build ## Build and start a cluster of three simulated nodes in the background; returns when it is ready
+up: build ## Build and start a cluster in the background: root runs real containers, others three simulated nodes; returns when it is ready
 	@scripts/up $(BIN) $(RUN)
 
 down: ## Stop what `make up` started; its data stays in .run

@@ -13,6 +13,7 @@ use registry::Registry;
 
 use crate::authorize::{Authorizer, NoEscalation};
 use crate::config::{ApiConfig, ClusterSettings};
+use crate::connect::{BackendCount, KubeletClient};
 use crate::connections::Connections;
 use crate::controllers::Advertised;
 use crate::conversion::ConversionWebhooks;
@@ -20,6 +21,7 @@ use crate::custom_resources::CustomResources;
 use crate::health::Health;
 use crate::metrics::{AdmissionMetrics, MeteredEngine, Metrics};
 use crate::openapi_cache::OpenApiCache;
+use crate::resource_metrics::Scraped;
 use crate::run_queue::RunQueue;
 use crate::shutdown::{Shutdown, Trigger};
 use crate::token_authenticator::TokenAuthenticator;
@@ -47,11 +49,15 @@ pub struct Api {
     pub(crate) watches: Arc<WatchCounts>,
     /// Open connections, and the memory charged to them.
     pub(crate) connections: Arc<Connections>,
+    /// Connections to nodes and pods.
+    pub(crate) backends: BackendCount,
     /// Controllers run once, however many sockets there are.
     pub(crate) controllers_started: AtomicBool,
     trigger: Trigger,
     issuer: Option<Issuer>,
     cluster: ClusterSettings,
+    /// What real nodes use.
+    pub(crate) scraped: Scraped,
     /// Guards what is known only once a socket is bound; set once, before the controllers start.
     advertised: Mutex<Option<Advertised>>,
     /// Guards the status of the controllers of this process; set once, when they start.
@@ -112,11 +118,13 @@ impl Api {
             run_queue: RunQueue::new(),
             watches,
             connections: Connections::new(),
+            backends: BackendCount::default(),
             controllers_started: AtomicBool::new(false),
             trigger,
             issuer: config.issuer,
             advertised: Mutex::new(config.cluster.advertised.clone()),
             controller_status: Mutex::default(),
+            scraped: Scraped::default(),
             cluster: config.cluster,
         }))
     }
@@ -149,6 +157,10 @@ impl Api {
     }
     pub(crate) fn cluster(&self) -> &ClusterSettings {
         &self.cluster
+    }
+
+    pub(crate) fn kubelet_client(&self) -> &KubeletClient {
+        &self.cluster.kubelet_client
     }
 
     pub fn registry(&self) -> &Registry {

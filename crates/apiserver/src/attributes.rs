@@ -35,7 +35,7 @@ pub(crate) fn of(head: RequestHead<'_>) -> Attributes<'_> {
 }
 
 /// The one name a field selector allows; empty if it allows others. An escaped value is not the name it spells.
-fn selected_name(field_selector: &str) -> &str {
+pub(crate) fn selected_name(field_selector: &str) -> &str {
     if field_selector.contains('\\') {
         return "";
     }

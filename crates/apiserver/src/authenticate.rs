@@ -11,7 +11,8 @@ use object::Status;
 
 use crate::api::Api;
 use crate::respond::{self, Answer};
-use crate::websocket::{self, PendingUpgrade};
+use crate::upgrade::PendingUpgrade;
+use crate::websocket;
 
 const SPACE_BEFORE_TOKEN: &str =
     "the provided Authorization header contains extra space before the bearer token, and is ignored";
@@ -53,7 +54,7 @@ async fn identify(api: &Api, caller: &Caller, parts: &Parts) -> Result<Identity,
     if let Caller::Known(user) = caller {
         return Ok(user.clone().into());
     }
-    let upgrade = parts.extensions.get::<Arc<PendingUpgrade>>();
+    let upgrade = PendingUpgrade::of(parts).filter(|_| websocket::is_requested(&parts.headers));
     let (token, upgrade) = match (bearer_token(&parts.headers), upgrade) {
         (Some(token), _) => (Cow::Borrowed(token), None),
         // Browsers cannot set headers of a WebSocket: the token comes as a subprotocol.

@@ -1,5 +1,6 @@
 //! Bodies of requests, read with limits; and of answers, whole or streamed.
 
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -15,6 +16,7 @@ use tokio::time::{Instant, Sleep};
 use crate::accounting::Exchange;
 use crate::list_body::ListBody;
 use crate::pools::Pool;
+use crate::proxied_body::{Broken, ProxiedBody};
 use crate::watch_body::WatchBody;
 
 /// Upstream's limit of a request body.
@@ -154,6 +156,19 @@ impl RequestBody {
         }
     }
 
+    /// Where it came from.
+    pub fn peer(&self) -> Option<IpAddr> {
+        match self {
+            RequestBody::Socket(received) => received.exchange.connection().peer(),
+            RequestBody::Whole(_) => None,
+        }
+    }
+
+    /// To be sent on as it comes, whatever its size.
+    pub fn forward(self) -> ForwardedBody {
+        ForwardedBody(self)
+    }
+
     /// The thread pool its connection should run in.
     pub fn prefer_pool(&self, pool: Pool) {
         if let RequestBody::Socket(received) = self {
@@ -200,6 +215,53 @@ impl RequestBody {
         }
         received.body = None;
         Ok(first.unwrap_or_else(|| all.freeze()))
+    }
+}
+
+/// A request body on its way to a node or a pod, as it comes.
+pub struct ForwardedBody(RequestBody);
+
+impl http_body::Body for ForwardedBody {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
+        let received = match &mut self.0 {
+            RequestBody::Whole(bytes) => {
+                let bytes = Some(std::mem::take(bytes)).filter(|bytes| !bytes.is_empty());
+                return Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))));
+            }
+            RequestBody::Socket(received) => received,
+        };
+        let Some(incoming) = &mut received.body else { return Poll::Ready(None) };
+        let data = ready!(incoming.poll_data(cx));
+        if data.is_none() {
+            received.body = None;
+        }
+        Poll::Ready(data.map(|data| data.map(Frame::data).map_err(std::io::Error::other)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            RequestBody::Whole(bytes) => bytes.is_empty(),
+            RequestBody::Socket(received) => received.body.as_ref().is_none_or(Incoming::is_end_stream),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            RequestBody::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            RequestBody::Socket(received) => match &received.body {
+                None => SizeHint::with_exact(0),
+                Some(Incoming::Http1(body)) => body.size_hint(),
+                // The head has the length, if there is one.
+                Some(incoming) if incoming.is_end_stream() => SizeHint::with_exact(0),
+                Some(Incoming::Http2 { .. }) => SizeHint::default(),
+            },
+        }
     }
 }
 
@@ -256,6 +318,8 @@ pub enum Body {
     Whole(Option<Bytes>),
     List(Box<ListBody>),
     Watch(Box<WatchBody>),
+    /// From a node or a pod.
+    Proxied(Box<ProxiedBody>),
 }
 
 impl Body {
@@ -277,8 +341,8 @@ impl From<Vec<u8>> for Body {
 
 impl http_body::Body for Body {
     type Data = Bytes;
-    /// An answer cannot fail: a watch that ends early says so in an event.
-    type Error = std::convert::Infallible;
+    /// Only what comes from elsewhere can fail: a watch that ends early says so in an event.
+    type Error = Broken;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
@@ -288,6 +352,7 @@ impl http_body::Body for Body {
             Body::Whole(bytes) => Poll::Ready(bytes.take().map(|b| Ok(Frame::data(b)))),
             Body::List(list) => Poll::Ready(list.next_chunk().map(|b| Ok(Frame::data(b)))),
             Body::Watch(watch) => watch.poll_chunk(cx).map(|chunk| chunk.map(|b| Ok(Frame::data(b)))),
+            Body::Proxied(proxied) => proxied.poll_chunk(cx).map(|chunk| chunk.map(|b| b.map(Frame::data))),
         }
     }
     fn is_end_stream(&self) -> bool {
@@ -296,7 +361,7 @@ impl http_body::Body for Body {
     fn size_hint(&self) -> SizeHint {
         match self {
             Body::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
-            Body::List(_) | Body::Watch(_) => SizeHint::default(),
+            Body::List(_) | Body::Watch(_) | Body::Proxied(_) => SizeHint::default(),
         }
     }
 }

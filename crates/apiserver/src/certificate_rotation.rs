@@ -10,6 +10,7 @@ use auth::Pki;
 use auth::pki::ServingCertificate;
 use env::Env;
 
+use crate::connect::KubeletClientCertificate;
 use crate::shutdown::Shutdown;
 
 /// A certificate is renewed with a third of its year left, so an hour more or less does not matter.
@@ -25,6 +26,8 @@ pub struct CertificateRotation {
     /// The certificate of new connections.
     pub certificate: Arc<ServingCertificate>,
     pub write_kubeconfig: WriteKubeconfig,
+    /// The certificate for kubelets, if this server issues its own.
+    pub kubelet_client: Option<Arc<KubeletClientCertificate>>,
 }
 
 impl CertificateRotation {
@@ -71,6 +74,11 @@ impl CertificateRotation {
             (self.write_kubeconfig)(&self.pki)?;
             pending.admin = false;
             tracing::info!("rotated the administrator's certificate in the kubeconfig");
+        }
+        if let Some(client) = &self.kubelet_client
+            && client.renew_if_due(&self.pki, now).map_err(|error| error.to_string())?
+        {
+            tracing::info!("rotated the certificate for kubelets");
         }
         Ok(())
     }

@@ -46,8 +46,9 @@ impl<'a> RequestHead<'a> {
         }
     }
 
-    pub fn is_watch(&self) -> bool {
-        self.info().is_some_and(|info| info.verb == "watch")
+    /// Lasts as long as its client likes: a watch, or a connection to a node or a pod.
+    pub fn is_long_running(&self) -> bool {
+        self.info().is_some_and(|info| info.verb == "watch" || info.is_connect())
     }
 }
 
@@ -141,9 +142,9 @@ impl Api {
         outcome: &mut Outcome,
     ) -> Result<Answer, Status> {
         let env = self.registry.env();
-        // What the deadline cuts off here may still be committed: the 504 says "unknown". A watch ends by its own timeout.
+        // What the deadline cuts off here may still be committed: the 504 says "unknown". What is long-running ends otherwise.
         let work = self.verb(authorized, head, body);
-        let served = match (critical, head.is_watch()) {
+        let served = match (critical, head.is_long_running()) {
             (true, true) => Ok(work.await),
             (true, false) => env.timeout(deadline, work).await,
             (false, true) => Ok(self.run_queue.queued(work).await),
@@ -164,7 +165,7 @@ impl Api {
             Body::Watch(watch) => {
                 authorized.take_guard().into_iter().for_each(|seats| watch.hold_seats(seats, !critical))
             }
-            Body::Whole(_) => {}
+            Body::Whole(_) | Body::Proxied(_) => {}
         }
         Ok(answer)
     }

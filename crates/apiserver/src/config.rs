@@ -11,6 +11,7 @@ use flowcontrol::Limits;
 use store::Engine;
 use table::Table;
 
+use crate::connect::KubeletClient;
 use crate::controllers::Advertised;
 use crate::resource_metrics::PodUsage;
 
@@ -42,6 +43,8 @@ pub struct ClusterSettings {
     pub advertised: Option<Advertised>,
     /// What pods use, where it is known: metrics.k8s.io is served from it.
     pub usage: Option<PodUsage>,
+    /// How kubelets are reached.
+    pub kubelet_client: KubeletClient,
     /// Limits of requests in flight.
     pub limits: Limits,
     /// Objects this cluster begins with, beyond those of every cluster: created at its first start.

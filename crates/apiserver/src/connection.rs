@@ -5,8 +5,9 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use crate::accounting::{Exchange, HeldBytes, UserAccount};
 use crate::connections::Connections;
 use crate::pools::{Pool, PoolAssignment};
 use crate::response_body::{ChunkedBody, FETCH_TIMEOUT};
-use crate::websocket::Session;
+use crate::upgrade::Session;
 
 /// Upstream's timeouts: to read the head of a request, and between requests.
 const HEADER: Duration = Duration::from_secs(32);
@@ -50,6 +51,8 @@ pub struct Connection {
     connections: Arc<Connections>,
     http2: AtomicBool,
     pool_assignment: PoolAssignment,
+    /// The client's address; none of a pipe.
+    peer: OnceLock<IpAddr>,
     opened: Instant,
     under_way: AtomicUsize,
     /// A head is incomplete, or the first one has not arrived.
@@ -91,6 +94,7 @@ impl Connection {
             connections,
             http2: AtomicBool::new(false),
             pool_assignment: PoolAssignment::new(),
+            peer: OnceLock::new(),
             under_way: AtomicUsize::new(0),
             heading: AtomicBool::new(true),
             waiting_since: AtomicU64::new(0),
@@ -121,6 +125,14 @@ impl Connection {
     }
     pub fn held(&self) -> &HeldBytes {
         &self.held
+    }
+
+    pub fn set_peer(&self, peer: IpAddr) {
+        // Set once.
+        let _ = self.peer.set(peer);
+    }
+    pub fn peer(&self) -> Option<IpAddr> {
+        self.peer.get().copied()
     }
 
     pub fn pool_assignment(&self) -> &PoolAssignment {

@@ -26,6 +26,9 @@ const MAX_UNAUTHENTICATED_REQUESTS: usize = 10_000;
 /// How many unauthenticated connections are searched for an idle one.
 const LOOKED_AT: usize = 32;
 
+/// Connections to nodes and pods, however few descriptors there are.
+const MIN_BACKENDS: usize = 16;
+
 pub struct Connections {
     limit: AtomicUsize,
     /// Guards the connections; taken when one opens, is authenticated or closes.
@@ -76,6 +79,11 @@ impl Connections {
 
     pub fn limit(&self, connections: usize) {
         self.limit.store(connections.clamp(1, MAX_CONNECTIONS), Ordering::Release);
+    }
+
+    /// Connections to nodes and pods: for each a descriptor is needed too.
+    pub fn max_backends(&self) -> usize {
+        (self.limit.load(Ordering::Acquire) / 8).max(MIN_BACKENDS)
     }
 
     /// Runs connections with critical requests on threads of their own.

@@ -7,12 +7,12 @@ use object::Status;
 use crate::chain::RequestHead;
 use crate::request_info::Query;
 
-/// The longest a request that is no watch may take; upstream's `--request-timeout`.
+/// The longest a request that is not long-running may take; upstream's `--request-timeout`.
 pub(crate) const MAX: Duration = Duration::from_secs(60);
 
-/// As long as the client says, within [`MAX`]. A watch has a timeout of its own, and ignores this one.
+/// As long as the client says, within [`MAX`]. Long-running requests ignore it.
 pub(crate) fn of(head: RequestHead<'_>) -> Result<Duration, Status> {
-    if head.is_watch() { Ok(MAX) } else { parse(head.query) }
+    if head.is_long_running() { Ok(MAX) } else { parse(head.query) }
 }
 
 fn parse(query: &Query<'_>) -> Result<Duration, Status> {

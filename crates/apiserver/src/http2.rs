@@ -186,13 +186,13 @@ where
         return;
     }
     let writer = StreamWriter { stream, body, fetch_timer: None };
-    if writer.body.is_watch() {
-        // A task of its own: this one has the size of a whole request, and a watch lives long.
+    if writer.body.is_watch() || writer.body.is_proxied() {
+        // A task of its own: this one has the size of a whole request, and these live long.
         let exchange = writer.body.exchange();
         let (pool, connections) = (exchange.pool(), exchange.connection().connections().clone());
         match connections.pools() {
             Some(pools) => pools.spawn(pool, writer),
-            None => drop(env.spawn("watch", writer)),
+            None => drop(env.spawn("stream", writer)),
         }
     } else {
         writer.await;
@@ -221,10 +221,14 @@ impl Future for StreamWriter {
                     // Frees the reserved part of the connection's window.
                     writer.stream.reserve_capacity(0);
                     // A list waits for us here, which does not mean that its client reads.
-                    if writer.body.is_watch() {
+                    if writer.body.is_watch() || writer.body.is_proxied() {
                         writer.fetch_timer = None;
                     }
                     return Poll::Pending;
+                }
+                Poll::Ready(false) if writer.body.is_broken() => {
+                    writer.stream.send_reset(Reason::INTERNAL_ERROR);
+                    return Poll::Ready(());
                 }
                 Poll::Ready(false) => {
                     // Fails only if the stream is closed already.
@@ -288,9 +292,9 @@ impl StreamWriter {
             if !(room && connection.has_sent(FETCH_TIMEOUT_UNDER_PRESSURE)) {
                 *times += 1;
             }
-            if FETCH_TIMEOUT_UNDER_PRESSURE * *times >= FETCH_TIMEOUT
-                || self.body.exchange().is_under_pressure()
-            {
+            // A reader of logs may take its time: what it holds is small.
+            let late = FETCH_TIMEOUT_UNDER_PRESSURE * *times >= FETCH_TIMEOUT && !self.body.is_proxied();
+            if late || self.body.exchange().is_under_pressure() {
                 return Poll::Ready(());
             }
             timer.as_mut().reset(soon());

@@ -17,11 +17,13 @@ mod frame_monitor;
 mod http2;
 mod malformed;
 mod pools;
+mod proxied_body;
 mod response_body;
 mod run_queue;
 mod serve_connection;
 mod server;
 mod shutdown;
+mod upgrade;
 mod websocket;
 
 // The chain, and its layers.
@@ -79,14 +81,16 @@ pub use authenticate::Caller;
 pub use body::{Body, RequestBody};
 pub use certificate_rotation::{CertificateRotation, WriteKubeconfig};
 pub use config::{ApiConfig, ClusterSettings};
+pub use connect::{Dialer, KubeletClient, KubeletClientCertificate, KubeletClientConfig};
 pub use connections::MAX_CONNECTIONS;
 pub use controllers::Advertised;
 pub use flowcontrol::Limits;
 pub use local::{LocalClient, LocalClients};
 pub use pools::Pools;
-pub use resource_metrics::PodUsage;
+pub use resource_metrics::{KubeletScraper, NodeScraper, PodUsage};
 pub use serve_connection::serve_stream;
 pub use server::{Server, ServerError};
+pub use webhook::HostPort;
 
 /// What `/version` and `--version` say beside our own version: the API spoken here.
 pub const KUBERNETES_VERSION: &str = "v1.36.4";

@@ -21,9 +21,10 @@ use table::{Cursor, EventKind, Selection, WatchEvent};
 use tokio::time::Instant;
 
 use crate::api::Api;
+use crate::attributes::selected_name;
 use crate::negotiate::MetaVersion;
 use crate::shutdown::Shutdown;
-use crate::verbs::answer_review;
+use crate::verbs::{answer_review, issue_token};
 use crate::views::MetadataView;
 use crate::{deadline, flow_control, resource_metrics};
 
@@ -32,6 +33,8 @@ const PULL_BYTES: usize = 4 << 20;
 
 /// The subresource that is an object of its own kind.
 const SCALE: &str = "scale";
+/// The subresource that is asked like a review.
+const TOKEN: &str = "token";
 
 /// The API as one user.
 #[derive(Clone)]
@@ -115,7 +118,7 @@ impl LocalClient {
             group: &gvr.group,
             resource: &gvr.plural,
             subresource: target.subresource,
-            name: target.name,
+            name: if target.name.is_empty() { selected_name(fields) } else { target.name },
             namespace,
             field_selector: fields,
             path: None,
@@ -355,6 +358,9 @@ impl Client for LocalClient {
             let admitted = self.admitted("create", &target, "", None).await?;
             let resource = &admitted.resource;
             let review = with_type(resource, target.subresource, body);
+            if target.subresource == TOKEN {
+                return Ok(issue_token(&self.api, &admitted.request(), review).await?.answer);
+            }
             answer_review(&self.api, &self.user, resource, target.namespace, review).await
         })
     }

@@ -9,6 +9,7 @@ mod admission;
 mod auth;
 mod bounds;
 mod by_id;
+mod connect;
 mod process;
 mod routes;
 mod store;
@@ -25,6 +26,7 @@ use tokio::time::Instant;
 
 pub use admission::AdmissionMetrics;
 pub use auth::AuthMetrics;
+pub use connect::{ConnectMetrics, ProxyType};
 pub use process::process;
 pub use routes::{DryRun, Extent, Route, Routes, Verb};
 pub use store::MeteredEngine;
@@ -38,6 +40,7 @@ pub struct Metrics {
 struct Inner {
     routes: Routes,
     auth: AuthMetrics,
+    connect: ConnectMetrics,
     admissions: AdmissionMetrics,
     reading: InFlight,
     writing: InFlight,
@@ -51,6 +54,7 @@ impl Metrics {
         let inner = Inner {
             routes: Routes::default(),
             auth: AuthMetrics::default(),
+            connect: ConnectMetrics::default(),
             admissions,
             reading: InFlight::default(),
             writing: InFlight::default(),
@@ -68,6 +72,10 @@ impl Metrics {
         &self.inner.auth
     }
 
+    pub fn connect(&self) -> &ConnectMetrics {
+        &self.inner.connect
+    }
+
     /// A TLS handshake failed.
     pub fn handshake_failed(&self) {
         self.inner.handshake_errors.fetch_add(1, Ordering::Relaxed);
@@ -76,7 +84,7 @@ impl Metrics {
     /// Counts a long-running request, until dropped.
     pub fn long_running(&self, route: Route, begun: Instant) -> LongRunning {
         route.running(1);
-        LongRunning { metrics: self.clone(), route, begun, bytes: 0, _watch: None }
+        LongRunning { metrics: self.clone(), route, begun, code: 200, bytes: 0, _watch: None }
     }
 
     /// Counts the bytes of an answer that is streamed.
@@ -115,6 +123,7 @@ impl Metrics {
             let _ = writeln!(out, "{name}{{request_kind=\"{kind}\"}} {}", gauge.last_second(now));
         }
         self.inner.auth.write(out);
+        self.inner.connect.write(out);
         self.inner.admissions.write(out);
         store.write(out);
         let name = "apiserver_resource_objects";
@@ -194,11 +203,12 @@ impl Drop for InFlightSlot {
     }
 }
 
-/// A watch: counted as open, and as answered when it ends.
+/// A watch, or a connection to a pod: counted as open, and as answered when it ends.
 pub struct LongRunning {
     metrics: Metrics,
     route: Route,
     begun: Instant,
+    code: u16,
     bytes: u64,
     /// Counts it among the watches a write wakes.
     _watch: Option<WatchGuard>,
@@ -207,6 +217,12 @@ pub struct LongRunning {
 impl LongRunning {
     pub fn counted(mut self, watch: Option<WatchGuard>) -> LongRunning {
         self._watch = watch;
+        self
+    }
+
+    /// 200 if it is not said.
+    pub fn answered_with(mut self, code: u16) -> LongRunning {
+        self.code = code;
         self
     }
 
@@ -221,8 +237,10 @@ impl Drop for LongRunning {
     fn drop(&mut self) {
         self.route.running(-1);
         let took = self.metrics.inner.env.monotonic() - self.begun;
-        self.route.answered(DryRun::No, 200, took);
-        self.route.sent(self.bytes);
+        self.route.answered(DryRun::No, self.code, took);
+        if self.bytes > 0 || self.route.is_read() {
+            self.route.sent(self.bytes);
+        }
     }
 }
 

@@ -61,7 +61,7 @@ pub(crate) fn count(api: &Api, head: RequestHead<'_>, outcome: Outcome, begun: I
     let reads = route.is_read();
     match answer.body_mut() {
         // Counted when it ends.
-        Body::Watch(_) => return,
+        Body::Watch(_) | Body::Proxied(_) => return,
         _ if code == 101 => return,
         Body::Whole(bytes) if reads => route.sent(bytes.as_ref().map_or(0, |b| b.len()) as u64),
         Body::List(list) if reads => list.count_size(api.metrics.response_size(route.clone())),

@@ -1,9 +1,15 @@
 //! metrics.k8s.io: what nodes and pods use now, as metrics-server serves it, made for every request from what nodes report.
 //!
 //! ```text
-//! pods of the table ─ their nodes ─ PodUsage (what a node reports of a pod) ─ PodMetrics
-//!                                    └ summed up by node ─ NodeMetrics
+//! pods of the table ─ their nodes ┬ Scraped (what a kubelet told, every 15 s) ──────────┬─ PodMetrics
+//!                                 └ PodUsage (what a simulated node reports of a pod) ──┴─ NodeMetrics: the kubelet's own,
+//!                                                                                          or the sum of the pods
 //! ```
+
+mod kubelet;
+mod points;
+mod scrape;
+mod scraped;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,6 +33,10 @@ use crate::respond::{self, Answer};
 use crate::verbs::{include, list_options};
 use crate::views;
 
+pub use kubelet::KubeletScraper;
+pub use scrape::NodeScraper;
+pub(crate) use scraped::Scraped;
+
 /// What a node reports of a pod on it at a time (Unix seconds): `containers` of its PodMetrics. `None`: nothing.
 pub type PodUsage = fn(pod: &Value, node: &Value, at_seconds: i64) -> Option<Vec<Value>>;
 
@@ -34,6 +44,7 @@ pub(crate) const GROUP: &str = "metrics.k8s.io";
 const VERSION: &str = "metrics.k8s.io/v1beta1";
 /// Nodes are asked this often, and report of the time in between.
 const RESOLUTION_SECONDS: i64 = 15;
+const NANOS: i64 = 1_000_000_000;
 
 /// Which of them, in the words of a request.
 struct Wanted<'a> {
@@ -227,6 +238,9 @@ impl State<'_> {
         pods.retain(|pod| wanted.selects(pod));
         let mut nodes = BTreeMap::new();
         let measure = |pod: &Arc<Obj>| {
+            if let Some(metrics) = self.scraped_pod(pod) {
+                return metrics;
+            }
             let containers = self.containers(pod, &mut nodes)?;
             let mut metrics = self.metrics(pod);
             metrics.set("containers", containers);
@@ -251,6 +265,14 @@ impl State<'_> {
         let mut read = BTreeMap::new();
         let mut all = Vec::new();
         for node in &nodes {
+            if self.api.scraped.has(node.name()) {
+                if let Some(used) = self.api.scraped.node(node.name()) {
+                    let mut metrics = self.metrics_of(node, used.at, used.window_nanos);
+                    metrics.set("usage", used.usage());
+                    all.push(Value::Map(metrics));
+                }
+                continue;
+            }
             let pods = by_node.get(node.name()).into_iter().flatten();
             let used: Vec<Value> = pods.filter_map(|pod| self.containers(pod, &mut read)).flatten().collect();
             // One without pods uses nothing; one that does not report is left out.
@@ -295,8 +317,28 @@ impl State<'_> {
         (self.usage)(&pod, node.as_ref()?, self.at)
     }
 
-    /// What all metrics have; their own creation is now, as metrics-server has it.
+    /// Of a pod whose node has a kubelet; none within: it told nothing of it, or not enough.
+    fn scraped_pod(&self, pod: &Obj) -> Option<Option<Value>> {
+        let storage = self.storage("pods").ok()?;
+        let field = |name: &str| storage.selectable_at(name).map_or("", |at| pod.field(at));
+        let node = Some(field("spec.nodeName")).filter(|node| self.api.scraped.has(node))?;
+        if field("status.phase") != "Running" {
+            return Some(None);
+        }
+        let used = self.api.scraped.pod(node, pod.namespace(), pod.name());
+        Some(used.map(|used| {
+            let mut metrics = self.metrics_of(pod, used.at, used.window_nanos);
+            metrics.set("containers", used.containers);
+            Value::Map(metrics)
+        }))
+    }
+
     fn metrics(&self, of: &Obj) -> Map {
+        self.metrics_of(of, self.at * NANOS, RESOLUTION_SECONDS * NANOS)
+    }
+
+    /// What all metrics have; their own creation is now, as metrics-server has it.
+    fn metrics_of(&self, of: &Obj, at_nanos: i64, window_nanos: i64) -> Map {
         let mut metadata = Map::default();
         metadata.set("name", of.name());
         if !of.namespace().is_empty() {
@@ -310,8 +352,8 @@ impl State<'_> {
         }
         let mut metrics = Map::default();
         metrics.set("metadata", metadata);
-        metrics.set("timestamp", time::format_seconds(self.at));
-        metrics.set("window", format!("{RESOLUTION_SECONDS}s"));
+        metrics.set("timestamp", time::format_seconds(at_nanos.div_euclid(NANOS)));
+        metrics.set("window", time::format_duration(window_nanos));
         metrics
     }
 }

@@ -22,6 +22,7 @@ use tokio::time::Sleep;
 use crate::accounting::{Charge, Exchange};
 use crate::body::Body;
 use crate::list_body::ListBody;
+use crate::proxied_body::{Broken, InWindow, ProxiedBody};
 use crate::watch_body::WatchBody;
 
 /// How long a chunk may wait to be fetched, and how long when the server holds too many.
@@ -47,23 +48,29 @@ enum Source {
     Whole(Bytes),
     List(Box<ListBody>, Bytes),
     Watch(Box<WatchBody>),
+    Proxied(Box<ProxiedBody>),
 }
 
 /// Bytes queued for the socket, counted by the connection until they are sent.
 pub struct Chunk {
     bytes: Bytes,
-    /// The exchange and the number of bytes; `None` for the last chunk, which is empty.
+    /// The exchange and the number of bytes; `None` for the last chunk, which is empty, and in a window.
     queued_with: Option<(Arc<Exchange>, usize)>,
+    /// Of a body with a window of its own.
+    _in_window: Option<InWindow>,
 }
 
 impl Chunk {
     pub fn empty() -> Chunk {
-        Chunk { bytes: Bytes::new(), queued_with: None }
+        Chunk { bytes: Bytes::new(), queued_with: None, _in_window: None }
     }
     fn new(bytes: Bytes, exchange: &Arc<Exchange>) -> Chunk {
         exchange.connection().queue_for_send(bytes.len());
         let queued_with = Some((exchange.clone(), bytes.len()));
-        Chunk { bytes, queued_with }
+        Chunk { bytes, queued_with, _in_window: None }
+    }
+    fn in_window((bytes, held): (Bytes, InWindow)) -> Chunk {
+        Chunk { bytes, queued_with: None, _in_window: Some(held) }
     }
 }
 
@@ -93,6 +100,7 @@ impl ResponseBody {
             Body::Whole(bytes) => Source::Whole(bytes.unwrap_or_default()),
             Body::List(list) => Source::List(list, Bytes::new()),
             Body::Watch(watch) => Source::Watch(watch),
+            Body::Proxied(proxied) => Source::Proxied(proxied),
         };
         let mut body = ResponseBody { source, charge: Charge::new(exchange), recheck: None };
         body.weigh();
@@ -107,11 +115,21 @@ impl ResponseBody {
         matches!(self.source, Source::Watch(_))
     }
 
+    pub fn is_proxied(&self) -> bool {
+        matches!(self.source, Source::Proxied(_))
+    }
+
+    /// Nothing is left, but it is not complete.
+    pub fn is_broken(&self) -> bool {
+        matches!(&self.source, Source::Proxied(proxied) if proxied.is_broken())
+    }
+
     fn weigh(&mut self) {
         let (made, items) = match &self.source {
             Source::Whole(rest) => (rest.len(), 0),
             Source::List(list, rest) => (rest.len(), list.weight()),
             Source::Watch(watch) => watch.weight(),
+            Source::Proxied(proxied) => (proxied.weight(), 0),
         };
         self.charge.set(made, items);
     }
@@ -133,6 +151,7 @@ impl ResponseBody {
             }
             Source::Watch(watch) if watch.is_inside_event() => return Poll::Ready(true),
             Source::Watch(_) => {}
+            Source::Proxied(_) => return self.poll_proxied(cx),
         }
         let Source::Watch(watch) = &mut self.source else { return Poll::Ready(true) };
         let more = ready!(watch.poll_ready(cx));
@@ -143,12 +162,22 @@ impl ResponseBody {
         Poll::Ready(more)
     }
 
+    fn poll_proxied(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        self.weigh();
+        ready!(self.poll_budget(cx));
+        let Source::Proxied(proxied) = &mut self.source else { return Poll::Ready(false) };
+        let ready = proxied.poll_ready(cx);
+        self.weigh();
+        ready
+    }
+
     /// Ready when the limit allows more to be encoded.
     fn poll_budget(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             let exchange = self.charge.exchange();
             // Lists are large. Events are small, and must not be delayed by what others do not fetch.
-            if !exchange.is_over_limit() && (self.is_watch() || !exchange.is_server_full()) {
+            let small = self.is_watch() || self.is_proxied();
+            if !exchange.is_over_limit() && (small || !exchange.is_server_full()) {
                 self.recheck = None;
                 return Poll::Ready(());
             }
@@ -166,7 +195,7 @@ impl ResponseBody {
         match &mut self.source {
             Source::Watch(watch) => watch.rewind(),
             Source::List(list, _) => list.release_permit(),
-            Source::Whole(_) => {}
+            Source::Whole(_) | Source::Proxied(_) => {}
         }
     }
 
@@ -191,6 +220,11 @@ impl ResponseBody {
                 rest.split_to(most.min(rest.len()))
             }
             Source::Watch(watch) => watch.take(most),
+            Source::Proxied(proxied) => {
+                let chunk = Chunk::in_window(proxied.take(most));
+                self.weigh();
+                return chunk;
+            }
         };
         self.weigh();
         Chunk::new(bytes, self.charge.exchange())
@@ -201,7 +235,7 @@ impl ResponseBody {
         match &self.source {
             Source::Whole(rest) => rest.is_empty(),
             Source::List(list, rest) => rest.is_empty() && list.is_done(),
-            Source::Watch(_) => false,
+            Source::Watch(_) | Source::Proxied(_) => false,
         }
     }
 
@@ -236,10 +270,14 @@ pub struct ChunkedBody {
     ready_since: AtomicU64,
 }
 
-/// The rest of the body was dropped.
+/// Why an answer is not sent to its end.
 #[derive(Debug, thiserror::Error)]
-#[error("the client fetched nothing of the answer for a minute")]
-pub struct NotFetched;
+pub enum BodyError {
+    #[error("the client fetched nothing of the answer for a minute")]
+    NotFetched,
+    #[error(transparent)]
+    Broken(#[from] Broken),
+}
 
 impl Http1Body {
     pub fn new(body: Body, exchange: Arc<Exchange>) -> Http1Body {
@@ -277,8 +315,12 @@ impl ChunkedBody {
         }
         let mut body = self.body.lock();
         let Some(held) = &*body else { return false };
-        let limit =
-            if held.exchange().is_under_pressure() { FETCH_TIMEOUT_UNDER_PRESSURE } else { FETCH_TIMEOUT };
+        let limit = match held.exchange().is_under_pressure() {
+            true => FETCH_TIMEOUT_UNDER_PRESSURE,
+            // A reader of logs may take its time: what it holds is small.
+            false if held.is_proxied() => return false,
+            false => FETCH_TIMEOUT,
+        };
         // hyper polls again when everything is sent: until then bytes must go out.
         let since = since.max(held.exchange().connection().sent_at());
         let late = now.saturating_sub(since) >= limit.as_millis() as u64;
@@ -288,12 +330,12 @@ impl ChunkedBody {
 
 impl http_body::Body for Http1Body {
     type Data = Chunk;
-    type Error = NotFetched;
+    type Error = BodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Chunk>, NotFetched>>> {
+    ) -> Poll<Option<Result<Frame<Chunk>, BodyError>>> {
         let Http1Body { body, exchange, ended, .. } = &mut *self;
         let chunked = match body {
             Http1Source::Small(bytes) if bytes.is_empty() => return Poll::Ready(None),
@@ -305,14 +347,14 @@ impl http_body::Body for Http1Body {
             Http1Source::Chunked(chunked, _) => chunked,
         };
         let mut body = chunked.body.lock();
-        let Some(body) = &mut *body else { return Poll::Ready(Some(Err(NotFetched))) };
+        let Some(body) = &mut *body else { return Poll::Ready(Some(Err(BodyError::NotFetched))) };
         let connection = exchange.connection();
         let ready = body.poll_ready(cx);
         if ready.is_pending() {
             chunked.ready_since.store(NOTHING, Ordering::Release);
         }
         if !ready!(ready) {
-            return Poll::Ready(None);
+            return Poll::Ready(body.is_broken().then_some(Err(Broken.into())));
         }
         if connection.poll_room(cx).is_pending() {
             body.rewind();

@@ -21,7 +21,7 @@ use crate::negotiate::Negotiated;
 use crate::respond::{self, Answer};
 use crate::response_body::{Http1Body, ResponseBody};
 use crate::shutdown::Shutdown;
-use crate::websocket::{self, PendingUpgrade};
+use crate::upgrade::PendingUpgrade;
 use crate::{http2, malformed};
 
 /// Upstream's limit of the headers of a request.
@@ -106,7 +106,10 @@ where
         let served = std::pin::pin!(served);
         let ended = drive(&env, connection, served, &mut shutdown, |c| c.graceful_shutdown()).await;
         if let Some((session, upgrade)) = connection.upgraded() {
-            session.run(upgrade, connection.begin_session(), shutdown).await;
+            let exchange = connection.begin_session();
+            if let Ok(io) = upgrade.await {
+                session(Box::new(TokioIo::new(io)), exchange, shutdown).await;
+            }
         }
         ended
     }
@@ -127,8 +130,9 @@ async fn answer(
         return refusal;
     }
     let env = api.registry().env();
-    let pending = (request.version() == Version::HTTP_11 && websocket::is_requested(request.headers()))
-        .then(|| (Arc::new(PendingUpgrade::default()), hyper::upgrade::on(&mut request)));
+    let pending = (request.version() == Version::HTTP_11
+        && streaming::upgrade::is_upgrade(request.headers()))
+    .then(|| (Arc::new(PendingUpgrade::default()), hyper::upgrade::on(&mut request)));
     if let Some((pending, _)) = &pending {
         request.extensions_mut().insert(pending.clone());
     }
@@ -182,7 +186,8 @@ async fn answer(
     if head {
         // hyper drops the body over HTTP/1.1 only.
         if let Some(length) = answer.body().size_hint().exact() {
-            answer.headers_mut().insert(CONTENT_LENGTH, length.into());
+            // A backend has said already what a GET would bring.
+            answer.headers_mut().entry(CONTENT_LENGTH).or_insert_with(|| length.into());
         }
         *answer.body_mut() = Body::empty();
     }

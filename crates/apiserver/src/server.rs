@@ -1,9 +1,11 @@
 //! The listening server: accepts connections, and drains them on shutdown.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
+use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::acceptor::{Acceptor, Tls};
@@ -33,16 +35,36 @@ impl Api {
 /// A listening API server.
 pub struct Server {
     api: Arc<Api>,
-    listener: TcpListener,
+    /// The first one is the one people are told.
+    listeners: Vec<TcpListener>,
     acceptor: Acceptor,
 }
 
 impl Server {
     pub async fn bind(api: Arc<Api>, address: &str, tls: Tls) -> Result<Server, ServerError> {
-        let listener = TcpListener::bind(address)
-            .await
-            .map_err(|source| ServerError::Listen { address: address.to_owned(), source })?;
-        Ok(Server { api, listener, acceptor: Acceptor::new(tls)? })
+        let mut server = Server { api, listeners: Vec::new(), acceptor: Acceptor::new(tls)? };
+        server.listen_also(address).await?;
+        Ok(server)
+    }
+
+    /// Another address, for clients that cannot reach the first: pods.
+    pub async fn listen_also(&mut self, address: &str) -> Result<(), ServerError> {
+        let listener = TcpListener::bind(address).await;
+        let listener =
+            listener.map_err(|source| ServerError::Listen { address: address.to_owned(), source })?;
+        self.listeners.push(listener);
+        Ok(())
+    }
+
+    async fn accept(&self) -> std::io::Result<(TcpStream, SocketAddr)> {
+        std::future::poll_fn(|cx| {
+            let ready = self.listeners.iter().find_map(|listener| match listener.poll_accept(cx) {
+                Poll::Ready(accepted) => Some(accepted),
+                Poll::Pending => None,
+            });
+            ready.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
     }
 
     /// Limits the number of connections: each takes a file descriptor. At the limit a new one closes another.
@@ -56,7 +78,7 @@ impl Server {
     }
 
     pub fn address(&self) -> std::io::Result<SocketAddr> {
-        self.listener.local_addr()
+        self.listeners[0].local_addr()
     }
 
     /// Accepts until a shutdown begins, then waits for requests in flight, four seconds at most.
@@ -68,10 +90,10 @@ impl Server {
             let accepted = tokio::select! {
                 biased;
                 () = shutdown.begun() => break,
-                accepted = self.listener.accept() => accepted,
+                accepted = self.accept() => accepted,
             };
             match accepted {
-                Ok((stream, _)) => self.connection(stream),
+                Ok((stream, peer)) => self.connection(stream, peer.ip()),
                 Err(error) => {
                     // Most likely out of file descriptors, of the process or the machine.
                     tracing::warn!(%error, "could not accept a connection");
@@ -95,13 +117,16 @@ impl Server {
         }
     }
 
-    fn connection(&self, stream: TcpStream) {
+    fn connection(&self, stream: TcpStream, peer: IpAddr) {
         // Small answers must not wait for Nagle's algorithm.
         let _ = stream.set_nodelay(true);
+        // After an upgrade nothing else would tell that a client is gone.
+        let _ = SockRef::from(&stream).set_tcp_keepalive(&keep_alive());
         let (api, acceptor) = (self.api.clone(), self.acceptor.clone());
         let open = api.connections.open(api.registry().env());
         let env = self.api.registry().env();
         let connection = open.connection().clone();
+        connection.set_peer(peer);
         let stream = Socket::new(stream, connection.clone());
         let work = async move {
             if let Err(error) = acceptor.serve_open(api, stream, open).await {
@@ -113,4 +138,10 @@ impl Server {
             None => env.spawn("connection", work),
         };
     }
+}
+
+/// Go's defaults.
+pub(crate) fn keep_alive() -> TcpKeepalive {
+    let every = Duration::from_secs(15);
+    TcpKeepalive::new().with_time(every).with_interval(every)
 }

@@ -29,14 +29,16 @@ use registry::RequestContext;
 
 use crate::api::Api;
 use crate::body::RequestBody;
+use crate::connect::Connect;
 use crate::flow_control::AuthorizedRequest;
 use crate::negotiate::{Offer, negotiate_error};
 use crate::request_info::{Query, RequestInfo};
 use crate::respond::{self, Answer};
-use crate::{component_statuses, connect, resource_metrics};
+use crate::{component_statuses, resource_metrics};
 
 pub(crate) use options::{include, list_options};
 pub(crate) use review::answer_review;
+pub(crate) use token::issue_token;
 
 pub async fn serve(
     authorized: &AuthorizedRequest<'_>,
@@ -106,7 +108,10 @@ fn check<'r>(
         true => Status::not_supported(about, info.verb),
         false => Status::method_not_allowed(),
     };
-    let verb = info.verb_bit().ok_or_else(not_allowed)?;
+    // A proxy passes on what it does not know.
+    let proxies = info.subresource == "proxy" && resource.subresource("proxy").is_some();
+    let any_method = proxies && matches!(*method, Method::HEAD | Method::OPTIONS);
+    let verb = if any_method { Some(Verbs::GET) } else { info.verb_bit() }.ok_or_else(not_allowed)?;
     if !info.name.is_empty() {
         Status::check_key_name(&info.name)?;
     }
@@ -119,6 +124,7 @@ fn check<'r>(
     };
     let allowed = subresource.map_or(resource.verbs, |sub| sub.verbs);
     let fits_path = match verb {
+        _ if any_method => true,
         _ if method == Method::HEAD || info.legacy_watch && method != Method::GET => false,
         Verbs::CREATE | Verbs::DELETE_COLLECTION if resource.namespaced && !info.in_namespace => false,
         Verbs::CREATE => info.name.is_empty() != subresource.is_some() || resource.custom,
@@ -183,9 +189,9 @@ impl Call<'_> {
             (Some("eviction"), Verbs::CREATE) => self.evict(body).await,
             (Some("log"), _) => {
                 self.wanted(Offer::Log)?;
-                self.connect().await
+                self.connect(body).await
             }
-            (Some("exec" | "attach" | "portforward" | "proxy"), _) => self.connect().await,
+            (Some("exec" | "attach" | "portforward" | "proxy"), _) => self.connect(body).await,
             // Subresources that stand for a part of the object itself.
             (Some(part), Verbs::GET) if PARTS.contains(&part) => self.get().await,
             (Some(part), Verbs::UPDATE) if PARTS.contains(&part) => self.update(body).await,
@@ -199,8 +205,9 @@ impl Call<'_> {
     }
 
     /// Into a pod, node or service.
-    async fn connect(&self) -> Result<Answer, Status> {
-        connect::serve(self.api, self.authorized.user, self.query, &self.request).await
+    async fn connect(&self, body: RequestBody) -> Result<Answer, Status> {
+        let Call { api, parts, query, info, ref request, authorized } = *self;
+        Connect { api, user: authorized.user, parts, query, info, request }.serve(body).await
     }
 }
 

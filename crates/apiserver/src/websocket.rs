@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  GET …?watch=1  Upgrade: websocket ──> chain ──> verbs: 101, the events wait in the PendingUpgrade
-//!  hyper releases the connection ──> Session::run, in the connection's own task
+//!  hyper releases the connection ──> serve, in the connection's own task
 //!      out: one frame per event, pongs        in: pings, a close; anything else is discarded
 //! ```
 
@@ -23,10 +23,9 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderMap, Response, StatusCode};
 use http_body::Body as _;
-use hyper::upgrade::OnUpgrade;
-use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use ring::digest;
+use streaming::Io;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 
 use crate::accounting::{Charge, Exchange};
@@ -34,10 +33,11 @@ use crate::body::Body;
 use crate::respond::{self, Answer};
 use crate::response_body::{FETCH_TIMEOUT, RECHECK_DELAY};
 use crate::shutdown::Shutdown;
+use crate::upgrade::PendingUpgrade;
 use crate::watch_framing::Framing;
 
 /// A token among the subprotocols: browsers cannot set a header for it.
-const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
+pub(crate) const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 /// RFC 6455, section 1.3.
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /// Upstream's limit of a frame from the client.
@@ -51,30 +51,6 @@ const WHOLE: Duration = Duration::from_secs(30);
 
 const NORMAL: u16 = 1000;
 const PROTOCOL_ERROR: u16 = 1002;
-
-/// Travels with a request that may be upgraded, and holds the session once it is.
-#[derive(Default)]
-pub struct PendingUpgrade {
-    /// Guards the session between the verb that opens it and the connection that runs it.
-    session: Mutex<Option<Session>>,
-    /// A token among the subprotocols authenticated the user, and no longer counts as one.
-    token_used: AtomicBool,
-}
-
-impl PendingUpgrade {
-    pub fn take(&self) -> Option<Session> {
-        self.session.lock().take()
-    }
-    pub fn token_used(&self) {
-        self.token_used.store(true, Ordering::Release);
-    }
-}
-
-/// Sends events as frames.
-pub struct Session {
-    events: Body,
-    framing: Framing,
-}
 
 pub fn is_requested(headers: &HeaderMap) -> bool {
     let upgrade = headers.get(UPGRADE).is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"websocket"));
@@ -112,7 +88,7 @@ fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
 /// The answer to an upgrade request; `Err` returns the events if the request is none.
 pub fn open(parts: &Parts, framing: Framing, events: Body) -> Result<Answer, Body> {
     let headers = &parts.headers;
-    let upgrade = parts.extensions.get::<Arc<PendingUpgrade>>().filter(|_| is_requested(headers));
+    let upgrade = PendingUpgrade::of(parts).filter(|_| is_requested(headers));
     let Some(upgrade) = upgrade else { return Err(events) };
     let refuse = |code: u16, why: &'static str| {
         let mut answer =
@@ -134,7 +110,7 @@ pub fn open(parts: &Parts, framing: Framing, events: Body) -> Result<Answer, Bod
     if !is_uri(text(ORIGIN)) {
         return Ok(refuse(403, ""));
     }
-    let used = upgrade.token_used.load(Ordering::Acquire);
+    let used = upgrade.is_token_used();
     // Upstream reads one header, unless it removed a token from all of them.
     let asked: Vec<&str> = if used {
         protocols(headers).filter(|protocol| !protocol.starts_with(TOKEN_PROTOCOL)).collect()
@@ -154,7 +130,9 @@ pub fn open(parts: &Parts, framing: Framing, events: Body) -> Result<Answer, Bod
     out.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
     out.extend(HeaderValue::try_from(accept(key)).ok().map(|value| (SEC_WEBSOCKET_ACCEPT, value)));
     out.extend(protocol.map(|value| (SEC_WEBSOCKET_PROTOCOL, value)));
-    *upgrade.session.lock() = Some(Session { events, framing });
+    upgrade.begin(Box::new(move |io, exchange, shutdown| {
+        Box::pin(async move { serve(io, events, framing, &exchange, shutdown).await })
+    }));
     Ok(answer)
 }
 
@@ -174,42 +152,33 @@ fn is_uri(text: &str) -> bool {
     (scheme || text.starts_with('/')) && !text.bytes().any(|b| b <= b' ' || b == 0x7f)
 }
 
-impl Session {
-    /// Runs to its end: the watch's, the client's, or the server's.
-    pub async fn run(self, upgrade: OnUpgrade, exchange: Arc<Exchange>, shutdown: Shutdown) {
-        if let Ok(io) = upgrade.await {
-            self.serve(TokioIo::new(io), &exchange, shutdown).await;
+/// Runs to its end: the watch's, the client's, or the server's.
+async fn serve(io: Io, mut events: Body, framing: Framing, exchange: &Arc<Exchange>, mut shutdown: Shutdown) {
+    let env = exchange.connection().env();
+    let deadline = match &events {
+        Body::Watch(watch) => watch.deadline(),
+        Body::Whole(_) | Body::List(_) | Body::Proxied(_) => env.monotonic() + WHOLE,
+    };
+    let (reader, mut writer) = tokio::io::split(io);
+    let (pongs, whole_frames) = (Pongs::default(), AtomicBool::new(true));
+    let status = tokio::select! {
+        biased;
+        status = listen(reader, &pongs) => status,
+        () = send(exchange, &mut events, framing, &mut writer, &pongs, &whole_frames) => Some(NORMAL),
+        // Both end the events too, unless the client does not read.
+        () = async { env.sleep_until(deadline + CLOSE_TIMEOUT).await } => None,
+        () = async { shutdown.begun().await; env.sleep(CLOSE_TIMEOUT).await } => None,
+    };
+    let closing = async {
+        // No frame can follow a partial one.
+        if let Some(status) = status.filter(|_| whole_frames.load(Ordering::Acquire)) {
+            let mut frame = Vec::new();
+            push_frame(CLOSE, &status.to_be_bytes(), &mut frame);
+            writer.write_all(&frame).await?;
         }
-    }
-
-    async fn serve(self, io: impl AsyncRead + AsyncWrite, exchange: &Arc<Exchange>, mut shutdown: Shutdown) {
-        let env = exchange.connection().env();
-        let Session { mut events, framing } = self;
-        let deadline = match &events {
-            Body::Watch(watch) => watch.deadline(),
-            Body::Whole(_) | Body::List(_) => env.monotonic() + WHOLE,
-        };
-        let (reader, mut writer) = tokio::io::split(io);
-        let (pongs, whole_frames) = (Pongs::default(), AtomicBool::new(true));
-        let status = tokio::select! {
-            biased;
-            status = listen(reader, &pongs) => status,
-            () = send(exchange, &mut events, framing, &mut writer, &pongs, &whole_frames) => Some(NORMAL),
-            // Both end the events too, unless the client does not read.
-            () = async { env.sleep_until(deadline + CLOSE_TIMEOUT).await } => None,
-            () = async { shutdown.begun().await; env.sleep(CLOSE_TIMEOUT).await } => None,
-        };
-        let closing = async {
-            // No frame can follow a partial one.
-            if let Some(status) = status.filter(|_| whole_frames.load(Ordering::Acquire)) {
-                let mut frame = Vec::new();
-                push_frame(CLOSE, &status.to_be_bytes(), &mut frame);
-                writer.write_all(&frame).await?;
-            }
-            writer.shutdown().await
-        };
-        let _ = env.timeout(CLOSE_TIMEOUT, closing).await;
-    }
+        writer.shutdown().await
+    };
+    let _ = env.timeout(CLOSE_TIMEOUT, closing).await;
 }
 
 const TEXT: u8 = 1;
@@ -254,7 +223,7 @@ async fn send(
             }
             Pin::new(&mut *events).poll_frame(cx).map(|frame| match frame {
                 Some(Ok(frame)) => frame.into_data().map_or(Outgoing::End, Outgoing::Events),
-                None => Outgoing::End,
+                Some(Err(_)) | None => Outgoing::End,
             })
         });
         let mut frames = Vec::new();

@@ -1,17 +1,22 @@
 //! Bootstrap tokens: `id.secret`, stored in Secrets `bootstrap-token-<id>` of kube-system, with which a new node
 //! joins the cluster.
+//!
+//! A token works both ways: the cluster knows the node by it, and the node the cluster, whose `cluster-info` is signed with the secret.
 
 #[cfg(test)]
 mod tests;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use object::{Value, time};
 use ring::digest::{SHA256, digest};
+use ring::hmac;
 
 use crate::UserInfo;
 use crate::service_account::data;
 
 pub const NAMESPACE: &str = "kube-system";
-const SECRET_TYPE: &str = "bootstrap.kubernetes.io/token";
+pub const SECRET_TYPE: &str = "bootstrap.kubernetes.io/token";
 const DEFAULT_GROUP: &str = "system:bootstrappers";
 
 /// The name of the Secret for this token; `None` if it is not formatted as a bootstrap token.
@@ -49,6 +54,21 @@ pub fn authenticate(token: &str, secret: &Value, now_nanos: u128) -> Option<User
     Some(UserInfo { name: format!("system:bootstrap:{id}"), groups, ..UserInfo::default() })
 }
 
+/// A JWS with detached content (RFC 7515, appendix F), as `jws-kubeconfig-ID` of `cluster-info` has it.
+pub fn sign(content: &str, id: &str, secret: &str) -> String {
+    // Ids are letters and digits: nothing to escape.
+    let header = URL_SAFE_NO_PAD.encode(format!(r#"{{"alg":"HS256","kid":"{id}"}}"#));
+    let signed = format!("{header}.{}", URL_SAFE_NO_PAD.encode(content));
+    let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
+    format!("{header}..{}", URL_SAFE_NO_PAD.encode(hmac::sign(&key, signed.as_bytes())))
+}
+
+/// Whether whoever signed the content knows the token.
+pub fn is_signed(content: &str, signature: &str, token: &str) -> bool {
+    let Some((id, secret)) = split(token) else { return false };
+    same_text(signature.as_bytes(), sign(content, id, secret).as_bytes())
+}
+
 /// Compares hashes, so that timing reveals nothing about the secret.
 pub(crate) fn same_text(a: &[u8], b: &[u8]) -> bool {
     digest(&SHA256, a).as_ref() == digest(&SHA256, b).as_ref()
@@ -66,15 +86,15 @@ fn has_expired(expiration: &[u8], now_nanos: u128) -> bool {
     })
 }
 
-/// Six and sixteen lower-case letters and digits.
-fn split(token: &str) -> Option<(&str, &str)> {
+/// Id and secret: six and sixteen lower-case letters and digits.
+pub fn split(token: &str) -> Option<(&str, &str)> {
     let (id, secret) = token.split_once('.')?;
     let plain = |text: &str| text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
     (id.len() == 6 && secret.len() == 16 && plain(id) && plain(secret)).then_some((id, secret))
 }
 
 /// `system:bootstrappers:` and up to 256 of `[a-z0-9:-]`, the last one a letter or digit.
-fn is_group(group: &str) -> bool {
+pub fn is_group(group: &str) -> bool {
     let Some(rest) = group.strip_prefix("system:bootstrappers:") else { return false };
     let letter = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     (1..=256).contains(&rest.len())

@@ -368,6 +368,14 @@ impl Pair {
     }
 }
 
+/// `sha256:HEX` of a certificate's public key, as kubeadm's `--discovery-token-ca-cert-hash`; `None`: it is no certificate.
+pub fn public_key_hash(certificate: &[u8]) -> Option<String> {
+    let parsed = Parsed::parse(certificate)?;
+    let digest = ring::digest::digest(&ring::digest::SHA256, parsed.key_info);
+    let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    Some(format!("sha256:{hex}"))
+}
+
 fn key_pair(pkcs8: &[u8], random: &SystemRandom) -> Option<EcdsaKeyPair> {
     EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, pkcs8, random).ok()
 }

@@ -59,6 +59,13 @@ pub fn command() -> Command {
         .arg(number("rounds", 1..=100).help("Rounds per scenario [default: 1, with --against 3]"))
         .arg(number("pods", 1..=1_000_000).default_value("10000").help("Number of pods for `hold`"))
         .arg(
+            Arg::new("image")
+                .long("image")
+                .value_name("IMAGE")
+                .default_value("registry.k8s.io/pause:3.10.1")
+                .help("Image of the pods of `pod-start` and `pod-churn`; it must run until it is stopped"),
+        )
+        .arg(
             number("objects", 1..=100_000)
                 .default_value("100")
                 .help("Existing 1 KB ConfigMaps in the namespace of each `overload` user"),
@@ -128,6 +135,7 @@ impl Options {
                 warmup: Duration::from_secs(number("warmup").unwrap_or(1)),
                 measured: Duration::from_secs(seconds),
                 pods: number("pods").unwrap_or(10_000),
+                image: matches.get_one::<String>("image").cloned().unwrap_or_default(),
                 overload: OverloadSettings {
                     objects: number("objects").unwrap_or(100),
                     users: number("users").unwrap_or(40) as usize,

@@ -1,6 +1,7 @@
 //! The list of scenarios, and what one is. A new one is a file beside these and a row in `ALL`.
 
 mod apply;
+mod containers;
 mod create;
 mod custom;
 mod get;
@@ -24,6 +25,7 @@ use crate::error::BenchError;
 use crate::site::Site;
 use crate::tally::Tally;
 
+use containers::Containers;
 use create::Create;
 use custom::{Custom, Verb};
 use list::List;
@@ -139,6 +141,18 @@ pub const ALL: &[Row] = &[
     )
     .only_when_named(),
     row(
+        "pod-start",
+        "one pod after the other until it is Running; needs nodes and --image, runs only when named",
+        &Containers { what: containers::What::Start },
+    )
+    .only_when_named(),
+    row(
+        "pod-churn",
+        "100 pods at once until all are Running, then deleted; needs nodes and --image, runs only when named",
+        &Containers { what: containers::What::Churn },
+    )
+    .only_when_named(),
+    row(
         "node-watches",
         "100, 1,000 and 10,000 watches by spec.nodeName, 1,000 creates/s of bound pods: CPU per create; runs only when named",
         &node_watches::NodeWatches,
@@ -191,6 +205,8 @@ pub struct Settings {
     pub measured: Duration,
     /// How many are held.
     pub pods: u64,
+    /// Of containers that are really started.
+    pub image: String,
     pub overload: OverloadSettings,
 }
 

@@ -21,6 +21,7 @@ use crate::discovery::{self, GroupVersion};
 use crate::objects::{View, object, parse_revision, unreadable};
 use crate::pool::Pool;
 use crate::request;
+use crate::rotation::{CertificateRotation, CurrentSocket};
 use crate::served::{Served, is_unserved};
 use crate::url::Url;
 use crate::watch::HttpWatch;
@@ -79,6 +80,18 @@ impl HttpClient {
         let authorization = Authorization::new(env.clone(), config.credentials.clone());
         let socket = Socket::new(config, &url, authorization.plugin().cloned())?;
         HttpClient::assemble(env, catalog, config, Box::new(socket), authorization)
+    }
+
+    /// A client that shows a certificate, and what gives it the next one.
+    pub fn with_rotation(
+        env: Env,
+        catalog: Arc<Catalog>,
+        config: &Config,
+    ) -> Result<(HttpClient, CertificateRotation), ConfigError> {
+        let socket = CurrentSocket::new(config, &Url::parse(&config.server)?)?;
+        let client = HttpClient::over(env, catalog, config, Box::new(socket.clone()))?;
+        let rotation = CertificateRotation::new(config, socket, client.transport.pool.clone());
+        Ok((client, rotation))
     }
 
     /// The same through connections of the transport's own making.

@@ -197,7 +197,8 @@ pub trait Client: Send + Sync {
     /// Carries something out: `binding`, `eviction`.
     fn act<'a>(&'a self, target: Target<'a>, body: Value, options: WriteOptions<'a>) -> Answer<'a, ()>;
 
-    /// Asks what is answered and not stored, such as a SubjectAccessReview; the answer is the review with its status.
+    /// Asks what is answered and not stored, such as a SubjectAccessReview, or a TokenRequest (`token` of a ServiceAccount); the answer
+    /// is the review with its status.
     fn review<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Value> {
         let _ = (target, body);
         Box::pin(async { Err(Status::no_such_resource()) })

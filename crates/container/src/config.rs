@@ -22,6 +22,20 @@ pub struct PodConfig {
     pub sysctls: Vec<(String, String)>,
     /// Bytes of `/dev/shm`; none with the host's IPC.
     pub shm_bytes: u64,
+    /// Where the helper itself is counted, a group without others in it; empty: where the spawner is. The helper makes it, and
+    /// who ends the helper removes it.
+    pub cgroup: PathBuf,
+    /// Who users and groups of the pod are on the host (`hostUsers: false`); empty: themselves.
+    pub uid_mappings: Vec<IdMapping>,
+    pub gid_mappings: Vec<IdMapping>,
+}
+
+/// A range of users or groups, inside and on the host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IdMapping {
+    pub container_id: u32,
+    pub host_id: u32,
+    pub length: u32,
 }
 
 /// One run of one container.
@@ -36,6 +50,8 @@ pub struct ContainerConfig {
     pub masked_paths: Vec<PathBuf>,
     pub readonly_paths: Vec<PathBuf>,
     pub pid: PidNamespace,
+    /// With [`PidNamespace::Pod`]: the container whose process namespace is meant; empty: the pod's.
+    pub pid_of: String,
     /// Below the root of the cgroups; empty: where the helper is.
     pub cgroup: PathBuf,
     pub resources: Resources,
@@ -114,6 +130,8 @@ pub struct Mount {
     pub nodev: bool,
     pub noexec: bool,
     pub propagation: Propagation,
+    /// In a pod with users of its own: files belong to them by the same numbers. Otherwise all are somebody else's there.
+    pub id_mapped: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -170,6 +188,13 @@ pub struct Resources {
     pub cpu_quota: Option<i64>,
     pub cpu_period: Option<u64>,
     pub memory: Option<i64>,
+    /// Memory and swap together, for a group whose memory is limited; `None`: no swap.
+    pub memory_and_swap: Option<i64>,
+    /// Memory that runs out ends one process, not all of the container. Of a start only, and of version 2: of version 1 it
+    /// always does.
+    pub single_process_oom: bool,
+    /// Files of version 2 with what is to be written to them (`memory.high`).
+    pub unified: Vec<(String, String)>,
     pub pids: Option<i64>,
     /// By page size as the kernel names it (`2MB`), in bytes.
     pub hugepages: Vec<(String, u64)>,

@@ -3,6 +3,8 @@
 mod containers;
 mod init;
 mod pod;
+mod sysctls;
+mod users;
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -80,6 +82,7 @@ pub fn spawner_program() -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-fn tell(pipe: OwnedFd, text: &str) {
-    let _ = std::fs::File::from(pipe).write_all(text.as_bytes());
+fn tell(pipe: &OwnedFd, text: &str) {
+    // A pipe takes so little at once.
+    let _ = rustix::io::write(pipe, text.as_bytes());
 }

@@ -13,6 +13,7 @@
 pub mod cgroup;
 pub mod config;
 pub mod helper;
+pub mod signal;
 mod start;
 mod sys;
 pub mod wire;

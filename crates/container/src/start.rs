@@ -1,15 +1,16 @@
 //! A container from its configuration to its first instruction.
 //!
 //! The child does everything that happens inside its namespaces and tells through a pipe why it could not; the pipe closes by
-//! itself when the program starts. Until the parent has put it into its cgroup, it waits.
+//! itself when the program starts. Until the parent has put it into its cgroup, it waits. The parent never does: what it started is
+//! [`Pending`] until the pipe says how it went.
 
 mod identity;
+mod pending;
 mod program;
 mod rootfs;
 
-use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::time::Duration;
+use std::io::Write;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
 use rustix::process::Pid;
 use rustix::thread::{LinkNameSpaceType, UnshareFlags};
@@ -18,12 +19,9 @@ use crate::cgroup::Cgroup;
 use crate::config::{ContainerConfig, PidNamespace, Process};
 use crate::sys::{self, CloneFlags, Fork};
 
-pub use rootfs::{HostMounts, make_filesystem};
-
-/// A child that takes longer to become its program is stuck: in a frozen cgroup, or on a file that never answers.
-const START_TIMEOUT: Duration = Duration::from_secs(30);
-/// So long a killed process is waited for; if it takes longer, it is buried later.
-const KILL_TIMEOUT: Duration = Duration::from_secs(2);
+pub use pending::Pending;
+use pending::{Channel, Wanted};
+pub use rootfs::{HostMounts, make_filesystem, open_null};
 
 /// A process that was started.
 pub struct Started {
@@ -52,6 +50,33 @@ pub struct Namespaces<'a> {
     pub pid: Option<&'a OwnedFd>,
     pub shared_memory: Option<&'a std::path::Path>,
     pub host_mounts: &'a HostMounts,
+    pub users: Option<&'a Users>,
+}
+
+/// Users of the pod's own.
+pub struct Users {
+    pub namespace: OwnedFd,
+    /// Who its root is on the host.
+    pub uid: u32,
+    pub gid: u32,
+}
+
+impl Users {
+    /// From here on this process may do everything there, and nothing on the host.
+    pub fn enter(&self) -> Result<(), StartError> {
+        rustix::thread::move_into_link_name_space(self.namespace.as_fd(), Some(LinkNameSpaceType::User))
+            .context(|| "failed to enter the pod's user namespace".to_owned())?;
+        Users::become_root()
+    }
+
+    /// The host's root is nobody there, and what he makes would belong to nobody.
+    fn become_root() -> Result<(), StartError> {
+        use rustix::process::{Gid, Uid};
+        let failed = || "failed to become the root of the pod's users".to_owned();
+        rustix::thread::set_thread_groups(&[]).context(failed)?;
+        rustix::thread::set_thread_res_gid(Gid::ROOT, Gid::ROOT, Gid::ROOT).context(failed)?;
+        rustix::thread::set_thread_res_uid(Uid::ROOT, Uid::ROOT, Uid::ROOT).context(failed)
+    }
 }
 
 /// Why a container did not start: told by the child in words, or by the kernel.
@@ -77,61 +102,55 @@ impl<T, E: std::fmt::Display> Context<T> for Result<T, E> {
     }
 }
 
-/// The two ends of what parent and child tell each other.
-struct Channel {
-    /// The child's error comes here; nothing means that it runs.
-    error: (OwnedFd, OwnedFd),
-    /// A byte: go.
-    go: (OwnedFd, OwnedFd),
-    /// The child's terminal comes here.
-    terminal: (OwnedFd, OwnedFd),
-}
-
-impl Channel {
-    /// The ends that are the child's.
-    fn of_child(&self) -> [RawFd; 3] {
-        [&self.error.1, &self.go.0, &self.terminal.1].map(AsRawFd::as_raw_fd)
-    }
-
-    fn new() -> io::Result<Channel> {
-        use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-        use rustix::pipe::{PipeFlags, pipe_with};
-        Ok(Channel {
-            error: pipe_with(PipeFlags::CLOEXEC)?,
-            go: pipe_with(PipeFlags::CLOEXEC)?,
-            terminal: socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?,
-        })
-    }
-}
-
 /// Starts the first process of a container.
 pub fn container(
     config: &ContainerConfig,
     namespaces: &Namespaces<'_>,
     cgroup: Option<&Cgroup>,
     streams: Streams,
-) -> Result<Started, StartError> {
+) -> Result<Pending, StartError> {
     let channel = Channel::new().context(|| "failed to create pipes".to_owned())?;
-    // Before the child leaves the mounts of the host behind: a mount that is to be shared with it must come from there.
-    let sources = rootfs::open_sources(config, namespaces)?;
     let mut kept = streams.descriptors().to_vec();
-    kept.extend(sources.iter().flatten().map(AsRawFd::as_raw_fd));
-    let back = enter_pid_namespace(config.pid, namespaces.pid)?;
-    let flags = match config.pid {
-        PidNamespace::Own => CloneFlags::NEW_PID,
-        PidNamespace::Pod | PidNamespace::Host => CloneFlags::default(),
+    kept.push(namespaces.host_mounts.as_raw_fd());
+    kept.extend(namespaces.users.map(|users| users.namespace.as_raw_fd()));
+    kept.extend(namespaces.pid.map(AsRawFd::as_raw_fd));
+    let inner = match config.pid {
+        PidNamespace::Own => CloneFlags::NEW_PID.and(CloneFlags::NEW_MOUNT),
+        PidNamespace::Pod | PidNamespace::Host => CloneFlags::NEW_MOUNT,
     };
-    let forked = sys::clone(flags.and(CloneFlags::NEW_MOUNT));
+    // With users of the pod's own, the namespaces belong to them: they are made by a process between that becomes one of them, after
+    // it has prepared what only the host's root can.
+    let between = namespaces.users.is_some();
+    let back = if between { None } else { enter_pid_namespace(config.pid, namespaces.pid)? };
+    let forked = sys::clone(if between { CloneFlags::NEW_MOUNT } else { inner });
     if !matches!(forked, Ok(Fork::Child)) {
         leave_pid_namespace(back)?;
     }
     match forked.context(|| "failed to fork".to_owned())? {
         Fork::Child => child(channel, &kept, |channel| {
             wait_for_go(channel)?;
-            rootfs::enter(config, sources)?;
+            // Here, not in the parent: a file system that does not answer holds up this process alone.
+            let prepared = rootfs::prepare(config, namespaces)?;
+            if let Some(users) = namespaces.users {
+                program::set_limits(&config.process)?;
+                program::give(&streams, users);
+                users.enter()?;
+                enter_pid_namespace(config.pid, namespaces.pid)?;
+            }
+            let mut kept = prepared.descriptors();
+            kept.extend(streams.descriptors().into_iter().chain(channel.of_child()));
+            sys::close_all_but(&kept).context(|| "failed to close descriptors".to_owned())?;
+            if between {
+                fork_sibling(channel, inner)?;
+                wait_for_go(channel)?;
+            }
+            rootfs::enter(config, prepared)?;
             become_process(&config.process, channel, streams)
         }),
-        Fork::Parent { pid, pidfd } => parent(channel, pid, pidfd, cgroup, config.process.terminal),
+        Fork::Parent { pid, pidfd } => {
+            let wanted = Wanted { cgroup, process: &config.process, between };
+            Pending::new(channel, pid, pidfd, &wanted)
+        }
     }
 }
 
@@ -139,54 +158,46 @@ pub fn container(
 pub fn exec(
     process: &Process,
     into: &OwnedFd,
+    users: Option<&Users>,
     cgroup: Option<&Cgroup>,
     streams: Streams,
-) -> Result<Started, StartError> {
+) -> Result<Pending, StartError> {
+    use rustix::thread::{ThreadNameSpaceType as Kind, move_into_thread_name_spaces};
+    let failed = || "failed to enter the container".to_owned();
     let channel = Channel::new().context(|| "failed to create pipes".to_owned())?;
-    let (pid_read, pid_write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
-        .context(|| "failed to create a pipe".to_owned())?;
     let mut kept = streams.descriptors().to_vec();
-    kept.extend([into.as_raw_fd(), pid_write.as_raw_fd()]);
+    kept.push(into.as_raw_fd());
     // A process namespace holds children only, so the one that enters it forks once more; its child is this process' child.
+    // Whoever may look into processes sees only the latter, which is within the container already.
     match sys::clone(CloneFlags::default()).context(|| "failed to fork".to_owned())? {
         Fork::Child => child(channel, &kept, |channel| {
-            use rustix::thread::ThreadNameSpaceType as Kind;
-            let all = Kind::MOUNT | Kind::PROCESS_ID | Kind::CONTROL_GROUP;
-            rustix::thread::move_into_thread_name_spaces(into.as_fd(), all)
-                .context(|| "failed to enter the container".to_owned())?;
-            match sys::clone(CloneFlags::SIBLING).context(|| "failed to fork".to_owned())? {
-                Fork::Parent { pid, .. } => {
-                    let raw = pid.as_raw_nonzero().get().to_ne_bytes();
-                    std::fs::File::from(pid_write)
-                        .write_all(&raw)
-                        .context(|| "failed to tell the process id".to_owned())?;
-                    std::process::exit(0)
-                }
-                Fork::Child => {
-                    die_with_parent()?;
-                    wait_for_go(channel)?;
-                    become_process(process, channel, streams)
-                }
+            wait_for_go(channel)?;
+            let mut all = Kind::MOUNT | Kind::PROCESS_ID | Kind::CONTROL_GROUP;
+            if let Some(users) = users {
+                program::set_limits(process)?;
+                program::give(&streams, users);
+                all |= Kind::USER;
             }
+            move_into_thread_name_spaces(into.as_fd(), all).context(failed)?;
+            users.map_or(Ok(()), |_| Users::become_root())?;
+            fork_sibling(channel, CloneFlags::default())?;
+            wait_for_go(channel)?;
+            become_process(process, channel, streams)
         }),
-        Fork::Parent { pid: between, .. } => {
-            drop(pid_write);
-            let mut raw = [0; 4];
-            readable(pid_read.as_fd(), START_TIMEOUT)?;
-            let told = std::fs::File::from(pid_read).read_exact(&mut raw);
-            let reaped = rustix::process::waitpid(Some(between), rustix::process::WaitOptions::empty());
-            reaped.context(|| "failed to wait for a process".to_owned())?;
-            if told.is_err() {
-                drop(channel.error.1);
-                let mut why = String::new();
-                let _ = std::fs::File::from(channel.error.0).read_to_string(&mut why);
-                return Err(StartError(why));
-            }
-            let pid = Pid::from_raw(i32::from_ne_bytes(raw)).ok_or(StartError("no process id".to_owned()))?;
-            let pidfd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())
-                .context(|| "failed to open the process".to_owned())?;
-            parent(channel, pid, pidfd, cgroup, process.terminal)
+        Fork::Parent { pid, pidfd } => {
+            Pending::new(channel, pid, pidfd, &Wanted { cgroup, process, between: true })
         }
+    }
+}
+
+/// Goes on as a child of this process' parent, which hears of it; this process ends.
+fn fork_sibling(channel: &Channel, flags: CloneFlags) -> Result<(), StartError> {
+    match sys::clone(CloneFlags::SIBLING.and(flags)).context(|| "failed to fork".to_owned())? {
+        Fork::Parent { pid, .. } => {
+            pending::tell_pid(channel, pid)?;
+            std::process::exit(0)
+        }
+        Fork::Child => die_with_parent(),
     }
 }
 
@@ -196,11 +207,16 @@ fn enter_pid_namespace(
     of_pod: Option<&OwnedFd>,
 ) -> Result<Option<OwnedFd>, StartError> {
     let (PidNamespace::Pod, Some(of_pod)) = (wanted, of_pod) else { return Ok(None) };
-    let own =
-        std::fs::File::open("/proc/self/ns/pid").context(|| "failed to open /proc/self/ns/pid".to_owned())?;
+    let own = open_pid_namespace()?;
     rustix::thread::move_into_link_name_space(of_pod.as_fd(), Some(LinkNameSpaceType::ProcessID))
         .context(|| "failed to enter the pod's process namespace".to_owned())?;
-    Ok(Some(own.into()))
+    Ok(Some(own))
+}
+
+/// Where this process itself is.
+fn open_pid_namespace() -> Result<OwnedFd, StartError> {
+    let file = std::fs::File::open("/proc/self/ns/pid");
+    Ok(file.context(|| "failed to open /proc/self/ns/pid".to_owned())?.into())
 }
 
 fn leave_pid_namespace(back: Option<OwnedFd>) -> Result<(), StartError> {
@@ -232,57 +248,6 @@ fn wait_for_go(channel: &Channel) -> Result<(), StartError> {
     let mut byte = [0];
     let read = rustix::io::read(&channel.go.0, &mut byte).context(|| "failed to wait".to_owned())?;
     if read == 0 { Err(StartError("the helper went away".to_owned())) } else { Ok(()) }
-}
-
-fn parent(
-    channel: Channel,
-    pid: Pid,
-    pidfd: OwnedFd,
-    cgroup: Option<&Cgroup>,
-    terminal: bool,
-) -> Result<Started, StartError> {
-    let Channel { error: (error, theirs), go: (their_go, go), terminal: (socket, their_socket) } = channel;
-    drop((theirs, their_go, their_socket));
-    let kill = |why: StartError| {
-        let _ = rustix::process::pidfd_send_signal(&pidfd, rustix::process::Signal::KILL);
-        let _ = readable(pidfd.as_fd(), KILL_TIMEOUT);
-        let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::NOHANG);
-        why
-    };
-    if let Some(cgroup) = cgroup {
-        cgroup
-            .add(pid.as_raw_nonzero().get())
-            .context(|| "failed to join the cgroup".to_owned())
-            .map_err(kill)?;
-    }
-    std::fs::File::from(go).write_all(b"g").context(|| "failed to let it go".to_owned()).map_err(kill)?;
-    let master = if terminal {
-        readable(socket.as_fd(), START_TIMEOUT).map_err(kill)?;
-        crate::wire::receive_descriptor(&socket).ok()
-    } else {
-        None
-    };
-    let mut why = String::new();
-    readable(error.as_fd(), START_TIMEOUT).map_err(kill)?;
-    std::fs::File::from(error)
-        .read_to_string(&mut why)
-        .context(|| "failed to hear of the start".to_owned())
-        .map_err(kill)?;
-    if why.is_empty() {
-        return Ok(Started { pid, pidfd, terminal: master });
-    }
-    Err(kill(StartError(why)))
-}
-
-/// Waits until there is something to read, or the end.
-fn readable(file: BorrowedFd<'_>, most: Duration) -> Result<(), StartError> {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let failed = || "failed to wait".to_owned();
-    let most = Timespec::try_from(most).context(failed)?;
-    match poll(&mut [PollFd::from_borrowed_fd(file, PollFlags::IN)], Some(&most)).context(failed)? {
-        0 => Err(StartError("the process did not start in time".to_owned())),
-        _ => Ok(()),
-    }
 }
 
 /// From here on this is the container's own process, inside its root.

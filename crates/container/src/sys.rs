@@ -4,6 +4,7 @@
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 use rustix::process::Pid;
 
@@ -20,6 +21,10 @@ pub struct CloneFlags(u64);
 impl CloneFlags {
     pub const NEW_PID: CloneFlags = CloneFlags(libc::CLONE_NEWPID as u64);
     pub const NEW_MOUNT: CloneFlags = CloneFlags(libc::CLONE_NEWNS as u64);
+    pub const NEW_USER: CloneFlags = CloneFlags(libc::CLONE_NEWUSER as u64);
+    pub const NEW_NETWORK: CloneFlags = CloneFlags(libc::CLONE_NEWNET as u64);
+    pub const NEW_IPC: CloneFlags = CloneFlags(libc::CLONE_NEWIPC as u64);
+    pub const NEW_UTS: CloneFlags = CloneFlags(libc::CLONE_NEWUTS as u64);
     /// The child becomes a child of this process' parent.
     pub const SIBLING: CloneFlags = CloneFlags(libc::CLONE_PARENT as u64);
 
@@ -64,6 +69,45 @@ pub fn clone(flags: CloneFlags) -> io::Result<Fork> {
 /// How many threads this process has, where `/proc` is its own.
 pub fn threads() -> Option<usize> {
     Some(std::fs::read_dir("/proc/self/task").ok()?.count())
+}
+
+/// Sends a signal by its number, those for real time among them.
+pub fn kill(pid: i32, signal: i32) -> io::Result<()> {
+    // SAFETY: plain numbers.
+    let done = unsafe { libc::kill(pid, signal) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The same, to a process that cannot be mistaken for another.
+pub fn pidfd_send_signal(pidfd: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
+    // SAFETY: no information beside the signal.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            pidfd.as_raw_fd(),
+            signal,
+            std::ptr::null::<libc::siginfo_t>(),
+            0,
+        )
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Since the machine was started.
+pub fn monotonic() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
+}
+
+pub fn set_nonblocking(file: BorrowedFd<'_>) -> io::Result<()> {
+    let flags = rustix::fs::fcntl_getfl(file)?;
+    Ok(rustix::fs::fcntl_setfl(file, flags | rustix::fs::OFlags::NONBLOCK)?)
+}
+
+pub fn pause(time: Duration) {
+    if let Ok(time) = rustix::event::Timespec::try_from(time) {
+        let _ = rustix::event::poll(&mut [], Some(&time));
+    }
 }
 
 /// Becomes another program; returns only if that failed.
@@ -116,9 +160,19 @@ pub const SLAVE: u64 = libc::MS_SLAVE;
 
 /// Changes the mount that `at` is the root of.
 pub fn mount_setattr(at: BorrowedFd<'_>, attributes: MountAttributes) -> io::Result<()> {
-    // The layout of `struct mount_attr`: set, clear, propagation, user namespace.
-    let raw: [u64; 4] = [attributes.set, 0, attributes.propagation, 0];
-    let recursive = if attributes.recursive { libc::AT_RECURSIVE } else { 0 };
+    change_mount(at, [attributes.set, 0, attributes.propagation, 0], attributes.recursive)
+}
+
+/// Files of a mount that is attached nowhere belong to the users of a namespace, by the numbers they have there.
+pub fn map_owners(at: BorrowedFd<'_>, users: BorrowedFd<'_>) -> io::Result<()> {
+    const ID_MAP: u64 = 0x10_0000;
+    let users = u64::try_from(users.as_raw_fd()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    change_mount(at, [ID_MAP, 0, 0, users], false)
+}
+
+/// The layout of `struct mount_attr`: set, clear, propagation, user namespace.
+fn change_mount(at: BorrowedFd<'_>, raw: [u64; 4], recursive: bool) -> io::Result<()> {
+    let recursive = if recursive { libc::AT_RECURSIVE } else { 0 };
     let flags = libc::AT_EMPTY_PATH | recursive;
     // SAFETY: an empty path with AT_EMPTY_PATH means the descriptor itself; the struct has the size given.
     let done = unsafe {
@@ -222,6 +276,29 @@ pub fn close_on_exec_from(first: u32) -> io::Result<()> {
     // SAFETY: marks descriptors only, closes none.
     let done = unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// A descriptor that is readable when a child has ended. The signal is blocked from here on; programs that are started get it back.
+pub fn hear_of_children() -> io::Result<OwnedFd> {
+    let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: the set is initialised before it is used; blocking a signal in the only thread changes nothing else.
+    let fd = unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), libc::SIGCHLD);
+        libc::sigprocmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
+        libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)
+    };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just opened it for us.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Takes what is there, and leaves nothing that would wake us again.
+pub fn drain(file: &OwnedFd) {
+    let mut buffer = [0; 1024];
+    while rustix::io::read(file, &mut buffer).is_ok_and(|read| read > 0) {}
 }
 
 /// What the first process of a namespace does: holds nothing, and buries the dead.

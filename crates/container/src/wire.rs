@@ -24,7 +24,8 @@ pub struct SpawnPod {
     pub pod: PodConfig,
 }
 
-/// To a pod's helper. Each is answered with a [`Reply`] in its order.
+/// To a pod's helper. Each is answered with a [`Reply`] in its order; what takes time (`Start`, `Exec`, `Remove`, `Shutdown`) holds up
+/// the next requests of its own connection, and no other.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Request {
     /// Everything it knows; and from now on a [`Reply::State`] whenever that changes.
@@ -45,9 +46,12 @@ pub enum Request {
         exec: u64,
         signal: i32,
     },
-    /// With the descriptors to write output and error to; standard input (or the terminal) comes back.
+    /// With the descriptors to write output and error to. With `stdin`, standard input (or the terminal) comes back; without, it
+    /// stays as it is.
     Attach {
         container: String,
+        #[serde(default = "yes")]
+        stdin: bool,
     },
     Resize {
         container: String,
@@ -101,6 +105,10 @@ pub struct Ended {
     pub code: i32,
     pub signal: i32,
     pub oom_killed: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// Sends one frame.

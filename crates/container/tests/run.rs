@@ -10,7 +10,8 @@ use std::process::{Command, Stdio};
 
 use container::cgroup::Cgroup;
 use container::config::{
-    ContainerConfig, Device, Mount, PidNamespace, PodConfig, Process, Propagation, Root, Source, User,
+    ContainerConfig, Device, IdMapping, Mount, PidNamespace, PodConfig, Process, Propagation, Root, Source,
+    User,
 };
 use container::wire::{self, PodState, Reply, Request, SpawnPod};
 
@@ -54,6 +55,20 @@ fn main() {
         ("a_start_does_not_wait_for_a_pipe", a_start_does_not_wait_for_a_pipe),
         ("the_spawner_can_be_a_sealed_copy", the_spawner_can_be_a_sealed_copy),
         ("a_helper_outlives_the_spawner", a_helper_outlives_the_spawner),
+        ("a_slow_reader_gets_all", a_slow_reader_gets_all),
+        ("attach_without_stdin_leaves_it", attach_without_stdin_leaves_it),
+        ("proc_is_not_covered", proc_is_not_covered),
+        ("a_signal_reaches_all_processes", a_signal_reaches_all_processes),
+        ("groups_below_are_removed", groups_below_are_removed),
+        ("the_helper_is_counted_for_the_pod", the_helper_is_counted_for_the_pod),
+        ("a_link_to_nothing_can_be_mounted_on", a_link_to_nothing_can_be_mounted_on),
+        ("many_layers_with_long_names", many_layers_with_long_names),
+        ("a_start_holds_up_nobody", a_start_holds_up_nobody),
+        ("the_hosts_null_device_stays_as_it_is", the_hosts_null_device_stays_as_it_is),
+        ("short_execs_are_never_lost", short_execs_are_never_lost),
+        ("nothing_of_a_container_outlives_it", nothing_of_a_container_outlives_it),
+        ("what_is_left_to_the_helper_is_buried", what_is_left_to_the_helper_is_buried),
+        ("users_of_a_pod_are_others_on_the_host", users_of_a_pod_are_others_on_the_host),
     ];
     let mut passed = 0;
     for (name, test) in tests.iter().filter(|(name, _)| name.contains(&*filter)) {
@@ -119,7 +134,8 @@ impl Pod {
         std::fs::copy(BUSYBOX, bin.join("busybox")).unwrap();
         for name in [
             "sh", "cat", "echo", "id", "sleep", "hostname", "ls", "touch", "tty", "stty", "true", "ps",
-            "mount", "mknod", "readlink", "head", "tail", "wc", "env", "pwd", "kill", "mkdir",
+            "mount", "mknod", "printf", "seq", "cut", "chmod", "readlink", "head", "tail", "wc", "env",
+            "pwd", "kill", "mkdir",
         ] {
             std::os::unix::fs::symlink("busybox", bin.join(name)).unwrap();
         }
@@ -422,8 +438,8 @@ fn attach_reads_and_writes() {
     config.stdin_once = true;
     pod.start(config);
     let (mut output, theirs) = UnixStream::pair().unwrap();
-    let (reply, input) =
-        pod.ask(&Request::Attach { container: "a".to_owned() }, &[theirs.as_fd(), theirs.as_fd()]);
+    let (reply, input) = pod
+        .ask(&Request::Attach { container: "a".to_owned(), stdin: true }, &[theirs.as_fd(), theirs.as_fd()]);
     assert!(matches!(reply, Reply::Attached), "{reply:?}");
     drop(theirs);
     let mut input = std::fs::File::from(input.into_iter().next().unwrap());
@@ -456,6 +472,21 @@ fn memory_that_ran_out_is_told() {
     pod.start(config);
     let ended = pod.ended("a");
     assert_eq!((ended.code, ended.oom_killed), (137, true));
+    // A shell whose command was ended tells so with its own code; others may use that code, too.
+    for (id, script, oom_killed) in [("b", "tail /dev/zero; exit $?", true), ("c", "exit 137", false)] {
+        let mut config = pod.config(id, &shell(script));
+        config.resources.memory = Some(16 << 20);
+        pod.start(config);
+        let ended = pod.ended(id);
+        assert_eq!((ended.code, ended.oom_killed), (137, oom_killed), "{script}");
+    }
+    let mut config = pod.config("d", &["sleep", "1000"]);
+    config.resources.memory = Some(16 << 20);
+    pod.start(config);
+    let group = Path::new("/sys/fs/cgroup/memory/setpoint-test").join(&pod.uid).join("d");
+    if let Ok(limit) = std::fs::read_to_string(group.join("memory.memsw.limit_in_bytes")) {
+        assert_eq!(limit.trim(), (16 << 20).to_string());
+    }
 }
 
 fn devices_are_restricted() {
@@ -683,10 +714,366 @@ fn a_helper_outlives_the_spawner() {
     spawner.wait().unwrap();
     // A new agent connects, and hears of what ended meanwhile.
     pod.socket = UnixStream::connect(pod.path("pod/helper.sock")).unwrap();
-    let (_, input) = pod.ask(&Request::Attach { container: "b".to_owned() }, &[]);
+    let (_, input) = pod.ask(&Request::Attach { container: "b".to_owned(), stdin: true }, &[]);
     std::fs::File::from(input.into_iter().next().unwrap()).write_all(b"go\n").unwrap();
     assert_eq!(pod.ended("b").code, 5);
     let saved: PodState =
         serde_json::from_slice(&std::fs::read(pod.path("pod/state.json")).unwrap()).unwrap();
     assert_eq!(saved.containers.len(), 2);
+}
+
+fn attach(pod: &Pod, id: &str, stdin: bool) -> (UnixStream, Option<std::fs::File>) {
+    let (output, theirs) = UnixStream::pair().unwrap();
+    let request = Request::Attach { container: id.to_owned(), stdin };
+    let (reply, input) = pod.ask(&request, &[theirs.as_fd(), theirs.as_fd()]);
+    assert!(matches!(reply, Reply::Attached), "{reply:?}");
+    (output, input.into_iter().next().map(std::fs::File::from))
+}
+
+fn a_slow_reader_gets_all() {
+    let pod = Pod::new(|_| {});
+    let mut config = pod.config("a", &shell("read go; seq 200000; echo end >&2"));
+    config.stdin = true;
+    config.stdin_once = true;
+    pod.start(config);
+    let (mut output, input) = attach(&pod, "a", true);
+    input.unwrap().write_all(b"go\n").unwrap();
+    // Nobody reads before the container is gone, and even forgotten.
+    assert_eq!(pod.ended("a").code, 0);
+    let (reply, _) = pod.ask(&Request::Remove { container: "a".to_owned() }, &[]);
+    assert!(matches!(reply, Reply::Done), "{reply:?}");
+    let mut text = String::new();
+    output.read_to_string(&mut text).unwrap();
+    let expected: String = (1..=200_000).map(|number| format!("{number}\n")).collect();
+    assert!(text.len() == expected.len() + 4 && text.starts_with("1\n2\n"), "{}", text.len());
+    assert_eq!(text.replacen("end\n", "", 1), expected);
+}
+
+fn attach_without_stdin_leaves_it() {
+    let pod = Pod::new(|_| {});
+    let mut config = pod.config("a", &shell("read line; echo got $line"));
+    config.stdin = true;
+    config.stdin_once = true;
+    pod.start(config);
+    let (mut seen, none) = attach(&pod, "a", false);
+    assert!(none.is_none());
+    let (_, input) = attach(&pod, "a", true);
+    input.unwrap().write_all(b"hello\n").unwrap();
+    let mut text = String::new();
+    seen.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "got hello\n");
+    assert_eq!(pod.ended("a").code, 0);
+    let request = Request::Attach { container: "a".to_owned(), stdin: false };
+    let (reply, _) = pod.ask(&request, &[]);
+    assert!(matches!(&reply, Reply::Failed(why) if why.contains("is not running")), "{reply:?}");
+}
+
+fn proc_is_not_covered() {
+    let pod = Pod::new(|_| {});
+    let volume = pod.path("volume");
+    std::fs::create_dir_all(volume.join("self")).unwrap();
+    std::fs::write(volume.join("uptime"), "never\n").unwrap();
+    std::os::unix::fs::symlink("/proc/self", pod.path("layer/detour")).unwrap();
+    let bind = |target: &str, sub_path: &str| Mount {
+        target: target.into(),
+        source: Source::Bind { path: volume.clone(), sub_path: sub_path.into() },
+        ..Mount::default()
+    };
+    for target in ["/proc", "/proc/self", "/proc/sys", "/proc/new", "/detour", "/bin/../proc/sys/kernel"] {
+        let mut config = pod.config("a", &["true"]);
+        config.mounts.push(bind(target, ""));
+        let (reply, _) = pod.ask(&Request::Start(Box::new(config)), &[]);
+        let refused = matches!(&reply, Reply::Failed(why) if why.contains("inside /proc") || why.contains("failed to make"));
+        assert!(refused, "{target}: {reply:?}");
+    }
+    let mut config = pod.config("a", &["cat", "/proc/uptime"]);
+    config.mounts.push(bind("/proc/uptime", "uptime"));
+    assert_eq!(pod.output(config), (0, "stdout F never\n".to_owned()));
+    // An image cannot choose where it is.
+    std::fs::create_dir(pod.path("layer/false")).unwrap();
+    std::os::unix::fs::symlink("false", pod.path("layer/proc")).unwrap();
+    let (reply, _) = pod.ask(&Request::Start(Box::new(pod.config("b", &["true"]))), &[]);
+    assert!(matches!(&reply, Reply::Failed(why) if why.contains("ordinary directory")), "{reply:?}");
+}
+
+fn a_signal_reaches_all_processes() {
+    let pod = Pod::new(|_| {});
+    let script = "(trap 'echo below; exit' USR1; echo one; while true; do sleep 0.01; done) & \
+                  trap 'echo first' USR1; trap 'echo real time; exit 4' 37; echo two; \
+                  while true; do sleep 0.01; done";
+    let mut config = pod.config("a", &shell(script));
+    config.stdin = true;
+    pod.start(config);
+    let wait_for = |text: &str| {
+        while !pod.log("a").contains(text) {
+            std::thread::yield_now();
+        }
+    };
+    wait_for("one");
+    wait_for("two");
+    pod.ask(&Request::Signal { container: "a".to_owned(), signal: libc::SIGUSR1, all: true }, &[]);
+    wait_for("below");
+    wait_for("first");
+    let number = container::signal::number("SIGRTMIN+3").unwrap();
+    let signal = |signal, all| Request::Signal { container: "a".to_owned(), signal, all };
+    let (reply, _) = pod.ask(&signal(number, false), &[]);
+    assert!(matches!(reply, Reply::Done), "{reply:?}");
+    assert_eq!(pod.ended("a").code, 4);
+    for unknown in [0, 65, -1] {
+        let (reply, _) = pod.ask(&signal(unknown, false), &[]);
+        assert!(matches!(&reply, Reply::Failed(why) if why.contains("unknown signal")), "{reply:?}");
+    }
+}
+
+/// The directories of a container's cgroup.
+fn cgroup_directories(pod: &Pod, id: &str) -> Vec<PathBuf> {
+    let below = Path::new("setpoint-test").join(&pod.uid).join(id);
+    let root = Path::new("/sys/fs/cgroup");
+    let all = std::fs::read_dir(root).unwrap().flatten().map(|entry| entry.path());
+    all.chain([root.to_owned()]).map(|at| at.join(&below)).filter(|at| at.is_dir()).collect()
+}
+
+fn groups_below_are_removed() {
+    let pod = Pod::new(|_| {});
+    pod.start(pod.config("a", &["sleep", "1000"]));
+    let mut shared = pod.config("b", &shell("sleep 1000 & sleep 1000"));
+    shared.pid = PidNamespace::Host;
+    pod.start(shared);
+    for id in ["a", "b"] {
+        let state = pod.watch().1;
+        let pid = state.containers.iter().find(|one| one.id == id).unwrap().pid;
+        let directories = cgroup_directories(&pod, id);
+        assert!(!directories.is_empty());
+        for directory in &directories {
+            std::fs::create_dir_all(directory.join("x/y")).unwrap();
+            // Not every controller takes a process without more ado.
+            let _ = std::fs::write(directory.join("x/y/cgroup.procs"), pid.to_string());
+        }
+        pod.ask(&Request::Signal { container: id.to_owned(), signal: libc::SIGKILL, all: true }, &[]);
+        assert_eq!(pod.ended(id).code, 137);
+        let (reply, _) = pod.ask(&Request::Remove { container: id.to_owned() }, &[]);
+        assert!(matches!(reply, Reply::Done), "{reply:?}");
+        assert_eq!(cgroup_directories(&pod, id), Vec::<PathBuf>::new());
+    }
+}
+
+fn the_helper_is_counted_for_the_pod() {
+    let mut own = PathBuf::new();
+    let pod = Pod::new(|pod| {
+        pod.cgroup = format!("setpoint-test/{}/helper", pod.uid).into();
+        own = pod.cgroup.clone();
+    });
+    let helper = std::fs::read_to_string(pod.path("pod/helper.pid")).unwrap();
+    let group = Cgroup::at_host(&own);
+    assert_eq!(group.processes(), [helper.parse::<i32>().unwrap()]);
+    // Its containers are not.
+    pod.start(pod.config("a", &["sleep", "1000"]));
+    assert_eq!(group.processes().len(), 1);
+    let spawner_is_elsewhere = !group.processes().contains(&(pod.spawner.as_ref().unwrap().id() as i32));
+    assert!(spawner_is_elsewhere);
+    drop(pod);
+    group.end(std::time::Duration::from_secs(5)).unwrap();
+    let parent = own.parent().unwrap();
+    Cgroup::at_host(parent).end(std::time::Duration::from_secs(5)).unwrap();
+}
+
+fn a_link_to_nothing_can_be_mounted_on() {
+    let pod = Pod::new(|_| {});
+    std::os::unix::fs::symlink("../run/resolv.conf", pod.path("layer/etc/resolv.conf")).unwrap();
+    let file = pod.path("resolv.conf");
+    std::fs::write(&file, "nameserver 10.0.0.1\n").unwrap();
+    let mut config = pod.config("a", &["cat", "/etc/resolv.conf", "/run/resolv.conf"]);
+    config.mounts.push(Mount {
+        target: "/etc/resolv.conf".into(),
+        source: Source::Bind { path: file, sub_path: PathBuf::new() },
+        ..Mount::default()
+    });
+    assert_eq!(pod.output(config), (0, "stdout F nameserver 10.0.0.1\n".repeat(2)));
+}
+
+fn many_layers_with_long_names() {
+    let pod = Pod::new(|_| {});
+    let mut config = pod.config("a", &shell("ls /from | wc -l; echo x > /new"));
+    let long = pod.path(&format!("{},{}:{}", "a".repeat(120), "b".repeat(120), "c".repeat(10)));
+    for number in 0..80 {
+        let layer = long.join(format!("layer-{number}"));
+        std::fs::create_dir_all(layer.join("from")).unwrap();
+        std::fs::write(layer.join(format!("from/{number}")), "").unwrap();
+        config.root.layers.insert(0, layer);
+    }
+    assert_eq!(pod.output(config), (0, "stdout F 80\n".to_owned()));
+    assert!(pod.path("upper-a/new").exists());
+}
+
+/// Freezes or thaws a group.
+fn freeze(pod: &Pod, group: &str, frozen: bool) {
+    let path = Path::new("setpoint-test").join(&pod.uid).join(group);
+    let v1 = Path::new("/sys/fs/cgroup/freezer");
+    let (directory, file, values) = if v1.is_dir() {
+        (v1.join(path), "freezer.state", ["THAWED", "FROZEN"])
+    } else {
+        (Path::new("/sys/fs/cgroup").join(path), "cgroup.freeze", ["0", "1"])
+    };
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::write(directory.join(file), values[usize::from(frozen)]).unwrap();
+}
+
+fn a_start_holds_up_nobody() {
+    let pod = Pod::new(|_| {});
+    freeze(&pod, "cold", true);
+    let mut config = pod.config("a", &["true"]);
+    config.cgroup = format!("setpoint-test/{}/cold/a", pod.uid).into();
+    let stuck = UnixStream::connect(pod.path("pod/helper.sock")).unwrap();
+    wire::send(stuck.as_fd(), &Request::Start(Box::new(config)), &[]).unwrap();
+    // Another one starts, is entered and ends meanwhile.
+    pod.start(pod.config("b", &shell("echo started; sleep 1000")));
+    let process = Process { args: vec!["/bin/kill".to_owned(), "1".to_owned()], ..Process::default() };
+    let request = Request::Exec { container: "b".to_owned(), process: Box::new(process) };
+    let (reply, _) = pod.ask(&request, &[]);
+    assert!(matches!(reply, Reply::Execed { .. }), "{reply:?}");
+    let ended = wire::receive::<Reply>(pod.socket.as_fd()).unwrap().unwrap().0;
+    assert!(matches!(ended, Reply::ExecEnded { code: 0, .. }), "{ended:?}");
+    pod.ask(&Request::Signal { container: "b".to_owned(), signal: libc::SIGKILL, all: false }, &[]);
+    assert_eq!(pod.ended("b").code, 137);
+    assert_eq!(pod.log("b"), "stdout F started\n");
+    assert!(!pod.watch().1.containers.iter().any(|one| one.id == "a"));
+    freeze(&pod, "cold", false);
+    let (reply, _) = wire::receive::<Reply>(stuck.as_fd()).unwrap().unwrap();
+    assert!(matches!(reply, Reply::Done), "{reply:?}");
+    assert_eq!(pod.ended("a").code, 0);
+    let (reply, _) = pod.ask(&Request::Remove { container: "a".to_owned() }, &[]);
+    assert!(matches!(reply, Reply::Done), "{reply:?}");
+    Cgroup::at_host(&Path::new("setpoint-test").join(&pod.uid).join("cold")).remove().unwrap();
+}
+
+fn users_of_a_pod_are_others_on_the_host() {
+    use std::os::unix::fs::MetadataExt;
+    const HOST: u32 = 200_000;
+    for (shared_pid, pid) in [(false, PidNamespace::Own), (true, PidNamespace::Pod)] {
+        let pod = Pod::new(|pod| {
+            let mappings = vec![IdMapping { container_id: 0, host_id: HOST, length: 65536 }];
+            (pod.uid_mappings, pod.gid_mappings) = (mappings.clone(), mappings);
+            pod.shared_pid = shared_pid;
+        });
+        let volume = pod.path("volume");
+        std::fs::create_dir(&volume).unwrap();
+        std::fs::write(volume.join("file"), "x").unwrap();
+        let bind = |target: &str, id_mapped| Mount {
+            target: target.into(),
+            source: Source::Bind { path: volume.clone(), sub_path: PathBuf::new() },
+            id_mapped,
+            ..Mount::default()
+        };
+        let script = "exec 2>&1; id -u; id -g; ls -ln /data/file /other/file /bin/busybox | cut -c5-; \
+                      echo x > /written; echo x > /data/new; echo x > /other/new; echo reopened > /dev/stdout; \
+                      echo null > /dev/null; touch /dev/shm/x; mkdir /mnt; mount -t tmpfs none /mnt && echo mounted; \
+                      mknod /dev/vda b 254 0; cat /proc/keys; ls /sys/class/net; read end";
+        let mut config = pod.config("a", &shell(script));
+        config.pid = pid;
+        config.stdin = true;
+        config.process.capabilities =
+            ["CAP_SYS_ADMIN", "CAP_MKNOD", "CAP_DAC_OVERRIDE"].map(str::to_owned).to_vec();
+        config.mounts.extend([bind("/data", true), bind("/other", false)]);
+        config.mounts.push(Mount {
+            target: "/sys".into(),
+            source: Source::Filesystem { kind: "sysfs".to_owned(), options: Vec::new() },
+            readonly: true,
+            ..Mount::default()
+        });
+        pod.start(config);
+        let on_host = format!("/proc/{}", pod.watch().1.containers[0].pid);
+        assert_eq!(std::fs::metadata(&on_host).unwrap().uid(), HOST);
+        let mut process = Process {
+            args: shell("id -u; echo again > /dev/stdout").map(str::to_owned).to_vec(),
+            ..Process::default()
+        };
+        process.env = vec!["PATH=/bin".to_owned()];
+        let (mut output, write) = std::io::pipe().unwrap();
+        let null = std::fs::File::open("/dev/null").unwrap();
+        let request = Request::Exec { container: "a".to_owned(), process: Box::new(process) };
+        let (reply, _) = pod.ask(&request, &[null.as_fd(), write.as_fd(), write.as_fd()]);
+        assert!(matches!(reply, Reply::Execed { .. }), "{reply:?}");
+        drop(write);
+        let mut text = String::new();
+        output.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "0\nagain\n");
+        wire::receive::<Reply>(pod.socket.as_fd()).unwrap().unwrap();
+        let (_, input) = attach(&pod, "a", true);
+        input.unwrap().write_all(b"end\n").unwrap();
+        assert_eq!(pod.ended("a").code, 0);
+        let log = pod.log("a");
+        for line in ["stdout F 0\nstdout F 0\n", "reopened", "mounted", "stdout F lo\n"] {
+            assert!(log.contains(line), "{line}: {log}");
+        }
+        assert!(log.contains("mknod: /dev/vda: Operation not permitted"), "{log}");
+        // Of a volume that is not theirs they are nobody.
+        assert!(log.contains("can't create /other/new: Permission denied"), "{log}");
+        // A volume is as if there were no such users.
+        assert_eq!(std::fs::metadata(pod.path("upper-a/written")).unwrap().uid(), HOST);
+        assert_eq!(std::fs::metadata(volume.join("new")).unwrap().uid(), 0);
+        assert!(!volume.join("x").exists());
+    }
+}
+
+fn what_is_left_to_the_helper_is_buried() {
+    let pod = Pod::new(|_| {});
+    // Processes of the host's namespace whose parents are gone become the helper's, container or not.
+    let script = "i=0; while [ $i -lt 600 ]; do (true & true) & i=$((i+1)); done; wait; echo made; read end";
+    let mut config = pod.config("a", &shell(script));
+    config.pid = PidNamespace::Host;
+    config.stdin = true;
+    pod.start(config);
+    while !pod.log("a").contains("made") {
+        std::thread::yield_now();
+    }
+    let helper = std::fs::read_to_string(pod.path("pod/helper.pid")).unwrap();
+    let is_child = |entry: &std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)) == Some(&*helper)
+    };
+    // The container alone stays.
+    while std::fs::read_dir("/proc").unwrap().flatten().filter(is_child).count() > 1 {
+        std::thread::yield_now();
+    }
+    let (_, input) = attach(&pod, "a", true);
+    input.unwrap().write_all(b"end\n").unwrap();
+    assert_eq!(pod.ended("a").code, 0);
+}
+
+fn the_hosts_null_device_stays_as_it_is() {
+    let pod = Pod::new(|_| {});
+    // To the mode it has: a container that can do this can do worse.
+    let script = "exec 2>&1; for file in /proc/keys /proc/self/fd/0; do chmod 666 $file; done; cat; echo x > /dev/null";
+    let mut config = pod.config("a", &shell(script));
+    config.process.capabilities = vec!["CAP_FOWNER".to_owned(), "CAP_CHOWN".to_owned()];
+    let (code, log) = pod.output(config);
+    assert!(code == 0 && log.matches("Read-only file system").count() == 2, "{code} {log}");
+}
+
+fn nothing_of_a_container_outlives_it() {
+    let pod = Pod::new(|_| {});
+    // Children that fork without end, in the host's process namespace.
+    let script = "fork() { while true; do (true); done; }; fork & fork & fork & exit 3";
+    let mut config = pod.config("a", &shell(script));
+    config.pid = PidNamespace::Host;
+    config.resources.pids = Some(64);
+    pod.start(config);
+    assert_eq!(pod.ended("a").code, 3);
+    let group = Cgroup::at_host(&Path::new("setpoint-test").join(&pod.uid).join("a"));
+    while !group.all_processes().is_empty() {
+        std::thread::yield_now();
+    }
+}
+
+fn short_execs_are_never_lost() {
+    let pod = Pod::new(|_| {});
+    pod.start(pod.config("a", &["sleep", "1000"]));
+    for _ in 0..200 {
+        let process = Process { args: vec!["/bin/true".to_owned()], ..Process::default() };
+        let request = Request::Exec { container: "a".to_owned(), process: Box::new(process) };
+        let (reply, _) = pod.ask(&request, &[]);
+        let Reply::Execed { exec: id } = reply else { panic!("{reply:?}") };
+        let ended = wire::receive::<Reply>(pod.socket.as_fd()).unwrap().unwrap().0;
+        assert!(matches!(ended, Reply::ExecEnded { code: 0, exec } if exec == id), "{ended:?}");
+    }
 }

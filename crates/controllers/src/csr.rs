@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! request ─ of a kubelet that is allowed to? ─ Approved ─ valid for its signer? ─ certificate ─ old ─ deleted
-//!              csrapproving                                 csrsigning                     csrcleaner
+//!              csrapproving, kubeletserving                 csrsigning                     csrcleaner
 //! ```
 
 pub mod signers;

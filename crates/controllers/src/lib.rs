@@ -25,6 +25,7 @@ mod garbagecollector;
 mod history;
 mod horizontalpodautoscaler;
 mod job;
+mod kubeletserving;
 mod legacytokencleaner;
 mod localprovisioner;
 mod namespace;
@@ -48,6 +49,8 @@ mod services;
 mod settings;
 mod statefulset;
 mod tainteviction;
+#[cfg(test)]
+mod testing;
 mod tokencleaner;
 mod tokens;
 mod ttl;
@@ -66,7 +69,10 @@ use runtime::{ControllerRegistry, Informers, Recorder, Stop};
 use tokio::task::JoinHandle;
 
 pub use horizontalpodautoscaler::HorizontalPodAutoscaler;
-pub use localprovisioner::{NAME as LOCAL_PROVISIONER, storage_class as local_storage_class};
+pub use kubeletserving::NAME as KUBELET_SERVING_APPROVER;
+pub use localprovisioner::{
+    NAME as LOCAL_PROVISIONER, roles as local_volume_roles, storage_class as local_storage_class,
+};
 pub use nodeipam::{Cidr, MaskSizes, NodeIpam};
 pub use nodelifecycle::NodeLifecycle;
 pub use pods::{PodFields, pod_view};
@@ -132,6 +138,7 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
     ControllerDescriptor { name: "garbage-collector-controller", start: garbagecollector::start },
     ControllerDescriptor { name: horizontalpodautoscaler::NAME, start: horizontalpodautoscaler::start },
     ControllerDescriptor { name: "job-controller", start: job::start },
+    ControllerDescriptor { name: kubeletserving::NAME, start: kubeletserving::start },
     ControllerDescriptor { name: localprovisioner::NAME, start: localprovisioner::start },
     ControllerDescriptor { name: legacytokencleaner::NAME, start: legacytokencleaner::start },
     ControllerDescriptor { name: "namespace-controller", start: namespace::start },

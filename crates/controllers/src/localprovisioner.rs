@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! claim (provisioner, selected-node) ──> volume: hostPath below /var/lib/setpoint/volumes, with affinity to the node ──> the binder
-//! volume Released, policy Delete ──────> deleted
+//! volume Released, policy Delete ──────> deleted ──> the node removes the directory
 //! ```
-//! The directory is made by the node that mounts it (`DirectoryOrCreate`): this controller touches no machine.
+//! The directory is made by the node that mounts it, and removed by it once the volume is gone: this controller touches no machine.
 //!
 //! It acts as the binder, whose role is that of provisioners built into Kubernetes.
 
@@ -29,7 +29,7 @@ use crate::Context;
 use crate::volumes::{claim_view, volume_view};
 use plan::{ForClaim, NotProvisioned, PROVISIONER, awaits, is_released, volume_name};
 
-pub use plan::storage_class;
+pub use plan::{roles, storage_class};
 
 pub const NAME: &str = "local-volume-provisioner-controller";
 /// A claim that cannot have a volume is looked at that often: its class may come, or change.

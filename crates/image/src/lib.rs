@@ -34,7 +34,7 @@ pub use keyring::{Credential, Keyring, KeyringError, Login, SecretSource};
 pub use manifest::{ManifestError, Platform};
 pub use pull::{Blocking, Progress, Pull, PullError, PullOptions, Puller};
 pub use reference::{Reference, ReferenceError, ReferenceProblem};
-pub use registry::RegistryError;
+pub use registry::{Proxies, RegistryError};
 pub use store::{
     Decision, Image, LayerRecord, Pruned, PullPolicy, PulledBy, PulledSecret, Store, StoreError,
     Verification, chain_id,

@@ -23,7 +23,7 @@ use crate::hosts::{self, HostsError};
 use crate::keyring::Credential;
 use crate::manifest::{self, Descriptor, Document, Manifest, ManifestError, Platform};
 use crate::reference::Reference;
-use crate::registry::{Connector, Fetched, RegistryError, Session};
+use crate::registry::{Connector, Fetched, Proxies, RegistryError, Session};
 use crate::store::{Image, NewImage, PulledBy, Store, StoreError, chain_ids, parse_config};
 
 /// Layers downloaded at the same time, as by containerd.
@@ -133,6 +133,7 @@ struct Shared {
     /// A permit for each pull.
     turns: Semaphore,
     options: PullOptions,
+    proxies: Arc<Proxies>,
 }
 
 type Key = (Reference, Vec<Credential>);
@@ -157,9 +158,21 @@ impl Drop for Flights {
 }
 
 impl Puller {
+    /// With the proxies of this process' environment.
     pub fn new(store: &Store, env: &Env, blocking: Blocking, options: PullOptions) -> Puller {
+        Puller::with_proxies(store, env, blocking, options, Proxies::from_environment())
+    }
+
+    pub fn with_proxies(
+        store: &Store,
+        env: &Env,
+        blocking: Blocking,
+        options: PullOptions,
+        proxies: Proxies,
+    ) -> Puller {
         let turns = Semaphore::new(options.parallel.max(1));
-        let shared = Shared { store: store.clone(), env: env.clone(), blocking, turns, options };
+        let (store, env, proxies) = (store.clone(), env.clone(), Arc::new(proxies));
+        let shared = Shared { store, env, blocking, turns, options, proxies };
         Puller { shared: Arc::new(shared), flights: Arc::default() }
     }
 
@@ -238,9 +251,10 @@ impl Shared {
     ) -> Result<Image, PullError> {
         let image = reference.to_string();
         let (folders, domain) = (self.options.certs.clone(), reference.domain().to_owned());
+        let proxies = self.proxies.clone();
         let servers = self.block(move || {
             let endpoints = hosts::endpoints(&folders, &domain)?;
-            let connect = |endpoint| Ok((Connector::new(&endpoint)?, endpoint));
+            let connect = |endpoint| Ok((Connector::new(&endpoint, &proxies)?, endpoint));
             endpoints.into_iter().map(connect).collect::<Result<Vec<_>, HostsError>>()
         });
         let servers = servers.await?.map_err(|error| PullError::Hosts { image: image.clone(), error })?;

@@ -11,6 +11,7 @@
 mod auth;
 mod connect;
 mod http_client;
+mod proxy;
 mod url;
 
 use std::time::Duration;
@@ -31,6 +32,7 @@ use crate::reference::Reference;
 use auth::Authorization;
 pub(crate) use connect::Connector;
 use http_client::{Client, Response};
+pub use proxy::Proxies;
 use url::Url;
 
 const ACCEPT_MANIFEST: [&str; 5] = [DOCKER_MANIFEST, DOCKER_LIST, OCI_MANIFEST, OCI_INDEX, "*/*"];

@@ -6,7 +6,7 @@ mod columns;
 pub(crate) mod defaults;
 pub mod eviction;
 mod label_keys;
-mod qos;
+pub mod qos;
 pub(crate) mod validation;
 pub mod view;
 pub(crate) mod warnings;

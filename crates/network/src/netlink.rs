@@ -140,18 +140,8 @@ impl Socket {
         Ok(Socket(socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?))
     }
 
-    /// In another namespace: a thread goes there, opens it, and is gone; the socket stays where it was opened.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a namespace is a thread's: it must not stay in one that does other work"
-    )]
     pub fn open_in(family: Family, namespace: &OwnedFd) -> io::Result<Socket> {
-        let namespace = namespace.try_clone()?;
-        let opened = std::thread::Builder::new().name("netlink".to_owned()).spawn(move || {
-            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
-            Socket::open(family)
-        })?;
-        opened.join().map_err(|_| io::Error::other("the thread panicked"))?
+        within(namespace, move || Socket::open(family))
     }
 
     /// Sends all, and waits until the kernel has said yes to each.
@@ -194,6 +184,23 @@ impl Socket {
         }
         failed.map_or(Ok(answers), Err)
     }
+}
+
+/// Runs in another namespace: a thread goes there and is gone afterwards; a socket stays where it was opened.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a namespace is a thread's: it must not stay in one that does other work"
+)]
+pub fn within<T: Send + 'static>(
+    namespace: &OwnedFd,
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let namespace = namespace.try_clone()?;
+    let done = std::thread::Builder::new().name("netlink".to_owned()).spawn(move || {
+        move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
+        work()
+    })?;
+    done.join().map_err(|_| io::Error::other("the thread panicked"))?
 }
 
 /// The first message of what was received.

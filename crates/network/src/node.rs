@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use crate::addresses::Cidr;
 use crate::error::{Context, Error};
 use crate::link;
-use crate::netlink::{Family, Socket};
+use crate::netlink::{Family, Socket, within};
 use crate::rules;
 
 /// The name of a pod's interface, inside.
@@ -50,14 +50,10 @@ impl Bridge {
             link::make_bridge(&socket, &self.name, hardware_address(&self.name), self.mtu).context(shown)?;
         }
         let index = self.index(&socket)?;
+        ignore_routers(&self.name).context(shown)?;
         link::set_up(&socket, index).context(shown)?;
         for range in &self.ranges {
             link::add_address(&socket, index, range.gateway(), range.prefix()).context(shown)?;
-            if range.is_v6() {
-                // Pods are no routers.
-                let switch = format!("/proc/sys/net/ipv6/conf/{}/accept_ra", self.name);
-                std::fs::write(&switch, "0").context(|| format!("set {switch}"))?;
-            }
             let switch = if range.is_v6() { "ipv6/conf/all/forwarding" } else { "ipv4/ip_forward" };
             std::fs::write(format!("/proc/sys/net/{switch}"), "1").context(|| format!("set net/{switch}"))?;
         }
@@ -85,7 +81,8 @@ impl Bridge {
         link::make_veth(&socket, (&name, bridge), (INSIDE, namespace), self.mtu).context(shown)?;
         let outside = link::find(&socket, &name).context(shown)?.unwrap_or_default();
         link::set_hairpin(&socket, outside).context(shown)?;
-        let socket = Socket::open_in(Family::Route, namespace).context(shown)?;
+        let enter = || ignore_routers(INSIDE).and_then(|()| Socket::open(Family::Route));
+        let socket = within(namespace, enter).context(shown)?;
         let inside = link::find(&socket, INSIDE).context(shown)?.unwrap_or_default();
         link::set_up(&socket, inside).context(shown)?;
         for address in addresses {
@@ -107,6 +104,16 @@ impl Bridge {
     pub fn remove(&self) -> Result<(), Error> {
         rules::remove_guard(&self.name)?;
         link::delete(&open()?, &self.name).context(|| format!("remove bridge {}", self.name))
+    }
+}
+
+/// Pods are no routers, but one that may send what it likes can say so to its neighbours and to this machine, also where nobody uses
+/// version 6 of IP.
+fn ignore_routers(interface: &str) -> std::io::Result<()> {
+    match std::fs::write(format!("/proc/sys/net/ipv6/conf/{interface}/accept_ra"), "0") {
+        // A kernel without that version.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        done => done,
     }
 }
 

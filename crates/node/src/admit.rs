@@ -4,7 +4,10 @@ mod affinity;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use object::Value;
+use object::quantity::Quantity;
 
 use crate::pod::{Pod, Requests, Role, short_uid};
 
@@ -24,6 +27,8 @@ pub struct Taken {
     pub pods: i64,
     /// Host ports and whose they are; few pods have any.
     ports: Vec<(u128, Port)>,
+    /// Huge pages and extended resources, and whose they are; few pods have any.
+    scalars: Vec<(u128, Box<str>, i64)>,
 }
 
 /// Protocol, address ("" for all) and number.
@@ -42,11 +47,13 @@ impl Taken {
         self.amounts = self.amounts.plus(amounts);
         self.pods += 1;
         self.ports.extend(host_ports(pod).into_iter().map(|port| (uid, port)));
+        self.scalars.extend(scalars(pod).into_iter().map(|(name, amount)| (uid, name.into(), amount)));
     }
     pub fn remove(&mut self, uid: u128, amounts: Requests) {
         self.amounts = self.amounts.minus(amounts);
         self.pods -= 1;
         self.ports.retain(|(whose, _)| *whose != uid);
+        self.scalars.retain(|(whose, ..)| *whose != uid);
     }
 }
 
@@ -59,6 +66,14 @@ pub fn admit(
     taken: &Taken,
     node: Option<&Value>,
 ) -> Result<(), Rejection> {
+    let label = pod.tree.at(&["metadata", "labels"]).and_then(|labels| labels.str_at(&[OS_LABEL]));
+    if label.is_some_and(|os| os != "linux") {
+        return Err(Rejection {
+            reason: "PodOSSelectorNodeLabelDoesNotMatch".to_owned(),
+            message: "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"
+                .to_owned(),
+        });
+    }
     if pod.tree.str_at(&["spec", "os", "name"]).is_some_and(|os| os != "linux") {
         return Err(Rejection {
             reason: "PodOSNotSupported".to_owned(),
@@ -74,12 +89,20 @@ pub fn admit(
     ];
     for (resource, requested, used, capacity) in all {
         if requested > 0 && requested > capacity - used {
-            return Err(Rejection {
-                reason: format!("OutOf{resource}"),
-                message: format!(
-                    "Node didn't have enough resource: {resource}, requested: {requested}, used: {used}, capacity: {capacity}"
-                ),
-            });
+            return Err(Rejection::out_of(resource, requested, used, capacity));
+        }
+    }
+    if let Some(node) = node {
+        for (resource, requested) in scalars(pod) {
+            // What the node does not have at all is not the node's to give: whoever bound the pod knows where it comes from.
+            let Some(capacity) = node.at(&["status", "allocatable", resource]).and_then(amount) else {
+                continue;
+            };
+            let used = taken.scalars.iter().filter(|(_, name, _)| **name == *resource);
+            let used: i64 = used.fold(0_i64, |sum, (.., amount)| sum.saturating_add(*amount));
+            if requested > capacity - used {
+                return Err(Rejection::out_of(resource, requested, used, capacity));
+            }
         }
     }
     let failed = |name: &str, why: &str| {
@@ -95,6 +118,7 @@ pub fn admit(
         return failed("NodePorts", "node(s) didn't have free ports for the requested pod ports");
     }
     if let Some(node) = node
+        && !pod.is_static()
         && !affinity::tolerates(pod.tree, node)
     {
         return failed("TaintToleration", "node(s) had taints that the pod didn't tolerate");
@@ -105,7 +129,67 @@ pub fn admit(
 /// Must the node's labels be looked at?
 pub fn is_choosy(pod: &Pod<'_>) -> bool {
     let spec = |path: &[&str]| pod.tree.at(path).is_some();
-    spec(&["spec", "nodeSelector"]) || spec(&["spec", "affinity", "nodeAffinity"])
+    spec(&["spec", "nodeSelector"]) || spec(&["spec", "affinity", "nodeAffinity"]) || !scalars(pod).is_empty()
+}
+
+impl Rejection {
+    fn out_of(resource: &str, requested: i64, used: i64, capacity: i64) -> Rejection {
+        Rejection {
+            reason: format!("OutOf{resource}"),
+            message: format!(
+                "Node didn't have enough resource: {resource}, requested: {requested}, used: {used}, capacity: {capacity}"
+            ),
+        }
+    }
+}
+
+const OS_LABEL: &str = "kubernetes.io/os";
+
+/// What a pod asks for beyond what every node has: huge pages and extended resources.
+fn scalars<'a>(pod: &Pod<'a>) -> BTreeMap<&'a str, i64> {
+    let (mut sidecars, mut init, mut main) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    let add = |sum: &mut BTreeMap<&'a str, i64>, name, amount| {
+        let sum = sum.entry(name).or_insert(0_i64);
+        *sum = sum.saturating_add(amount);
+        *sum
+    };
+    for container in &pod.containers {
+        let requests = container.spec.at(&["resources", "requests"]).and_then(Value::as_map);
+        for (name, value) in requests.into_iter().flat_map(|requests| requests.iter()) {
+            let name = name.as_str();
+            let Some(own) = amount(value).filter(|own| *own > 0 && is_scalar(name)) else { continue };
+            let at_once = match container.role {
+                Role::Main => {
+                    add(&mut main, name, own);
+                    continue;
+                }
+                Role::Sidecar => add(&mut sidecars, name, own),
+                Role::Init => sidecars.get(name).copied().unwrap_or(0_i64).saturating_add(own),
+                Role::Ephemeral => continue,
+            };
+            let most = init.entry(name).or_insert(0_i64);
+            *most = (*most).max(at_once);
+        }
+    }
+    for (name, amount) in sidecars {
+        add(&mut main, name, amount);
+    }
+    for (name, amount) in init {
+        let most = main.entry(name).or_insert(0);
+        *most = (*most).max(amount);
+    }
+    main
+}
+
+fn is_scalar(name: &str) -> bool {
+    name.contains('/') || name.starts_with("hugepages-")
+}
+
+fn amount(value: &Value) -> Option<i64> {
+    match value {
+        Value::Int(amount) => Some(*amount),
+        value => Quantity::parse(value.as_str()?).ok().map(|amount| amount.as_i64()),
+    }
 }
 
 /// The ports of the node a pod takes for itself.

@@ -16,9 +16,9 @@ use object::{Obj, Status, Value};
 use parking_lot::Mutex;
 use runtime::{Key, ObjectRef};
 
-use crate::admit::{Capacity, Taken};
-use crate::container_runtime::{Health, Millis, Runtime};
-use crate::events::Events;
+use crate::admit::{Capacity, Rejection, Taken};
+use crate::container_runtime::{Health, Millis, Runtime, Wake};
+use crate::events::{EventSink, Told};
 use crate::machine::{Machine, NodeIdentity};
 use crate::pod::{Pod, short_uid};
 use crate::worker::PodWorker;
@@ -32,7 +32,8 @@ pub struct Agent {
     capacity: Capacity,
     /// As `system:node:NAME` in `system:nodes`: what a node may do and no more.
     client: Arc<dyn Client>,
-    events: Option<Arc<Events>>,
+    events: Option<Arc<dyn EventSink>>,
+    admit: Option<LocalAdmit>,
     /// Guards what the agent knows; held while a step is decided, never across a call.
     inner: Mutex<Inner>,
 }
@@ -45,9 +46,13 @@ pub struct Parts {
     pub machine: Arc<Machine>,
     pub capacity: Capacity,
     pub client: Arc<dyn Client>,
-    pub events: Option<Arc<Events>>,
+    pub events: Option<Arc<dyn EventSink>>,
     pub runtime: Box<dyn Runtime>,
+    /// What only a real machine can say against a pod, before it takes it.
+    pub admit: Option<LocalAdmit>,
 }
+
+pub type LocalAdmit = Arc<dyn Fn(&Pod<'_>) -> Result<(), Rejection> + Send + Sync>;
 
 struct Inner {
     runtime: Box<dyn Runtime>,
@@ -57,6 +62,8 @@ struct Inner {
     /// The node is unreachable, not registered or deleted: pods that ask for a reconcile wait here.
     quiet: bool,
     waiting: BTreeSet<Key>,
+    /// Whom to ask for a reconcile of a pod; not under the lock.
+    wake: Option<Wake>,
 }
 
 /// When to look again.
@@ -88,6 +95,7 @@ impl Agent {
             heartbeat: heartbeat::Heartbeat::default(),
             quiet: true,
             waiting: BTreeSet::new(),
+            wake: None,
         };
         Agent {
             env: env.clone(),
@@ -98,6 +106,7 @@ impl Agent {
             capacity: parts.capacity,
             client: parts.client,
             events: parts.events,
+            admit: parts.admit,
             inner: Mutex::new(inner),
         }
     }
@@ -113,6 +122,23 @@ impl Agent {
         inner.waiting.remove(&key);
         if inner.pods.get(&key).is_some_and(|worker| worker.uid == uid) {
             inner.drop_worker(&key);
+        }
+        let (wake, waiting) = (inner.wake.clone(), inner.waiting_for_room());
+        drop(inner);
+        wake_all(wake, &waiting);
+    }
+
+    /// Whom to ask for a reconcile when something happened to a pod.
+    pub fn wake_by(&self, wake: Wake) {
+        let mut inner = self.inner.lock();
+        inner.wake = Some(wake.clone());
+        inner.runtime.wake_by(wake);
+    }
+
+    /// The runtime has news of a pod: whatever was written last, it is looked at.
+    pub fn awake(&self, key: &Key) {
+        if let Some(worker) = self.inner.lock().pods.get_mut(key) {
+            worker.wake = Some(0);
         }
     }
 
@@ -134,12 +160,25 @@ impl Agent {
 
     fn tell(&self, about: ObjectRef, severity: runtime::Severity, reason: &str, message: String) {
         if let Some(events) = &self.events {
-            events.tell(&self.client, &self.name, about, severity, reason, message);
+            let reason = reason.to_owned();
+            events.tell(&self.client, &self.name, Told { about, severity, reason, message });
         }
     }
 }
 
+fn wake_all(wake: Option<Wake>, keys: &[Key]) {
+    if let Some(wake) = wake {
+        keys.iter().for_each(|key| wake(key));
+    }
+}
+
 impl Inner {
+    /// Pods that would take more if there were more.
+    fn waiting_for_room(&self) -> Vec<Key> {
+        let waiting = self.pods.iter().filter(|(_, worker)| worker.waits_for_room());
+        waiting.map(|(key, _)| key.clone()).collect()
+    }
+
     fn drop_worker(&mut self, key: &Key) {
         if let Some(worker) = self.pods.remove(key) {
             if worker.is_counted() {
@@ -160,6 +199,12 @@ impl Inner {
                 self.adopt(key, find);
             }
             awake.extend(self.pods.keys().cloned());
+            // Deleted while nobody looked.
+            for held in self.runtime.list() {
+                if find(&held.key).is_none_or(|obj| short_uid(obj.uid()) != held.uid) {
+                    self.runtime.remove(held.uid);
+                }
+            }
         }
         (health, awake)
     }

@@ -1,35 +1,76 @@
 //! What an agent asks of whatever runs containers, and what it is told: the edge between a node and its runtime.
 //!
-//! All calls return at once. A runtime that needs time says [`Container::Created`] or `Running` meanwhile, and when to look
-//! again; one that learns of changes by itself wakes the pod's key instead.
+//! All calls return at once. What takes time goes on by itself, whatever happens to other pods meanwhile: [`Runtime::look`] shows
+//! how far it is and what it came to, and the pod's key is woken ([`Wake`]) when that changes.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use runtime::{Key, Severity};
+
+use crate::admit::Rejection;
 use crate::pod::Pod;
 
 /// Unix milliseconds of the world's clock.
 pub type Millis = i64;
 
+/// Asks for a reconcile of a pod; from any thread, but not from within a call of [`Runtime`].
+pub type Wake = Arc<dyn Fn(&Key) + Send + Sync>;
+
 /// Runs the pods of one node.
 pub trait Runtime: Send {
+    /// Whom to tell that something happened; before anything else is asked.
+    fn wake_by(&mut self, wake: Wake);
     /// How the node is, and what its object asks of the runtime; called whenever the object changed.
     fn node_changed(&mut self, node: &object::Value) -> Health;
 
+    /// What speaks against a new pod, before anything else is asked: the machine is short of something.
+    fn refuses(&self, _pod: &Pod<'_>) -> Option<Rejection> {
+        None
+    }
+
+    /// Every pod it holds something of, also from before this process.
+    fn list(&self) -> Vec<Held>;
     /// A pod that this process sees for the first time though it was started before: the runtime may know it still.
     fn recover(&mut self, pod: &Pod<'_>);
     /// What runs; `None`: nothing was set up for the pod, or it was removed.
     fn look(&mut self, pod: &Pod<'_>, now: Millis) -> Option<Sandbox>;
-    /// Sets up what the containers share: the address above all.
+    /// What people may want to know of a pod, since they were last told.
+    fn take_events(&mut self, uid: u128) -> Vec<Happening>;
+
+    /// Sets up what the containers share: the address and the volumes above all. Tried again by itself until it is there.
     fn create(&mut self, pod: &Pod<'_>, now: Millis);
-    /// Whether the image of a container is there, or could be brought; else why not, in the runtime's words.
-    fn pull(&mut self, pod: &Pod<'_>, container: usize) -> Result<(), String>;
-    /// Starts a container, by its place in [`Pod::containers`]; `attempt` counts restarts. One that
+    /// The pod's object, as it is now: some of it may change while the pod runs.
+    fn update(&mut self, _pod: &Pod<'_>, _now: Millis) {}
+    /// Starts a container, by its place in [`Pod::containers`], once its image is there; `attempt` counts restarts. One that
     /// still runs is ended first.
     fn start(&mut self, pod: &Pod<'_>, container: usize, attempt: u32, now: Millis);
-    /// Ends one container at once.
+    /// Ends one container at once, without asking it. One that is on its way comes first, and is to be ended then.
     fn kill(&mut self, pod: &Pod<'_>, container: usize, now: Millis);
     /// Ends all containers, those that do not end by themselves within the grace by force. May be asked again, with less.
     fn stop(&mut self, pod: &Pod<'_>, grace_seconds: i64, now: Millis);
-    /// Gives back whatever the pod had. Nothing of it runs any more.
+    /// Gives back what a pod does not need in which nothing will ever run again: its address, its volumes. How its containers
+    /// ended, and what they said, stays. `false`: not all yet; the pod is woken when it is.
+    fn release(&mut self, uid: u128) -> bool;
+    /// Forgets a pod that nobody knows any more, with all it has; what still runs is ended.
     fn remove(&mut self, uid: u128);
+}
+
+/// A pod that the runtime knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    pub key: Key,
+    pub uid: u128,
+}
+
+/// Something people may want to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Happening {
+    pub severity: Severity,
+    pub reason: String,
+    pub message: String,
+    /// The place of the container it is about; `None`: the pod.
+    pub container: Option<usize>,
 }
 
 /// How a node is.
@@ -44,17 +85,36 @@ pub enum Health {
 /// A pod as the runtime sees it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sandbox {
-    /// Empty: none of its own.
-    pub ip: String,
+    /// Containers can be started in it.
+    pub ready: bool,
+    /// None: none of its own.
+    pub ips: Vec<String>,
     /// In the order of [`Pod::containers`]; `None`: never started.
     pub containers: Vec<Option<Running>>,
     /// Something will have changed then.
     pub next: Option<Millis>,
+    /// The node ends the pod, whatever its containers do.
+    pub evicted: Option<Evicted>,
+    /// What the pod may use is being set anew.
+    pub resizing: bool,
+    /// Why that failed; it is tried again with the next update.
+    pub resize_error: Option<String>,
 }
 
-/// A container that was started at least once.
+/// Why a node ends a pod by itself, in kubelet's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Evicted {
+    pub reason: Cow<'static, str>,
+    pub message: String,
+    pub grace_seconds: i64,
+    /// The message of its condition `DisruptionTarget`; `None`: the pod has only itself to blame.
+    pub disruption: Option<String>,
+}
+
+/// A container that was started at least once, or was to be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Running {
+    /// Empty until it ran once.
     pub id: String,
     pub image_id: String,
     /// Its image is not the one the pod asks for any more.
@@ -70,17 +130,40 @@ pub struct Running {
 pub enum Container {
     /// Asked for, not there yet.
     Created,
+    /// It could not be started, and is to be asked for again.
+    Failed(StartError),
     Running {
         since: Millis,
+        /// Its startup probe succeeded, or there is none.
+        started: bool,
         ready: bool,
     },
     Exited(Exit),
+}
+
+/// Why a container could not be started, in kubelet's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartError {
+    pub reason: Cow<'static, str>,
+    pub message: String,
+    pub at: Millis,
+}
+
+impl StartError {
+    /// The image could not be pulled, and is not asked for again at once.
+    pub fn is_pull(&self) -> bool {
+        matches!(&*self.reason, "ErrImagePull" | "RegistryUnavailable" | "SignatureValidationFailed")
+    }
 }
 
 /// How a run of a container ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exit {
     pub code: i32,
+    /// 0: it was not ended by one.
+    pub signal: i32,
+    pub reason: Cow<'static, str>,
+    pub message: String,
     pub started: Millis,
     pub finished: Millis,
     /// Of the run that ended.
@@ -88,9 +171,10 @@ pub struct Exit {
 }
 
 impl Exit {
-    /// In kubelet's words.
-    pub fn reason(&self) -> &'static str {
-        if self.code == 0 { "Completed" } else { "Error" }
+    /// With the reason that follows from the code.
+    pub fn new(code: i32, started: Millis, finished: Millis, id: String) -> Exit {
+        let reason = Cow::Borrowed(if code == 0 { "Completed" } else { "Error" });
+        Exit { code, signal: 0, reason, message: String::new(), started, finished, id }
     }
 }
 
@@ -101,6 +185,9 @@ impl Sandbox {
 
     /// Is anything running, or about to?
     pub fn is_alive(&self) -> bool {
-        self.containers.iter().flatten().any(|c| !matches!(c.state, Container::Exited(_)))
+        self.containers
+            .iter()
+            .flatten()
+            .any(|c| !matches!(c.state, Container::Exited(_) | Container::Failed(_)))
     }
 }

@@ -9,7 +9,7 @@ use client::resources::EVENTS;
 use client::{Client, WriteOptions};
 use env::Env;
 use parking_lot::Mutex;
-use runtime::{EventBody, ObjectRef, Severity, Stop};
+use runtime::{EventBody, ObjectRef, Recorder, Severity, Stop};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -34,10 +34,7 @@ struct Bucket {
 struct Record {
     client: Arc<dyn Client>,
     host: Box<str>,
-    about: ObjectRef,
-    severity: Severity,
-    reason: String,
-    message: String,
+    told: Told,
     /// The time, and a name no other event has.
     nanos: u128,
 }
@@ -47,30 +44,6 @@ impl Events {
         let (queue, records) = mpsc::channel(QUEUE);
         let bucket = Mutex::new(Bucket { tokens: BURST, nanos: env.now_nanos() });
         (Events { env: env.clone(), queue, bucket }, env.spawn("node events", write(records, stop)))
-    }
-
-    pub fn tell(
-        &self,
-        client: &Arc<dyn Client>,
-        host: &str,
-        about: ObjectRef,
-        severity: Severity,
-        reason: &str,
-        message: String,
-    ) {
-        let Some(nanos) = self.allowed() else { return };
-        let record = Record {
-            client: client.clone(),
-            host: host.into(),
-            about,
-            severity,
-            reason: reason.to_owned(),
-            message,
-            nanos,
-        };
-        if self.queue.try_send(record).is_err() {
-            tracing::debug!(host, reason, "too many events, dropping one");
-        }
     }
 
     fn allowed(&self) -> Option<u128> {
@@ -88,6 +61,38 @@ impl Events {
     }
 }
 
+/// Something that happened to an object.
+pub struct Told {
+    pub about: ObjectRef,
+    pub severity: Severity,
+    pub reason: String,
+    pub message: String,
+}
+
+/// Whom an agent tells what happened, in the name of its node (`host`).
+pub trait EventSink: Send + Sync {
+    fn tell(&self, client: &Arc<dyn Client>, host: &str, told: Told);
+}
+
+/// A node with a client of its own: what happens again is counted on one event, as kubelet does.
+impl EventSink for Recorder {
+    fn tell(&self, _: &Arc<dyn Client>, _: &str, told: Told) {
+        let Told { about, severity, reason, message } = told;
+        self.event_on(about, severity, &reason, message);
+    }
+}
+
+impl EventSink for Events {
+    fn tell(&self, client: &Arc<dyn Client>, host: &str, told: Told) {
+        let Some(nanos) = self.allowed() else { return };
+        let record = Record { client: client.clone(), host: host.into(), told, nanos };
+        if let Err(error) = self.queue.try_send(record) {
+            let reason = &error.into_inner().told.reason;
+            tracing::debug!(host, reason, "too many events, dropping one");
+        }
+    }
+}
+
 async fn write(mut records: mpsc::Receiver<Record>, stop: Stop) {
     loop {
         let record = tokio::select! {
@@ -95,25 +100,23 @@ async fn write(mut records: mpsc::Receiver<Record>, stop: Stop) {
             () = stop.stopped() => return,
             record = records.recv() => record,
         };
-        let Some(record) = record else { return };
-        let namespace = if record.about.namespace.is_empty() { "default" } else { &record.about.namespace };
+        let Some(Record { client, host, told, nanos }) = record else { return };
+        let namespace = if told.about.namespace.is_empty() { "default" } else { &told.about.namespace };
         let event = EventBody {
             component: "kubelet",
             reporting: "kubelet",
-            host: &record.host,
-            about: &record.about,
-            severity: record.severity,
-            reason: &record.reason,
-            message: &record.message,
+            host: &host,
+            about: &told.about,
+            severity: told.severity,
+            reason: &told.reason,
+            message: &told.message,
             count: 1,
-            first_nanos: record.nanos,
-            last_nanos: record.nanos,
+            first_nanos: nanos,
+            last_nanos: nanos,
         };
-        let event = event.to_value(namespace, &format!("{}.{:x}", record.about.name, record.nanos));
-        if let Err(status) =
-            record.client.create(EVENTS.within(namespace), event, WriteOptions::default()).await
-        {
-            tracing::debug!(host = &*record.host, error = status.message, "failed to write event");
+        let event = event.to_value(namespace, &format!("{}.{nanos:x}", told.about.name));
+        if let Err(status) = client.create(EVENTS.within(namespace), event, WriteOptions::default()).await {
+            tracing::debug!(host = &*host, error = status.message, "failed to write event");
         }
     }
 }

@@ -67,6 +67,16 @@ pub fn start(
         pod_queue: pods_controller.queue(),
     });
     for agent in &fleet.agents {
+        let of_agent = Arc::downgrade(&fleet);
+        let name: Box<str> = agent.name().into();
+        agent.wake_by(Arc::new(move |key| {
+            if let Some(fleet) = of_agent.upgrade()
+                && let Some(agent) = fleet.agent(&name)
+            {
+                agent.awake(key);
+                fleet.pod_queue.add(key.clone(), NORMAL, None);
+            }
+        }));
         nodes_controller.queue().add(Key::new("", agent.name()), LOW, None);
     }
     let (of_pods, of_nodes) = (fleet.clone(), fleet.clone());

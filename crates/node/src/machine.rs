@@ -7,9 +7,51 @@ use crate::admit::Capacity;
 use crate::container_runtime::{Health, Millis};
 use crate::pod::Requests;
 
-/// What nodes of one kind have in common.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a node says about itself, for the object that stands for it.
 pub struct Machine {
+    describe: Box<dyn Describe>,
+}
+
+/// Whoever knows a machine: a simulation, or the files of a kernel. Asked with each report, since real machines change.
+pub trait Describe: Send + Sync {
+    fn describe(&self, identity: &NodeIdentity<'_>) -> Description;
+    /// Whether the node makes its own object, or waits for somebody to do it (`--register-node=false`).
+    fn registers(&self) -> bool {
+        true
+    }
+}
+
+/// What a machine is now.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Description {
+    pub labels: Map,
+    /// Of a node that is registered; later they are others' affair.
+    pub taints: Vec<Value>,
+    /// Empty: none.
+    pub provider_id: String,
+    /// Quantities by resource. What others advertise on the node stays.
+    pub capacity: Map,
+    pub allocatable: Map,
+    pub addresses: Vec<Value>,
+    pub node_info: Map,
+    /// Where the node's own server listens; 0: it has none.
+    pub port: u16,
+    /// Further fields of the status: `images`, `runtimeHandlers`, `features`, `declaredFeatures`.
+    pub more: Map,
+    pub pressure: Pressure,
+}
+
+/// What the node is short of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pressure {
+    pub memory: bool,
+    pub disk: bool,
+    pub pid: bool,
+}
+
+/// What simulated nodes have in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SimulatedMachine {
     /// Quantities, as users write them.
     pub cpu: String,
     pub memory: String,
@@ -21,8 +63,10 @@ pub struct Machine {
 }
 
 /// The version of Kubernetes whose kubelet this agent is like.
-const KUBELET_VERSION: &str = "v1.36.4";
-const OS: &str = "linux";
+pub const KUBELET_VERSION: &str = "v1.36.4";
+pub const OS: &str = "linux";
+/// Says that volumes are attached by the controller manager, not by the node.
+const MANAGED_ATTACH: &str = "volumes.kubernetes.io/controller-managed-attach-detach";
 
 /// What only one of them has.
 pub struct NodeIdentity<'a> {
@@ -33,78 +77,151 @@ pub struct NodeIdentity<'a> {
 }
 
 impl Machine {
-    /// `Err` names the quantity that is none.
+    pub fn new(describe: impl Describe + 'static) -> Machine {
+        Machine { describe: Box::new(describe) }
+    }
+
+    pub fn registers(&self) -> bool {
+        self.describe.registers()
+    }
+
+    /// What pods can be given. `Err` names the quantity that is none.
     pub fn capacity(&self) -> Result<Capacity, String> {
-        let read = |name: &str, text: &str| {
+        let description = self.describe.describe(&NodeIdentity { name: "", ip: "", zone: "" });
+        let read = |name: &str| {
+            let text = description.allocatable.get(name).and_then(Value::as_str).unwrap_or("0");
             Quantity::parse(text).map_err(|error| format!("{name} {text:?}: {error}"))
         };
         let amounts = Requests {
-            cpu_milli: read("cpu", &self.cpu)?.as_milli(),
-            memory: read("memory", &self.memory)?.as_i64(),
-            ephemeral_storage: read("ephemeral-storage", &self.ephemeral_storage)?.as_i64(),
+            cpu_milli: read("cpu")?.as_milli(),
+            memory: read("memory")?.as_i64(),
+            ephemeral_storage: read("ephemeral-storage")?.as_i64(),
         };
-        Ok(Capacity { amounts, pods: self.pods })
+        Ok(Capacity { amounts, pods: read("pods")?.as_i64() })
     }
 
     /// A whole object, to be created.
     pub fn node(&self, identity: &NodeIdentity<'_>, health: &Health, now: Millis) -> Value {
+        let mut description = self.describe.describe(identity);
         let mut node = Value::map();
         let metadata = node.map_at(&["metadata"]);
         metadata.set("name", identity.name);
-        metadata.set("labels", labels(identity));
+        metadata.set("labels", std::mem::take(&mut description.labels));
         let mut annotations = Map::default();
-        annotations.set("volumes.kubernetes.io/controller-managed-attach-detach", "true");
+        annotations.set(MANAGED_ATTACH, "true");
         metadata.set("annotations", annotations);
-        let status = self.status(identity, &node, health, now);
+        if !description.taints.is_empty() {
+            node.map_at(&["spec"]).set("taints", Value::List(std::mem::take(&mut description.taints)));
+        }
+        if !description.provider_id.is_empty() {
+            node.map_at(&["spec"]).set("providerID", &*description.provider_id);
+        }
+        let status = description.status(&node, health, now);
         node.make_map().set("status", status);
         node
     }
 
-    /// The labels every node must have, where the object lacks them: a merge patch.
-    pub fn missing_labels(&self, identity: &NodeIdentity<'_>, node: &Value) -> Option<Value> {
-        let mut wanted = labels(identity);
-        wanted.retain(|name, value| node.at(&["metadata", "labels", name]) != Some(&*value));
-        if wanted.is_empty() {
-            return None;
-        }
+    /// What the metadata of an object that was there before lacks: a merge patch. Labels that people gave the node stay, and so do taints:
+    /// only the labels every node must have are put right.
+    pub fn missing_metadata(&self, identity: &NodeIdentity<'_>, node: &Value) -> Option<Value> {
+        let mut labels = self.describe.describe(identity).labels;
+        labels.retain(|name, value| {
+            DEFAULT_LABELS.contains(&&**name) && node.at(&["metadata", "labels", name]) != Some(&*value)
+        });
         let mut patch = Value::map();
-        patch.map_at(&["metadata"]).set("labels", wanted);
-        Some(patch)
+        if !labels.is_empty() {
+            patch.map_at(&["metadata"]).set("labels", labels);
+        }
+        if node.str_at(&["metadata", "annotations", MANAGED_ATTACH]) != Some("true") {
+            patch.map_at(&["metadata", "annotations"]).set(MANAGED_ATTACH, "true");
+        }
+        patch.get("metadata").is_some().then_some(patch)
     }
 
     /// The status, made from the one that is there: times of conditions that did not change stay.
     pub fn status(&self, identity: &NodeIdentity<'_>, node: &Value, health: &Health, now: Millis) -> Value {
+        self.describe.describe(identity).status(node, health, now)
+    }
+}
+
+/// The labels that are put right on an object that was there before; of `kubernetes.io`, the ones a node may give itself.
+pub const DEFAULT_LABELS: [&str; 11] = [
+    "kubernetes.io/hostname",
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+    "node.kubernetes.io/instance-type",
+    "beta.kubernetes.io/instance-type",
+    "kubernetes.io/os",
+    "kubernetes.io/arch",
+    "beta.kubernetes.io/os",
+    "beta.kubernetes.io/arch",
+];
+
+impl Description {
+    fn status(self, node: &Value, health: &Health, now: Millis) -> Value {
         let mut status = node.get("status").cloned().unwrap_or_else(Value::map);
         let old = status.get("conditions").and_then(Value::as_list).unwrap_or_default().to_vec();
         let map = status.make_map();
-        // What others advertise on the node stays.
-        let mut amounts = map.get("capacity").and_then(Value::as_map).cloned().unwrap_or_default();
-        for (name, amount) in self.amounts().iter() {
-            amounts.set(name.clone(), amount.clone());
+        let before =
+            |map: &Map, name: &str| map.get(name).and_then(Value::as_map).cloned().unwrap_or_default();
+        // Sizes of huge pages that the kernel does not have any more are ours, too.
+        let supported = |amounts: &Map, name: &str| !name.starts_with("hugepages-") || amounts.contains(name);
+        let mut capacity = before(map, "capacity");
+        capacity.retain(|name, _| supported(&self.capacity, name));
+        for (name, amount) in self.capacity.iter() {
+            capacity.set(name.clone(), amount.clone());
         }
-        map.set("capacity", amounts.clone());
-        map.set("allocatable", amounts);
-        map.set("conditions", conditions(&old, health, now));
-        map.set("addresses", addresses(identity));
+        // Others' resources can be used whole.
+        let mut allocatable = capacity.clone();
+        for (name, amount) in self.allocatable.iter() {
+            allocatable.set(name.clone(), amount.clone());
+        }
+        map.set("capacity", capacity);
+        map.set("allocatable", allocatable);
+        map.set("conditions", conditions(&old, health, self.pressure, now));
+        map.set("addresses", Value::List(self.addresses));
         let mut port = Map::default();
-        port.set("Port", Value::Int(10250));
+        port.set("Port", Value::Int(self.port.into()));
         let mut endpoints = Map::default();
         endpoints.set("kubeletEndpoint", port);
         map.set("daemonEndpoints", endpoints);
-        map.set("nodeInfo", self.node_info(identity));
-        map.set("declaredFeatures", Value::List(DECLARED_FEATURES.map(Value::from).to_vec()));
+        map.set("nodeInfo", self.node_info);
+        for (name, value) in self.more.iter() {
+            map.set(name.clone(), value.clone());
+        }
         status
     }
+}
 
-    fn amounts(&self) -> Map {
+impl Describe for SimulatedMachine {
+    fn describe(&self, identity: &NodeIdentity<'_>) -> Description {
         let mut amounts = Map::with_capacity(4);
         amounts.set("cpu", &*self.cpu);
         amounts.set("ephemeral-storage", &*self.ephemeral_storage);
         amounts.set("memory", &*self.memory);
         amounts.set("pods", self.pods.to_string());
-        amounts
+        let mut labels = default_labels(identity.name);
+        if !identity.zone.is_empty() {
+            labels.set("topology.kubernetes.io/zone", identity.zone);
+        }
+        let mut more = Map::with_capacity(1);
+        more.set("declaredFeatures", declared_features());
+        Description {
+            labels,
+            capacity: amounts.clone(),
+            allocatable: amounts,
+            addresses: vec![address("InternalIP", identity.ip), address("Hostname", identity.name)],
+            node_info: self.node_info(identity),
+            port: 10250,
+            more,
+            ..Description::default()
+        }
     }
+}
 
+impl SimulatedMachine {
     fn node_info(&self, identity: &NodeIdentity<'_>) -> Map {
         // Made of the name, so that they stay the same.
         let id = format!("{:032x}", crate::pod::short_uid(identity.name));
@@ -128,13 +245,17 @@ impl Machine {
     }
 }
 
-/// What a kubelet of this version declares; sorted. Without RestartAllContainersOnContainerExits: pods that need it would be
-/// scheduled here, and their rules not followed.
-const DECLARED_FEATURES: [&str; 3] = [
+/// What a kubelet of this version declares; sorted.
+const DECLARED_FEATURES: [&str; 4] = [
     "ExtendWebSocketsToKubelet",
     "InPlacePodLevelResourcesVerticalScaling",
     "InPlacePodVerticalScalingInitContainers",
+    "RestartAllContainersOnContainerExits",
 ];
+
+pub fn declared_features() -> Value {
+    Value::List(DECLARED_FEATURES.map(Value::from).to_vec())
+}
 
 /// Differs from what is there in more than the time of the last sign of life?
 pub fn status_differs(old: Option<&Value>, new: &Value) -> bool {
@@ -150,21 +271,19 @@ pub fn status_differs(old: Option<&Value>, new: &Value) -> bool {
     !kinds::same(old.map(still).as_ref(), Some(&still(new)))
 }
 
-fn labels(identity: &NodeIdentity<'_>) -> Map {
+/// The labels every node has.
+pub fn default_labels(hostname: &str) -> Map {
     let mut labels = Map::with_capacity(6);
     labels.set("beta.kubernetes.io/arch", architecture());
     labels.set("beta.kubernetes.io/os", OS);
     labels.set("kubernetes.io/arch", architecture());
-    labels.set("kubernetes.io/hostname", identity.name);
+    labels.set("kubernetes.io/hostname", hostname);
     labels.set("kubernetes.io/os", OS);
-    if !identity.zone.is_empty() {
-        labels.set("topology.kubernetes.io/zone", identity.zone);
-    }
     labels
 }
 
 /// In Go's words.
-fn architecture() -> &'static str {
+pub fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
@@ -172,26 +291,36 @@ fn architecture() -> &'static str {
     }
 }
 
-fn addresses(identity: &NodeIdentity<'_>) -> Value {
-    let address = |kind: &str, value: &str| {
-        let mut address = Map::with_capacity(2);
-        address.set("type", kind);
-        address.set("address", value);
-        Value::Map(address)
-    };
-    Value::List(vec![address("InternalIP", identity.ip), address("Hostname", identity.name)])
+/// An entry of `status.addresses`.
+pub fn address(kind: &str, value: &str) -> Value {
+    let mut address = Map::with_capacity(2);
+    address.set("type", kind);
+    address.set("address", value);
+    Value::Map(address)
 }
 
 /// Kubelet's four, Ready last; those of others first, as they are.
-fn conditions(old: &[Value], health: &Health, now: Millis) -> Value {
+fn conditions(old: &[Value], health: &Health, pressure: Pressure, now: Millis) -> Value {
     let (ready, reason, message) = match health {
         Health::NotReady(why) => ("False", "KubeletNotReady", &**why),
         Health::Ready | Health::Unreachable => ("True", "KubeletReady", "kubelet is posting ready status"),
     };
+    let memory = match pressure.memory {
+        true => ("True", "KubeletHasInsufficientMemory", "kubelet has insufficient memory available"),
+        false => ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    };
+    let disk = match pressure.disk {
+        true => ("True", "KubeletHasDiskPressure", "kubelet has disk pressure"),
+        false => ("False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    };
+    let pid = match pressure.pid {
+        true => ("True", "KubeletHasInsufficientPID", "kubelet has insufficient PID available"),
+        false => ("False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    };
     let words = [
-        ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
-        ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-        ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+        ("MemoryPressure", memory.0, memory.1, memory.2),
+        ("DiskPressure", disk.0, disk.1, disk.2),
+        ("PIDPressure", pid.0, pid.1, pid.2),
         ("Ready", ready, reason, message),
     ];
     let is_ours = |c: &&Value| words.iter().any(|(kind, ..)| c.str_at(&["type"]) == Some(kind));

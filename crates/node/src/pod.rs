@@ -125,8 +125,20 @@ impl<'a> Pod<'a> {
         self.tree.at(&["metadata", "annotations"])
     }
 
+    /// It comes from a file of the node, not from the API.
+    pub fn is_static(&self) -> bool {
+        let source = self.annotations().and_then(|all| all.str_at(&["kubernetes.io/config.source"]));
+        source.is_some_and(|source| source != "api")
+    }
+
     pub fn has_init_containers(&self) -> bool {
         self.containers.iter().any(|c| c.role.is_init())
+    }
+
+    /// Is there a container whose end may take all others along?
+    pub fn may_restart_all(&self) -> bool {
+        let asks = |rule: &Value| rule.str_at(&["action"]) == Some("RestartAllContainers");
+        self.containers.iter().any(|container| container.rules().iter().any(asks))
     }
 
     /// `name_namespace(uid)`, as kubelet's messages have it.
@@ -141,8 +153,7 @@ impl<'a> Pod<'a> {
             Role::Ephemeral => return false,
             Role::Init | Role::Main => {}
         }
-        let rules = container.spec.get("restartPolicyRules").and_then(Value::as_list).unwrap_or_default();
-        if rules.iter().any(|rule| rule_applies(rule, code)) {
+        if matches!(container.rule(code), Some("Restart" | "RestartAllContainers")) {
             return true;
         }
         let policy = Restart::read(container.spec.str_at(&["restartPolicy"])).unwrap_or(self.restart);
@@ -155,10 +166,23 @@ impl<'a> Pod<'a> {
     }
 }
 
-fn rule_applies(rule: &Value, code: i32) -> bool {
-    if rule.str_at(&["action"]) != Some("Restart") {
-        return false;
+impl<'a> Container<'a> {
+    /// Does its end take all other containers along?
+    pub fn restarts_all(&self, code: i32) -> bool {
+        self.rule(code) == Some("RestartAllContainers")
     }
+
+    /// What the first rule that is about such an end asks for.
+    fn rule(&self, code: i32) -> Option<&'a str> {
+        self.rules().iter().find(|rule| rule_applies(rule, code))?.str_at(&["action"])
+    }
+
+    fn rules(&self) -> &'a [Value] {
+        self.spec.get("restartPolicyRules").and_then(Value::as_list).unwrap_or_default()
+    }
+}
+
+fn rule_applies(rule: &Value, code: i32) -> bool {
     let Some(codes) = rule.get("exitCodes") else { return false };
     let values = codes.get("values").and_then(Value::as_list).unwrap_or_default();
     let listed = values.iter().any(|v| v.as_int() == Some(i64::from(code)));

@@ -31,9 +31,9 @@ use runtime::{ControllerRegistry, Informers, Stop};
 use tokio::task::JoinHandle;
 
 use crate::agent::{Agent, Parts};
-use crate::events::Events;
+use crate::events::{EventSink, Events};
 use crate::fleet;
-use crate::machine::Machine;
+use crate::machine::{Machine, SimulatedMachine};
 use addresses::Addresses;
 use containers::Containers;
 
@@ -81,14 +81,14 @@ pub fn start(
     settings: &Settings,
     stop: Stop,
 ) -> Result<Vec<JoinHandle<()>>, String> {
-    let machine = Arc::new(Machine {
+    let machine = Arc::new(Machine::new(SimulatedMachine {
         cpu: settings.cpu.clone(),
         memory: settings.memory.clone(),
         ephemeral_storage: settings.ephemeral_storage.clone(),
         pods: settings.pods,
         runtime_version: format!("simulated://{}", env!("CARGO_PKG_VERSION")),
         os_image: "Setpoint simulated node".to_owned(),
-    });
+    }));
     let capacity = machine.capacity()?;
     let mut tasks = Vec::new();
     let events = settings.events.then(|| {
@@ -115,8 +115,9 @@ pub fn start(
             machine: machine.clone(),
             capacity,
             client,
-            events: events.clone(),
+            events: events.clone().map(|events| events as Arc<dyn EventSink>),
             runtime: Box::new(Containers::new(env.clone(), addresses)),
+            admit: None,
         };
         agents.push(Agent::new(env, parts));
     }

@@ -13,6 +13,8 @@
 mod backoff;
 mod conditions;
 mod devices;
+mod resize;
+mod restart_all;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -23,10 +25,12 @@ use object::Value;
 use runtime::Severity;
 
 use crate::admit::Rejection;
-use crate::container_runtime::{Container, Millis, Runtime, Sandbox};
+use crate::container_runtime::{Container, Evicted, Happening, Millis, Runtime, Sandbox, StartError};
 use crate::pod::{Pod, Requests, Role, short_uid};
-use backoff::{BackOff, PullBackOff};
+use backoff::{BackOff, StartBackOff};
 pub use devices::ClaimDevices;
+use resize::Resize;
+use restart_all::RestartAll;
 pub use status::Host;
 
 /// How long a pod that could not be started waits for the next attempt, as in kubelet.
@@ -44,8 +48,10 @@ pub struct PodWorker {
     stage: Stage,
     /// In the order of the pod's containers; empty until one was restarted.
     backoffs: Vec<BackOff>,
-    /// Of containers whose image could not be pulled, by their place.
-    pulls: BTreeMap<usize, PullBackOff>,
+    /// Of containers that could not be started, by their place.
+    failures: BTreeMap<usize, StartBackOff>,
+    restart_all: RestartAll,
+    resize: Resize,
     /// Of its claims, once they were there; empty as well in a process that did not start the pod.
     pub devices: Vec<ClaimDevices>,
 }
@@ -90,16 +96,6 @@ impl SyncResult {
     }
 }
 
-/// Something people may want to know.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Happening {
-    pub severity: Severity,
-    pub reason: String,
-    pub message: String,
-    /// The place of the container it is about; `None`: the pod.
-    pub container: Option<usize>,
-}
-
 /// Why a pod ends though its containers might go on.
 struct Ending {
     grace_seconds: i64,
@@ -111,6 +107,7 @@ enum Why {
     Deleted,
     /// The API says that it is over.
     Over,
+    Evicted,
     Deadline,
 }
 
@@ -120,10 +117,15 @@ impl PodWorker {
             uid: short_uid(pod.uid),
             written: object::Revision(0),
             wake: None,
-            requests: Requests::of(pod),
+            requests: match resize::given(pod) {
+                Some(tree) => Requests::of(&Pod::read(&tree)),
+                None => Requests::of(pod),
+            },
             stage: Stage::New,
             backoffs: Vec::new(),
-            pulls: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            restart_all: RestartAll::default(),
+            resize: Resize::default(),
             devices: Vec::new(),
         }
     }
@@ -131,6 +133,11 @@ impl PodWorker {
     /// Does the pod take up room on the node?
     pub fn is_counted(&self) -> bool {
         matches!(self.stage, Stage::Running | Stage::Terminating { .. })
+    }
+
+    /// Waits for room for what it asks for beyond what it has.
+    pub fn waits_for_room(&self) -> bool {
+        self.resize.pending.is_some()
     }
 
     /// A pod that a node took before, perhaps this one under another process: it is not asked again whether it fits, and what it
@@ -151,8 +158,43 @@ impl PodWorker {
         runtime: &mut dyn Runtime,
         now: Millis,
     ) -> SyncResult {
-        let mut step = SyncResult::default();
-        let ending = ending(pod, now);
+        // What happened by itself comes before what is done now, and what that leads to at once.
+        let mut step = SyncResult { events: runtime.take_events(self.uid), ..SyncResult::default() };
+        self.adopt(pod, runtime);
+        let given = resize::given(pod);
+        let keeps = match &given {
+            Some(_) if self.stage == Stage::Running && ending(pod, None, now).is_none() => {
+                let fits = admit(pod, Requests::of(pod));
+                let sandbox = self.look(pod, runtime, now);
+                !self.resize(pod, fits, &sandbox, now, &mut step)
+            }
+            Some(_) => true,
+            None => {
+                self.resize.pending = None;
+                false
+            }
+        };
+        // Everybody goes by what the pod was given.
+        step = match given.filter(|_| keeps) {
+            Some(tree) => self.advance(&Pod::read(&tree), host, admit, runtime, now, step),
+            None => self.advance(pod, host, admit, runtime, now, step),
+        };
+        step.events.extend(runtime.take_events(self.uid));
+        step
+    }
+
+    fn advance(
+        &mut self,
+        pod: &Pod<'_>,
+        host: &Host<'_>,
+        admit: &mut dyn FnMut(&Pod<'_>, Requests) -> Result<(), Rejection>,
+        runtime: &mut dyn Runtime,
+        now: Millis,
+        mut step: SyncResult,
+    ) -> SyncResult {
+        let evicted = runtime.look(pod, now).and_then(|sandbox| sandbox.evicted);
+        let ending = ending(pod, evicted.as_ref(), now);
+        self.requests = Requests::of(pod);
         if self.stage == Stage::New {
             self.enter(pod, ending.is_some(), admit, runtime, &mut step);
         }
@@ -178,11 +220,32 @@ impl PodWorker {
             step.status = self.status(pod, host, &Sandbox::default(), false, now);
             return step;
         }
+        if let Some(turn) = self.restart_all.turn(pod, runtime, now) {
+            for index in turn.killed {
+                step.tell(Some(index), Severity::Normal, "Killing", "killing".to_owned());
+            }
+            if turn.waits {
+                let sandbox = self.look(pod, runtime, now);
+                let next = if turn.begins { Some(now) } else { sandbox.next };
+                step.wake = earlier(next, deadline(pod, now));
+                step.status = self.status(pod, host, &sandbox, false, now);
+                return step;
+            }
+        }
         let sandbox = self.sync(pod, runtime, now, &mut step);
+        if self.restart_all.is_asked_for(pod, &sandbox) {
+            step.wake = Some(now);
+        }
+        self.resize_progress(pod, &sandbox, now, &mut step);
         if self.is_done(pod, &sandbox) {
             if sandbox.is_alive() {
                 // Only sidecars are left.
-                runtime.stop(pod, pod.grace_seconds, now);
+                if !matches!(self.stage, Stage::Terminating { .. }) {
+                    let grace_seconds = pod.grace_seconds.max(1);
+                    step.tell_stopping(pod, &sandbox);
+                    self.stage = Stage::Terminating { grace_seconds };
+                    runtime.stop(pod, grace_seconds, now);
+                }
                 let sandbox = runtime.look(pod, now).unwrap_or_default();
                 if sandbox.is_alive() {
                     step.wake = earlier(step.wake, sandbox.next);
@@ -199,7 +262,7 @@ impl PodWorker {
         step
     }
 
-    /// A pod that is new to this process.
+    /// A pod that is new to the node.
     fn enter(
         &mut self,
         pod: &Pod<'_>,
@@ -208,21 +271,18 @@ impl PodWorker {
         runtime: &mut dyn Runtime,
         step: &mut SyncResult,
     ) {
-        self.adopt(pod, runtime);
-        if self.stage != Stage::New {
-            return;
-        }
         if ending {
             self.stage = Stage::Running;
-        } else {
-            self.stage = match admit(pod, self.requests) {
-                Ok(()) => Stage::Running,
-                Err(rejection) => {
-                    step.tell(None, Severity::Warning, &rejection.reason, rejection.message.clone());
-                    Stage::Rejected(Box::new(rejection))
-                }
-            };
+            return;
         }
+        let refused = runtime.refuses(pod).map_or(Ok(()), Err);
+        self.stage = match refused.and_then(|()| admit(pod, self.requests)) {
+            Ok(()) => Stage::Running,
+            Err(rejection) => {
+                step.tell(None, Severity::Warning, &rejection.reason, rejection.message.clone());
+                Stage::Rejected(Box::new(rejection))
+            }
+        };
     }
 
     /// Stops what runs; once nothing does, says so.
@@ -241,12 +301,7 @@ impl PodWorker {
             let again = match self.stage {
                 Stage::Terminating { grace_seconds } => grace < grace_seconds,
                 _ => {
-                    for (index, container) in sandbox.containers.iter().enumerate() {
-                        if container.as_ref().is_some_and(|c| matches!(c.state, Container::Running { .. })) {
-                            let told = format!("Stopping container {}", pod.containers[index].name);
-                            step.tell(Some(index), Severity::Normal, "Killing", told);
-                        }
-                    }
+                    step.tell_stopping(pod, &sandbox);
                     true
                 }
             };
@@ -297,81 +352,58 @@ impl PodWorker {
         now: Millis,
         step: &mut SyncResult,
     ) -> Sandbox {
-        if runtime.look(pod, now).is_none() {
-            runtime.create(pod, now);
+        match runtime.look(pod, now) {
+            None => runtime.create(pod, now),
+            Some(_) => runtime.update(pod, now),
         }
         // A container may end the moment it starts; the back-off bounds how often that is tried at once. Each round starts
         // something, and a container at most twice: so many rounds are enough.
         for _ in 0..=2 * pod.containers.len() {
-            let sandbox = runtime.look(pod, now).unwrap_or_default();
-            let mut starts = self.starts(pod, &sandbox, now, step);
-            starts.retain(|(index, _)| {
-                let pulled = self.pull(pod, *index, runtime, now, step);
-                let running = sandbox.container(*index).map(|c| &c.state);
-                // What it is to be replaced by is not there, but it is not wanted any more.
-                if !pulled && matches!(running, Some(Container::Running { .. })) {
-                    runtime.kill(pod, *index, now);
-                }
-                pulled
-            });
+            let sandbox = self.look(pod, runtime, now);
+            if !sandbox.ready || self.restart_all.is_asked_for(pod, &sandbox) {
+                return sandbox;
+            }
+            let starts = self.starts(pod, &sandbox, now, step);
             if starts.is_empty() {
                 return sandbox;
             }
             for (index, attempt) in starts {
                 runtime.start(pod, index, attempt, now);
-                let image = pod.containers[index].image;
-                let pulled = format!(
-                    "Container image {} already present on machine and can be accessed by the pod",
-                    object::quote(image)
-                );
-                step.tell(Some(index), Severity::Normal, "Pulled", pulled);
-                step.tell(Some(index), Severity::Normal, "Created", "Container created".to_owned());
-                step.tell(Some(index), Severity::Normal, "Started", "Container started".to_owned());
             }
         }
-        runtime.look(pod, now).unwrap_or_default()
+        self.look(pod, runtime, now)
     }
 
-    /// Whether the image of a container is there.
-    fn pull(
+    /// What counts of what runs.
+    fn look(&self, pod: &Pod<'_>, runtime: &mut dyn Runtime, now: Millis) -> Sandbox {
+        self.restart_all.without_old(pod, runtime.look(pod, now).unwrap_or_default())
+    }
+
+    /// A container that could not be started: is it to be tried again now?
+    fn tries_again(
         &mut self,
         pod: &Pod<'_>,
         index: usize,
-        runtime: &mut dyn Runtime,
+        error: &StartError,
         now: Millis,
         step: &mut SyncResult,
     ) -> bool {
         let image = pod.containers[index].image;
-        let quoted = object::quote(image);
-        let mut told = Vec::new();
-        let mut tell = |severity, reason, message| told.push((severity, reason, message));
-        let waiting = self.pulls.get_mut(&index).filter(|pull| pull.image == image && now < pull.until());
-        let next = match waiting {
-            Some(pull) => {
-                if !pull.is_fresh(now) && !std::mem::replace(&mut pull.told, true) {
-                    tell(Severity::Normal, "BackOff", format!("Back-off pulling image {quoted}"));
-                    tell(Severity::Warning, "Failed", "Error: ImagePullBackOff".to_owned());
-                }
-                pull.next(now)
-            }
-            None => {
-                let Err(why) = runtime.pull(pod, index) else {
-                    self.pulls.remove(&index);
-                    return true;
-                };
-                tell(Severity::Normal, "Pulling", format!("Pulling image {quoted}"));
-                tell(Severity::Warning, "Failed", format!("Failed to pull image {quoted}: {why}"));
-                tell(Severity::Warning, "Failed", "Error: ErrImagePull".to_owned());
-                let pull = PullBackOff::after(self.pulls.get(&index), image, why, now);
-                let next = pull.next(now);
-                self.pulls.insert(index, pull);
-                next
-            }
-        };
-        for (severity, reason, message) in told {
-            step.tell(Some(index), severity, reason, message);
+        let before = self.failures.get(&index);
+        if before.is_none_or(|before| before.error.at != error.at) {
+            let failure = StartBackOff::after(before, image, error.clone());
+            self.failures.insert(index, failure);
         }
-        step.wake = earlier(step.wake, Some(next));
+        let Some(failure) = self.failures.get_mut(&index) else { return true };
+        if failure.image != image || now >= failure.until() {
+            return true;
+        }
+        step.wake = earlier(step.wake, Some(failure.next(now)));
+        if failure.is_pull_back_off(now) && !std::mem::replace(&mut failure.told, true) {
+            let told = format!("Back-off pulling image {}", object::quote(image));
+            step.tell(Some(index), Severity::Normal, "BackOff", told);
+            step.tell(Some(index), Severity::Warning, "Failed", "Error: ImagePullBackOff".to_owned());
+        }
         false
     }
 
@@ -393,9 +425,16 @@ impl PodWorker {
             .enumerate()
             .any(|(index, c)| c.role == Role::Main && sandbox.container(index).is_some());
         // Whatever the others are at: they are there to see it.
-        let ephemeral = pod.containers.iter().enumerate().filter(|(_, c)| c.role == Role::Ephemeral);
-        starts
-            .extend(ephemeral.filter(|(index, _)| sandbox.container(*index).is_none()).map(|(i, _)| (i, 0)));
+        for (index, _) in pod.containers.iter().enumerate().filter(|(_, c)| c.role == Role::Ephemeral) {
+            let is_due = match sandbox.container(index).map(|c| &c.state) {
+                None => true,
+                Some(Container::Failed(error)) => self.tries_again(pod, index, error, now, step),
+                Some(_) => false,
+            };
+            if is_due {
+                starts.push((index, 0));
+            }
+        }
         for (index, container) in pod.containers.iter().enumerate().filter(|(_, c)| c.role != Role::Ephemeral)
         {
             // Once the containers were begun, the init containers are history; sidecars are kept up.
@@ -403,9 +442,16 @@ impl PodWorker {
                 continue;
             }
             let there = sandbox.container(index);
+            if !there.is_some_and(|c| matches!(c.state, Container::Failed(_) | Container::Created)) {
+                self.failures.remove(&index);
+            }
+            if !there.is_some_and(|c| matches!(c.state, Container::Running { .. })) {
+                // It starts with what it was given.
+                self.resize.restarted(index);
+            }
             let settled = match there.map(|c| (&c.state, c.attempt)) {
                 None => {
-                    starts.push((index, 0));
+                    starts.push((index, self.restart_all.first(pod, index)));
                     false
                 }
                 Some((Container::Created, _)) => false,
@@ -417,7 +463,27 @@ impl PodWorker {
                     starts.push((index, attempt + 1));
                     true
                 }
-                Some((Container::Running { .. }, _)) => container.role != Role::Init,
+                Some((Container::Running { .. }, attempt))
+                    if self.resize.restarts(index) && container.role != Role::Init =>
+                {
+                    let told = format!("Container {} resize requires restart", container.name);
+                    step.tell(Some(index), Severity::Normal, "Killing", told);
+                    self.resize.restarted(index);
+                    starts.push((index, attempt + 1));
+                    true
+                }
+                Some((Container::Running { started, .. }, _)) => match container.role {
+                    Role::Init => false,
+                    Role::Sidecar => *started,
+                    Role::Main | Role::Ephemeral => true,
+                },
+                Some((Container::Failed(error), attempt)) => {
+                    if self.tries_again(pod, index, error, now, step) {
+                        let ran = there.is_some_and(|c| c.last.is_some());
+                        starts.push((index, if ran { attempt + 1 } else { attempt }));
+                    }
+                    false
+                }
                 Some((Container::Exited(exit), attempt)) => {
                     if pod.restarts(container, exit.code) {
                         match self.backoff(pod, index).try_restart(exit.finished, now) {
@@ -486,7 +552,9 @@ impl PodWorker {
             host,
             sandbox,
             backoffs: &self.backoffs,
-            pulls: &self.pulls,
+            failures: &self.failures,
+            restart_all: &self.restart_all,
+            resize: &self.resize,
             devices: &self.devices,
             terminal,
             now,
@@ -495,16 +563,30 @@ impl PodWorker {
 }
 
 impl SyncResult {
+    fn tell_stopping(&mut self, pod: &Pod<'_>, sandbox: &Sandbox) {
+        for (index, container) in sandbox.containers.iter().enumerate() {
+            if container.as_ref().is_some_and(|c| matches!(c.state, Container::Running { .. })) {
+                let told = format!("Stopping container {}", pod.containers[index].name);
+                self.tell(Some(index), Severity::Normal, "Killing", told);
+            }
+        }
+    }
+
     fn tell(&mut self, container: Option<usize>, severity: Severity, reason: &str, message: String) {
         self.events.push(Happening { severity, reason: reason.to_owned(), message, container });
     }
 }
 
-fn ending(pod: &Pod<'_>, now: Millis) -> Option<Ending> {
-    if let Some(grace_seconds) = pod.deletion {
+fn ending(pod: &Pod<'_>, evicted: Option<&Evicted>, now: Millis) -> Option<Ending> {
+    // Whatever was asked for, containers have a moment; but not those of a pod that is a danger to others.
+    if let Some(grace_seconds) = pod.deletion.map(|grace_seconds| grace_seconds.max(1)) {
+        let grace_seconds = evicted.map_or(grace_seconds, |evicted| evicted.grace_seconds.min(grace_seconds));
         return Some(Ending { grace_seconds, why: Why::Deleted });
     }
-    let grace_seconds = pod.grace_seconds;
+    if let Some(evicted) = evicted.filter(|_| !pod.is_over()) {
+        return Some(Ending { grace_seconds: evicted.grace_seconds, why: Why::Evicted });
+    }
+    let grace_seconds = pod.grace_seconds.max(1);
     if pod.is_over() {
         return Some(Ending { grace_seconds, why: Why::Over });
     }

@@ -21,8 +21,9 @@ use runtime::{ControllerRegistry, Informers, Stop, Stopper};
 use tokio::task::{AbortHandle, JoinHandle};
 
 pub use controllers::{
-    CONCURRENCY, Cidr, Context, Endpoints, HorizontalPodAutoscaler, LOCAL_PROVISIONER, MaskSizes, NodeIpam,
-    NodeLifecycle, Settings as ControllerSettings, Trust, local_storage_class,
+    CONCURRENCY, Cidr, Context, Endpoints, HorizontalPodAutoscaler, KUBELET_SERVING_APPROVER,
+    LOCAL_PROVISIONER, MaskSizes, NodeIpam, NodeLifecycle, Settings as ControllerSettings, Trust,
+    local_storage_class, local_volume_roles,
 };
 pub use leader_election::Candidate;
 pub use selection::{ControllerSelection, UnknownController};

@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(named, ["persistentvolume-attach-detach-controller", "selinux-warning-controller"]);
         assert_eq!(ControllerSelection::default().without_effect(), []);
         // All that kube-controller-manager of v1.36 knows, and what is ours alone.
-        let ours = [SCHEDULER, crate::LOCAL_PROVISIONER];
+        let ours = [SCHEDULER, crate::KUBELET_SERVING_APPROVER, crate::LOCAL_PROVISIONER];
         assert_eq!(names().filter(|name| !ours.contains(name)).count() + ABSENT.len(), 52);
         assert_eq!(ControllerSelection::new(vec!["nobody".into()]), Err(UnknownController("nobody".into())));
     }

@@ -186,6 +186,17 @@ impl Recorder {
         component: &str,
         stop: Stop,
     ) -> (Recorder, JoinHandle<()>) {
+        Recorder::start_on(env, client, component, "", stop)
+    }
+
+    /// The same of a component that runs on a node.
+    pub fn start_on(
+        env: &Env,
+        client: Arc<dyn Client>,
+        component: &str,
+        host: &str,
+        stop: Stop,
+    ) -> (Recorder, JoinHandle<()>) {
         let (queue, records) = mpsc::channel(QUEUE);
         let recorder = Recorder {
             env: env.clone(),
@@ -194,7 +205,10 @@ impl Recorder {
             queue,
             times: Times::default(),
         };
-        let task = env.spawn("events", write(env.clone(), client, component.to_owned(), records, stop));
+        let (env, host) = (env.clone(), host.to_owned());
+        let writer =
+            Writer { env, client, component: component.to_owned(), host, correlator: Correlator::default() };
+        let task = recorder.env.spawn("events", write(writer, records, stop));
         (recorder, task)
     }
 
@@ -219,14 +233,7 @@ impl Recorder {
     }
 }
 
-async fn write(
-    env: Env,
-    client: Arc<dyn Client>,
-    component: String,
-    mut records: mpsc::Receiver<Record>,
-    stop: Stop,
-) {
-    let mut writer = Writer { env, client, component, correlator: Correlator::default() };
+async fn write(mut writer: Writer, mut records: mpsc::Receiver<Record>, stop: Stop) {
     let writing = async {
         while let Some(record) = records.recv().await {
             writer.write(record).await;
@@ -243,6 +250,8 @@ struct Writer {
     env: Env,
     client: Arc<dyn Client>,
     component: String,
+    /// Empty: no node.
+    host: String,
     correlator: Correlator,
 }
 
@@ -286,7 +295,7 @@ impl Writer {
                 component: &self.component,
                 // client-go makes the combined event anew and leaves this out.
                 reporting: if observed.combined { "" } else { &self.component },
-                host: "",
+                host: &self.host,
                 about: &record.about,
                 severity: record.severity,
                 reason: &record.reason,

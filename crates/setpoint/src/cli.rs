@@ -11,13 +11,13 @@ pub fn command() -> Command {
         .version(env!("CARGO_PKG_VERSION"))
         .about("The Kubernetes control plane as one small program")
         .long_about(
-            "The Kubernetes control plane as one small program: an API server that speaks v1.36, controllers, a scheduler and \
-             simulated nodes, on a durable store of its own or on etcd.\n\nStart with `setpoint up --detach --simulated-nodes 3`; it prints what is running and what to do next. Stop with `setpoint down`.",
+            "The Kubernetes control plane as one small program: an API server that speaks v1.36, controllers, a scheduler, nodes with \
+             real containers and simulated ones, on a durable store of its own or on etcd.\n\nStart with `setpoint up --detach --simulated-nodes 3`; it prints what is running and what to do next. Stop with `setpoint down`.",
         )
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(up_command())
-        .subcommand(server_command("server", "Run the control plane in the foreground (currently the same as `up`: there is no container runtime yet)"))
+        .subcommand(server_command("server", "Run the control plane in the foreground, without a node"))
         .subcommand(
             Command::new("down")
                 .about("Stop the server of a data directory; the data is kept")
@@ -38,7 +38,10 @@ pub fn command() -> Command {
                 .arg(data_dir())
                 .arg(Arg::new("yes").long("yes").action(ArgAction::SetTrue).help("Do not ask for confirmation")),
         )
+        .subcommand(crate::node::command())
+        .subcommand(crate::token::command(data_dir))
         .subcommands(crate::backup::commands(data_dir))
+        .subcommand(crate::images::command(data_dir))
         .subcommand(bench::command())
         .subcommand(diff::command())
         .subcommand(Command::new("version").about("Print the Setpoint version and the Kubernetes API version"))
@@ -49,14 +52,14 @@ fn up_command() -> Command {
         .long_about(
             "Start a cluster on this machine: the API server, the controllers and the scheduler in one process. It stays in the \
              foreground until Ctrl-C or SIGTERM; with --detach the command returns when the cluster is ready, and `setpoint \
-             down` stops it.\n\nThere is no container runtime yet: add nodes with --simulated-nodes N, whose pods \
-             run without containers.",
+             down` stops it.\n\nAs root this machine is a node too, with real containers and nothing else to install; its pods go on when the cluster stops. \
+             --simulated-nodes N adds nodes whose pods run without containers.",
         )
         .after_help(
             "Examples:\n  Start a cluster with three simulated nodes in the background, and stop it:\n      setpoint up --detach \
              --data-dir /tmp/demo --simulated-nodes 3\n      export KUBECONFIG=/tmp/demo/admin.kubeconfig\n      kubectl create \
              deployment web --image=nginx --replicas=3\n      setpoint down --data-dir /tmp/demo\n  Run only the API server, in memory, \
-             on a free port:\n      setpoint up --data-dir /tmp/bare --listen 127.0.0.1:0 --store memory --controllers=-*",
+             on a free port:\n      setpoint server --data-dir /tmp/bare --listen 127.0.0.1:0 --store memory --controllers=-*",
         )
         .arg(
             Arg::new("detach")
@@ -65,6 +68,7 @@ fn up_command() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("Run in the background: return when the server is ready, or report why it failed; logs go to DATA-DIR/log"),
         )
+        .args(crate::local_node::flags())
         // `--detach` starts this program again with this flag instead.
         .arg(Arg::new("detached").long("detached").action(ArgAction::SetTrue).hide(true))
 }
@@ -105,6 +109,7 @@ fn server_command(name: &'static str, about: &'static str) -> Command {
                 .help("Static token file, in CSV: token,user,uid,\"group1,group2\""),
         )
         .args(crate::identity::flags())
+        .args(crate::kubelet_client::flags())
         .args(crate::controllers::flags())
         .args(crate::controller_flags::flags())
         .arg(

@@ -19,7 +19,8 @@ pub fn flags() -> [Arg; 4] {
             .value_name("NAMES")
             .value_delimiter(',')
             .action(ArgAction::Append)
-            .default_value("*")
+            // As kubeadm has it: nodes join with tokens.
+            .default_values(["*", "bootstrap-signer-controller", "token-cleaner-controller"])
             .help("Controllers to run: '*' enables all but bootstrap-signer-controller and token-cleaner-controller, 'NAME' enables one, '-NAME' disables one; '*,-NAME' runs all but one, '-*' none. The scheduler is named 'scheduler'")
             .allow_hyphen_values(true),
         Arg::new("simulated-nodes")
@@ -72,11 +73,14 @@ pub fn settings(matches: &ArgMatches) -> Result<Settings> {
 
 /// What a cluster with nodes begins with: a default class, whose volumes are directories on them, and the role to read what their
 /// pods use.
-pub fn initial_objects(settings: &Settings) -> Vec<Value> {
+pub fn initial_objects(settings: &Settings, has_nodes: bool) -> Vec<Value> {
     let mut objects = Vec::new();
-    if settings.nodes.is_some() {
+    if has_nodes {
         objects.push(metrics_reader());
-        objects.extend(settings.choice.runs(plane::LOCAL_PROVISIONER).then(plane::local_storage_class));
+        if settings.choice.runs(plane::LOCAL_PROVISIONER) {
+            objects.push(plane::local_storage_class());
+            objects.extend(plane::local_volume_roles());
+        }
     }
     objects
 }

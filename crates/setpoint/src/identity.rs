@@ -147,7 +147,7 @@ fn max_expiration(text: &str) -> Result<i64> {
 }
 
 /// A Go duration in whole seconds: `1h30m`, `3600s`.
-fn seconds(text: &str) -> Option<i64> {
+pub fn seconds(text: &str) -> Option<i64> {
     let mut total: i64 = 0;
     let mut rest = text;
     if rest == "0" {

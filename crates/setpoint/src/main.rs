@@ -8,12 +8,18 @@ mod controllers;
 mod descriptors;
 mod detach;
 mod identity;
+mod images;
+mod join_objects;
 mod kubeconfig;
+mod kubelet_client;
+mod local_node;
 mod memory;
+mod node;
 mod pid_file;
 mod reset;
 mod run;
 mod store_choice;
+mod token;
 
 use std::process::ExitCode;
 
@@ -22,6 +28,8 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // The process that forks pods must not have a thread.
+    container_runtime::serve_if_spawner();
     let matches = match cli::command().try_get_matches() {
         Ok(matches) => matches,
         Err(error) => return cli::explain(&error),
@@ -35,6 +43,9 @@ fn main() -> ExitCode {
         Some(("restore", matches)) => backup::restore(matches),
         Some(("repair", matches)) => backup::repair(matches),
         Some(("reset", matches)) => reset::reset(matches),
+        Some(("node", matches)) => node::run(matches),
+        Some(("token", matches)) => token::run(matches),
+        Some(("image", matches)) => images::run(matches),
         Some(("bench", matches)) => bench::run(matches).map_err(anyhow::Error::from),
         Some(("diff", matches)) => diff::run(matches).map_err(anyhow::Error::from),
         Some(("version", _)) => {

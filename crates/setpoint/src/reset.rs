@@ -5,12 +5,13 @@ use std::io::{IsTerminal, Write};
 use anyhow::{Context, Result, bail};
 use clap::ArgMatches;
 
-use crate::{backup, cli, detach, pid_file, store_choice};
+use crate::{backup, cli, detach, local_node, pid_file, store_choice};
 
 /// Names that setpoint creates in a data directory; anything else in it is left alone.
-const OURS: [&str; 8] = [
+const OURS: [&str; 9] = [
     "store",
     "pki",
+    local_node::FOLDER,
     "admin.kubeconfig",
     store_choice::ETCD_REVISION_FILE,
     detach::LOG,
@@ -65,7 +66,8 @@ pub fn reset(matches: &ArgMatches) -> Result<()> {
             bail!("nothing was deleted");
         }
     }
-    for path in found {
+    local_node::reset(&dir)?;
+    for path in found.into_iter().filter(|path| path.exists()) {
         let removed =
             if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
         removed.with_context(|| format!("cannot delete {}", path.display()))?;

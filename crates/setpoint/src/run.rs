@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use apiserver::{
-    Advertised, Api, ApiConfig, CertificateRotation, ClusterSettings, Limits, Pools, PortRange, Server,
-    ServerError, ServiceRanges, Tls, WriteKubeconfig,
+    Advertised, Api, ApiConfig, CertificateRotation, ClusterSettings, KubeletClientCertificate, Limits,
+    Pools, PortRange, Server, ServerError, ServiceRanges, Tls, WriteKubeconfig,
 };
 use auth::pki::ServingCertificate;
 use auth::{Pki, Tokens};
@@ -26,13 +26,18 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::identity::IdentitySettings;
+use crate::kubelet_client::KubeletClientSettings;
 use crate::pid_file::PidFile;
 use crate::store_choice::{EtcdFiles, StoreChoice};
-use crate::{advertise, backup, cli, controllers, descriptors, detach, kubeconfig, memory};
+use crate::{
+    advertise, backup, cli, controllers, descriptors, detach, join_objects, kubeconfig, local_node, memory,
+};
 
 /// Address space of each thread's stack, not resident memory: enough for the deepest document, since growing the stack
 /// (`object::deep`) costs a system call for each branch at that depth.
 const STACK_BYTES: usize = 16 * 1024 * 1024;
+/// Threads that wait for files and processes, of the store and of pods.
+const BLOCKING_THREADS: usize = 64;
 /// How often the health of the store is checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Limit for the whole shutdown, including the server's drain of up to four seconds.
@@ -49,9 +54,12 @@ pub struct Settings {
     token_file: Option<PathBuf>,
     admission: apiserver::AdmissionChoice,
     identity: IdentitySettings,
+    kubelet_client: KubeletClientSettings,
     services: ServiceRanges,
     advertise: Option<IpAddr>,
     controllers: plane::Settings,
+    /// The node on this machine.
+    node: Option<local_node::Settings>,
     limits: Limits,
     log: String,
     /// Started by `up --detach`, which waits for the announcement.
@@ -93,8 +101,10 @@ impl Settings {
             certificate: file("etcd-certfile"),
             key: file("etcd-keyfile"),
         };
+        let controllers = controllers::settings(matches)?;
         Ok(Settings {
             limits,
+            node: local_node::Settings::from_matches(matches, controllers.nodes.is_some())?,
             kubeconfig: kubeconfig.unwrap_or_else(|| kubeconfig::default_path(&data_dir)),
             store: StoreChoice::parse(&text("store"), etcd_files)?,
             admission: apiserver::AdmissionChoice {
@@ -105,7 +115,8 @@ impl Settings {
             advertise,
             token_file: matches.get_one::<PathBuf>("token-file").cloned(),
             identity: IdentitySettings::from_matches(matches)?,
-            controllers: controllers::settings(matches)?,
+            kubelet_client: KubeletClientSettings::from_matches(matches)?,
+            controllers,
             log: text("log"),
             // `server` has no such flag.
             detached: matches.try_get_one::<bool>("detached").is_ok_and(|flag| flag == Some(&true)),
@@ -114,11 +125,27 @@ impl Settings {
         })
     }
 
-    pub fn log_filter(&self) -> Result<Targets> {
-        self.log.parse().with_context(|| {
-            format!("--log {} is not a filter: use error, warn, info, debug or trace", self.log)
-        })
+    /// Whether pods run in this process, and are measured.
+    fn has_nodes(&self) -> bool {
+        self.controllers.nodes.is_some() || self.node.is_some()
     }
+
+    pub fn log_filter(&self) -> Result<Targets> {
+        log_filter(&self.log)
+    }
+}
+
+fn log_filter(log: &str) -> Result<Targets> {
+    log.parse().with_context(|| format!("--log {log} is not a filter: use error, warn, info, debug or trace"))
+}
+
+/// To standard error.
+pub fn start_log(log: &str) -> Result<()> {
+    let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    let lines =
+        tracing_subscriber::fmt::layer().with_target(false).with_ansi(colours).with_writer(std::io::stderr);
+    tracing_subscriber::registry().with(lines.with_filter(log_filter(log)?)).init();
+    Ok(())
 }
 
 /// Creates the data directory if it does not exist.
@@ -129,14 +156,11 @@ pub fn make_data_dir(data_dir: &Path) -> Result<()> {
 }
 
 pub fn run(settings: Settings) -> Result<()> {
-    let filter = settings.log_filter()?;
+    settings.log_filter()?;
     if settings.detached {
         detach::leave_terminal()?;
     }
-    let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
-    let lines =
-        tracing_subscriber::fmt::layer().with_target(false).with_ansi(colours).with_writer(std::io::stderr);
-    tracing_subscriber::registry().with(lines.with_filter(filter)).init();
+    start_log(&settings.log)?;
     let ordinary = threads("setpoint", memory::collect_all)?;
     let priority = threads("setpoint-prio", memory::collect_own)?;
     let pools = Pools { ordinary: ordinary.handle().clone(), priority: priority.handle().clone() };
@@ -152,6 +176,8 @@ fn threads(name: &str, before_waiting: fn()) -> Result<Runtime> {
         .enable_all()
         .thread_name(name)
         .thread_stack_size(STACK_BYTES)
+        // Each keeps some memory of its own; a node that starts a hundred pods at once would have as many.
+        .max_blocking_threads(BLOCKING_THREADS)
         .on_thread_park(before_waiting)
         .build()
         .context("cannot start the tokio runtime")
@@ -171,7 +197,7 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
     backup::check_restored(&settings.data_dir)?;
 
     // The store before anything is written: its lock keeps a second server out. An unavailable etcd is tried for ever.
-    let measures = settings.controllers.nodes.is_some();
+    let measures = settings.has_nodes();
     let catalog = if measures { Catalog::with_metrics() } else { Catalog::builtin() };
     let table = Table::new(Arc::new(catalog), env.clone());
     let opening = settings.store.open(&settings.data_dir, &env, &table);
@@ -181,7 +207,7 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
     let keys = Keys::open(&settings, &env)?;
     let api = new_api(&settings, &env, table, engine.clone(), tokens, &keys)?;
     let tls = Tls { certificate: keys.certificate.clone(), client_ca: keys.pki.client_ca() };
-    let server = Server::bind(api.clone(), &settings.listen, tls).await.map_err(explain_listen)?;
+    let mut server = Server::bind(api.clone(), &settings.listen, tls).await.map_err(explain_listen)?;
     server.limit_connections(descriptors.connections);
     server.run_in(pools.clone());
     let bound = server.address().context("the listening socket has no address")?;
@@ -208,10 +234,24 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
         }
     }
     descriptors.log();
+    let containers = match &settings.node {
+        Some(node) => Some(open_containers(&env, &settings, node, bound, &mut server).await?),
+        None => None,
+    };
     let serving = env.spawn("server", server.run());
     let plane =
         controllers::start(&env, &api, &settings.controllers, settings.store.is_shared(), env.hostname());
-    announce(&settings, &url);
+    let client_ca = keys.pki.client_ca();
+    let node = match settings.node.as_ref().zip(containers) {
+        Some((node, containers)) => {
+            Some(local_node::start(&env, &api, node, &settings.data_dir, client_ca, containers).await?)
+        }
+        None => None,
+    };
+    if node.is_some() {
+        env.spawn("node-metrics", api.clone().scrape_kubelets());
+    }
+    announce(&settings, &url, node.as_ref().map(|node| &*node.name));
     let rotation = keys.rotation(kubeconfigs, url);
     let rotating = env.spawn("certificate-rotation", rotation.run(env.clone(), api.shutdown()));
 
@@ -221,7 +261,10 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
     }
     tracing::info!("stopping: ending controllers and watches, draining requests");
     let stopping = async {
-        // Controllers first, so that leases can still be released.
+        if let Some(node) = node {
+            let _ = env.timeout(SHUTDOWN_CONTROLLERS, node.stop()).await;
+        }
+        // Controllers before the server, so that leases can still be released.
         let _ = env.timeout(SHUTDOWN_CONTROLLERS, plane.stop()).await;
         api.begin_shutdown();
         let _ = serving.await;
@@ -235,6 +278,24 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
     }
     tracing::info!("stopped");
     stopped_by
+}
+
+/// The runtime, and the API server where its pods can reach it.
+async fn open_containers(
+    env: &Env,
+    settings: &Settings,
+    node: &local_node::Settings,
+    bound: SocketAddr,
+    server: &mut Server,
+) -> Result<container_runtime::Embedded> {
+    let everywhere = bound.ip().is_unspecified();
+    let api = node.api_address(bound.port()).unwrap_or(bound);
+    let kubernetes = settings.services.first_address();
+    let containers = node.open_runtime(env, &settings.data_dir, kubernetes, api)?;
+    if !everywhere && bound != api {
+        server.listen_also(&api.to_string()).await.map_err(explain_listen)?;
+    }
+    Ok(containers)
 }
 
 /// SIGTERM and SIGINT: either stops the server.
@@ -280,6 +341,7 @@ fn pki_dir(settings: &Settings) -> PathBuf {
 struct Keys {
     pki: Pki,
     certificate: Arc<ServingCertificate>,
+    kubelet_client: Arc<KubeletClientCertificate>,
     advertised: IpAddr,
 }
 
@@ -291,7 +353,8 @@ impl Keys {
         names.extend([advertised.to_string(), settings.services.first_address().to_string()]);
         let pki = Pki::open_or_create(&pki_dir(settings), env.now_seconds(), &names)?;
         let certificate = Arc::new(ServingCertificate::new(pki.serving()).map_err(|e| anyhow!("{e}"))?);
-        Ok(Keys { pki, certificate, advertised })
+        let kubelet_client = settings.kubelet_client.certificate(env, &pki)?;
+        Ok(Keys { pki, certificate, kubelet_client, advertised })
     }
 
     /// Renews the certificates, and the kubeconfigs that hold one of them.
@@ -301,7 +364,12 @@ impl Keys {
             let written = kubeconfigs.iter().try_for_each(|path| kubeconfig::write(path, &text));
             written.map_err(|error| format!("{error:#}"))
         });
-        CertificateRotation { pki: self.pki, certificate: self.certificate, write_kubeconfig }
+        CertificateRotation {
+            pki: self.pki,
+            certificate: self.certificate,
+            write_kubeconfig,
+            kubelet_client: Some(self.kubelet_client),
+        }
     }
 }
 
@@ -330,13 +398,27 @@ fn new_api(
             client_ca: Some(keys.pki.ca_pem().to_owned()),
             root_ca: Some(keys.pki.ca_pem().to_owned()),
             advertised: None,
-            usage: settings.controllers.nodes.is_some().then_some(node::simulated::usage::containers),
+            usage: settings.has_nodes().then_some(node::simulated::usage::containers),
+            kubelet_client: settings.kubelet_client.client(
+                env,
+                keys.pki.ca_pem(),
+                keys.kubelet_client.clone(),
+            )?,
             limits: settings.limits,
-            initial_objects: controllers::initial_objects(&settings.controllers),
+            initial_objects: initial_objects(settings),
         },
     };
     Api::new(config)
         .map_err(|error| anyhow!("{error}; check --enable-admission-plugins and --disable-admission-plugins"))
+}
+
+/// What a cluster begins with.
+fn initial_objects(settings: &Settings) -> Vec<object::Value> {
+    let mut objects = controllers::initial_objects(&settings.controllers, settings.has_nodes());
+    if settings.identity.bootstrap_tokens {
+        objects.extend(join_objects::roles());
+    }
+    objects
 }
 
 /// Creates the initial objects. On a full disk it goes on in the background, and the server serves reads and deletions until
@@ -434,8 +516,8 @@ fn explain_listen(error: ServerError) -> anyhow::Error {
 /// Starts the last line of the announcement.
 pub const NEXT: &str = "Next: ";
 
-fn announce(settings: &Settings, url: &str) {
-    let text = announcement(settings, url);
+fn announce(settings: &Settings, url: &str, node: Option<&str>) {
+    let text = announcement(settings, url, node);
     // Nobody may be reading any more; the server runs all the same.
     let _ = std::io::stdout().write_all(text.as_bytes());
     if settings.detached {
@@ -443,14 +525,22 @@ fn announce(settings: &Settings, url: &str) {
     }
 }
 
-fn announcement(settings: &Settings, url: &str) -> String {
-    let nodes = settings.controllers.nodes.as_ref().map(|nodes| nodes.count);
-    let nodes_line = match nodes {
-        Some(nodes) => format!("{nodes} simulated: pods run without containers"),
-        None => "none: pods stay Pending; add simulated nodes with --simulated-nodes 3".to_owned(),
+fn announcement(settings: &Settings, url: &str, node: Option<&str>) -> String {
+    let simulated = settings.controllers.nodes.as_ref().map(|nodes| nodes.count);
+    let nodes_line = match (node, simulated) {
+        (Some(node), None) => format!("{node}: this machine, with containers"),
+        (Some(node), Some(more)) => format!("{node}: this machine, with containers; and {more} simulated"),
+        (None, Some(nodes)) => format!("{nodes} simulated: pods run without containers"),
+        (None, None) => {
+            "none: pods stay Pending; containers need root, or add simulated nodes with --simulated-nodes 3"
+                .to_owned()
+        }
     };
-    let next =
-        if nodes.is_some() { "create deployment web --image=nginx --replicas=3" } else { "get namespaces" };
+    let next = if node.is_some() || simulated.is_some() {
+        "create deployment web --image=nginx --replicas=3"
+    } else {
+        "get namespaces"
+    };
     // Absolute, so that the command works from any directory.
     let absolute = std::path::absolute(&settings.kubeconfig).unwrap_or_else(|_| settings.kubeconfig.clone());
     let log = settings.detached.then(|| detach::log_path(&settings.data_dir));

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use env::Env;
+use grpc::{CallError, Connection, Options};
 use http::Uri;
 use prost::Message;
 use rustls_pki_types::ServerName;
@@ -14,14 +15,23 @@ use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::ClientConfig;
 
-use crate::grpc::{CallError, Connection};
-
 /// From the call to the answer, dialling included.
 pub const CALL_LIMIT: Duration = Duration::from_secs(10);
 /// One attempt of a call that may be retried elsewhere: a member that does not answer must not use up the whole timeout.
 const ATTEMPT_LIMIT: Duration = Duration::from_secs(4);
 /// As long as etcd's own client gives a dial.
 const DIAL_LIMIT: Duration = Duration::from_secs(2);
+
+/// A page of a listing whose answer is larger is asked for again with fewer keys.
+pub const MAX_ANSWER_BYTES: usize = 64 << 20;
+
+const OPTIONS: Options = Options {
+    max_answer_bytes: MAX_ANSWER_BYTES,
+    // etcd takes pings every 5 s and more seldom, and only while a stream is open.
+    ping: Some((Duration::from_secs(10), Duration::from_secs(10))),
+    // A member without a leader then says so instead of keeping silent.
+    headers: &[("hasleader", "true")],
+};
 
 /// Whether a call may be retried when the outcome of the first attempt is unknown.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -110,12 +120,12 @@ impl Cluster {
         let tcp = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await.map_err(failed)?;
         tcp.set_nodelay(true).map_err(failed)?;
         let Some(config) = self.tls.as_ref().filter(|_| endpoint.is_tls()) else {
-            return Connection::handshake(&self.env, tcp, endpoint.base.clone()).await;
+            return Connection::handshake(&self.env, tcp, endpoint.base.clone(), OPTIONS).await;
         };
         let name = ServerName::try_from(endpoint.host.clone())
             .map_err(|_| CallError::NotSent(format!("{} is no name for a certificate", endpoint.host)))?;
         let tls = TlsConnector::from(config.clone()).connect(name, tcp).await.map_err(failed)?;
-        Connection::handshake(&self.env, tls, endpoint.base.clone()).await
+        Connection::handshake(&self.env, tls, endpoint.base.clone(), OPTIONS).await
     }
 }
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use grpc::{CallError, code};
 
 use crate::channel::{Channel, Repeat};
-use crate::grpc::{CallError, code};
 use crate::proto::*;
 use crate::shared::Shared;
 
@@ -48,7 +48,7 @@ impl Client {
         let request = CompactionRequest { revision: revision.cast_signed() };
         let done: Result<CompactionResponse, _> = self.channel.call(COMPACT, &request, Repeat::Allowed).await;
         match self.noted(done) {
-            Err(e) if !e.is_compacted() => Err(e),
+            Err(e) if !is_compacted(&e) => Err(e),
             // Another server was there first.
             _ => Ok(()),
         }
@@ -103,4 +103,9 @@ pub fn header(header: Option<ResponseHeader>) -> Result<(u64, u64), CallError> {
 
 pub fn revision(number: i64) -> Result<u64, CallError> {
     u64::try_from(number).map_err(|_| CallError::Protocol(format!("{number} as a revision")))
+}
+
+/// History at the asked revision is gone.
+pub fn is_compacted(error: &CallError) -> bool {
+    matches!(error, CallError::Status { code: code::OUT_OF_RANGE, message } if message.contains("compacted"))
 }

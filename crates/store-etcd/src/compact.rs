@@ -1,9 +1,9 @@
 //! Compaction when several servers do it: one at a time, by a guarded record that upstream's servers share.
 
 use bytes::Bytes;
+use grpc::CallError;
 
 use crate::client::{COMPACT_KEY, Client};
-use crate::grpc::CallError;
 use crate::proto::*;
 
 /// Drops history up to `upto`, unless that is done or another server is just doing it.

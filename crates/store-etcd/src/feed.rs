@@ -13,13 +13,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use env::Env;
+use grpc::{CallError, Connection};
 use parking_lot::Mutex;
 use store::{Change, Key, Revision, State};
 
 use crate::assemble::{Assembler, Batch};
 use crate::channel::Channel;
-use crate::client::{Client, RANGE, WATCH, head_request, header};
-use crate::grpc::{CallError, Connection};
+use crate::client::{Client, RANGE, WATCH, head_request, header, is_compacted};
 use crate::high_water_mark::HighWaterMark;
 use crate::lease::Leases;
 use crate::load::{Loaded, key_of, load};
@@ -74,7 +74,7 @@ impl From<CallError> for LoadError {
 
 impl From<CallError> for End {
     fn from(error: CallError) -> End {
-        if error.is_compacted() { End::Reload(error.to_string()) } else { End::Lost(error.to_string()) }
+        if is_compacted(&error) { End::Reload(error.to_string()) } else { End::Lost(error.to_string()) }
     }
 }
 

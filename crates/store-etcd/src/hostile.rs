@@ -2,12 +2,13 @@
 
 use bytes::BytesMut;
 use fuzz::Fuzz;
+use grpc::{CallError, next_message};
 use prost::Message;
 use store::{Commit, Guard, Revision};
 
 use crate::assemble::Assembler;
+use crate::channel::MAX_ANSWER_BYTES;
 use crate::client::header;
-use crate::grpc::{CallError, next_message};
 use crate::proto::{Event, KeyValue, RangeResponse, ResponseHeader, ResponseOp, TxnResponse, WatchResponse};
 use crate::txn;
 
@@ -72,7 +73,7 @@ fn etcd_messages() {
         let mut assembler = Assembler::new(4);
         let mut said = String::new();
         loop {
-            let message = match next_message(&mut buffer) {
+            let message = match next_message(&mut buffer, MAX_ANSWER_BYTES) {
                 Ok(Some(message)) => message,
                 Ok(None) => return said + " end",
                 Err(error) => return format!("{said} {error}"),

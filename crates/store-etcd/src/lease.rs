@@ -17,11 +17,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use env::Env;
+use grpc::CallError;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::client::Client;
-use crate::grpc::CallError;
 
 /// Marks the leases of our servers. etcd's own numbers begin with 15 bits of a member's id: a clash would only
 /// make us tell a wrong `expires_at`, etcd would still expire the key in time.

@@ -10,7 +10,7 @@
 //! of etcd is an event of it, a revision that does not come is noticed (`assemble`), and having seen a revision
 //! that a linearizable read told proves that the state is fresh.
 //!
-//! From the bottom up: `proto` (messages), `grpc` (one connection), `channel` (several endpoints), `client`
+//! From the bottom up: `proto` (messages), `channel` (several endpoints, one connection), `client`
 //! (the calls), `lease`, `load`, `assemble`, `feed` (the state's feeder), `txn`, `compact`, and here the engine.
 
 mod assemble;
@@ -18,7 +18,6 @@ mod channel;
 mod client;
 mod compact;
 mod feed;
-mod grpc;
 mod high_water_mark;
 #[cfg(test)]
 mod hostile;
@@ -153,7 +152,7 @@ impl EtcdEngine {
         let state = feed.state.clone();
         let mut loaded = feed.load().await;
         for _ in 1..LOAD_ATTEMPTS {
-            if !matches!(&loaded, Err(LoadError::Call(e)) if e.is_compacted()) {
+            if !matches!(&loaded, Err(LoadError::Call(e)) if client::is_compacted(e)) {
                 break;
             }
             loaded = feed.load().await;

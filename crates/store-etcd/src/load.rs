@@ -1,10 +1,10 @@
 //! Reads everything under the prefix at one revision, and hands it on page by page.
 
 use bytes::Bytes;
+use grpc::CallError;
 use store::{Entry, Key, Reload, Revision};
 
 use crate::client::{Client, header, revision};
-use crate::grpc::CallError;
 use crate::lease::Leases;
 use crate::proto::{KeyValue, RangeRequest};
 

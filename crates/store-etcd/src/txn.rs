@@ -1,10 +1,10 @@
 //! A commit as etcd's transaction, and its outcome as the contract's.
 
 use bytes::Bytes;
+use grpc::{CallError, code};
 use store::{Commit, CommitError, Guard, Key, Op, Revision};
 
 use crate::client::header;
-use crate::grpc::{CallError, code};
 use crate::proto::*;
 
 /// `leases` has one entry per op, 0 where it has none.

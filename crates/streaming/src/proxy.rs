@@ -57,16 +57,16 @@ pub async fn tunnel(env: &Env, client: Io, node: Io) {
 }
 
 /// Exec and attach: the client's WebSocket (version 5) to the node's SPDY. The client is served before the node is
-/// reached, so that what goes wrong there comes as a status, too.
+/// reached, so that what goes wrong there comes as a status, too. Returns the status' code, 200 for any command that ran.
 pub async fn translate(
     env: &Env,
     client: Io,
     negotiated: &Negotiated,
     options: &Options,
     node: impl Future<Output = Result<(Io, Version), NodeError>>,
-) {
+) -> u16 {
     // Over a WebSocket nothing is waited for, so nothing can be late.
-    let Ok(mut session) = Session::accept(env, client, negotiated, options).await else { return };
+    let Ok(mut session) = Session::accept(env, client, negotiated, options).await else { return 400 };
     let (stdin, stdout, stderr) = (session.stdin.take(), session.stdout.take(), session.stderr.take());
     let resize = session.resize.take();
     let run = async {
@@ -92,14 +92,24 @@ pub async fn translate(
     let result: Result<Result<(), Failure>, NodeError> = tokio::select! {
         result = run => result,
         // Nobody is left to be told.
-        () = session.closed() => return,
+        () = session.closed() => return 500,
     };
-    let status = match result {
-        Ok(result) => api_status(&result).into_bytes(),
-        Err(NodeError::Status(status)) => status.to_vec(),
-        Err(NodeError::Message(message)) => api_status(&Err(Failure::Message(message))).into_bytes(),
+    let (code, status) = match result {
+        Ok(result) => {
+            let code = if matches!(result, Err(Failure::Message(_))) { 500 } else { 200 };
+            (code, api_status(&result).into_bytes())
+        }
+        Err(NodeError::Status(status)) => (status_code(&status), status.to_vec()),
+        Err(NodeError::Message(message)) => (500, api_status(&Err(Failure::Message(message))).into_bytes()),
     };
     session.report(status).await;
+    code
+}
+
+fn status_code(status: &[u8]) -> u16 {
+    let status: Option<serde_json::Value> = serde_json::from_slice(status).ok();
+    let code = status.and_then(|status| status["code"].as_u64());
+    code.and_then(|code| u16::try_from(code).ok()).unwrap_or(500)
 }
 
 /// Copies one direction to its end. After a failed write the rest is read and dropped: unread it would hold up the others.

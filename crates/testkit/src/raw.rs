@@ -102,7 +102,7 @@ impl Ask {
         let (status, headers, body) = self.answer().await;
         let bytes = match body.collect().await {
             Ok(collected) => collected.to_bytes(),
-            Err(never) => match never {},
+            Err(broken) => panic!("{broken}"),
         };
         Reply { status, headers, bytes }
     }
@@ -188,7 +188,7 @@ impl Stream {
     pub async fn next_bytes(&mut self) -> Option<Bytes> {
         match self.body.frame().await? {
             Ok(frame) => Some(frame.into_data().unwrap_or_default()),
-            Err(never) => match never {},
+            Err(broken) => panic!("{broken}"),
         }
     }
 
@@ -201,7 +201,7 @@ impl Stream {
                 }
                 Some(())
             }
-            Some(Err(never)) => match never {},
+            Some(Err(broken)) => panic!("{broken}"),
             None => {
                 assert!(self.buffer.is_empty(), "the stream ended inside an event: {:?}", self.buffer);
                 None

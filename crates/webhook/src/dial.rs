@@ -1,4 +1,4 @@
-//! Opens a connection to a webhook: a socket, then TLS.
+//! Opens a connection: a socket, then TLS. Errors are in Go's words.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -25,7 +25,7 @@ pub(crate) struct Dialled {
     pub http2: bool,
 }
 
-/// `limit`: to get a socket. An error says what went wrong in Go's words.
+/// `limit`: to get a socket.
 pub(crate) async fn dial(
     env: &Env,
     tls: &TlsConnector,
@@ -37,27 +37,41 @@ pub(crate) async fn dial(
         Ok(connected) => connected?,
         Err(_) => return Err(format!("dial tcp {address}: i/o timeout")),
     };
-    let failed = |error: io::Error| format!("dial tcp {address}: {error}");
-    // Small requests must not wait for more to come.
-    tcp.set_nodelay(true).map_err(failed)?;
-    let ends = Ends { local: tcp.local_addr().map_err(failed)?, remote: tcp.peer_addr().map_err(failed)? };
-    let shaken = {
-        let handshake = tls.connect(name.clone(), Sniffed { tcp, began: Vec::new() }).into_fallible();
-        env.timeout(HANDSHAKE_LIMIT, handshake).await
-    };
-    let wire = match shaken {
-        Ok(Ok(wire)) => wire,
-        Ok(Err((error, sniffed))) => {
-            return Err(go_errors::handshake(&error, ends, &sniffed.began));
-        }
-        Err(_) => return Err("net/http: TLS handshake timeout".to_owned()),
-    };
+    let ends = ends_of(&tcp, address)?;
+    let wire = secure(env, tls, name, tcp, ends).await?;
     let http2 = wire.get_ref().1.alpn_protocol() == Some(b"h2");
     Ok(Dialled { wire, ends, http2 })
 }
 
+/// The ends of a new connection.
+pub fn ends_of(tcp: &TcpStream, address: &HostPort) -> Result<Ends, String> {
+    let failed = |error: io::Error| format!("dial tcp {address}: {error}");
+    // Small requests must not wait for more to come.
+    tcp.set_nodelay(true).map_err(failed)?;
+    Ok(Ends { local: tcp.local_addr().map_err(failed)?, remote: tcp.peer_addr().map_err(failed)? })
+}
+
+/// The handshake of TLS.
+pub async fn secure<S: AsyncRead + AsyncWrite + Unpin>(
+    env: &Env,
+    tls: &TlsConnector,
+    name: &ServerName<'static>,
+    io: S,
+    ends: Ends,
+) -> Result<TlsStream<Sniffed<S>>, String> {
+    let shaken = {
+        let handshake = tls.connect(name.clone(), Sniffed { io, began: Vec::new() }).into_fallible();
+        env.timeout(HANDSHAKE_LIMIT, handshake).await
+    };
+    match shaken {
+        Ok(Ok(wire)) => Ok(wire),
+        Ok(Err((error, sniffed))) => Err(go_errors::handshake(&error, ends, &sniffed.began)),
+        Err(_) => Err("net/http: TLS handshake timeout".to_owned()),
+    }
+}
+
 /// The first of its addresses that answers; the error is the last one's.
-async fn connect(address: &HostPort) -> Result<TcpStream, String> {
+pub async fn connect(address: &HostPort) -> Result<TcpStream, String> {
     let addresses: Vec<SocketAddr> = match address.host.parse::<IpAddr>() {
         Ok(ip) => vec![SocketAddr::new(ip, address.port)],
         Err(_) => match tokio::net::lookup_host((&*address.host, address.port)).await {
@@ -76,22 +90,22 @@ async fn connect(address: &HostPort) -> Result<TcpStream, String> {
 }
 
 /// Remembers how the other side began, for those who gave the address of a server without TLS.
-pub(crate) struct Sniffed {
-    tcp: TcpStream,
+pub struct Sniffed<S = TcpStream> {
+    io: S,
     began: Vec<u8>,
 }
 
 /// `HTTP/`.
 const BEGINNING: usize = 5;
 
-impl AsyncRead for Sniffed {
+impl<S: AsyncRead + Unpin> AsyncRead for Sniffed<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
-        let polled = Pin::new(&mut self.tcp).poll_read(cx, buf);
+        let polled = Pin::new(&mut self.io).poll_read(cx, buf);
         if self.began.len() < BEGINNING {
             let new = &buf.filled()[before..];
             let wanted = (BEGINNING - self.began.len()).min(new.len());
@@ -101,24 +115,24 @@ impl AsyncRead for Sniffed {
     }
 }
 
-impl AsyncWrite for Sniffed {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Sniffed<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.tcp).poll_write(cx, buf)
+        Pin::new(&mut self.io).poll_write(cx, buf)
     }
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.tcp).poll_flush(cx)
+        Pin::new(&mut self.io).poll_flush(cx)
     }
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.tcp).poll_shutdown(cx)
+        Pin::new(&mut self.io).poll_shutdown(cx)
     }
     fn poll_write_vectored(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.tcp).poll_write_vectored(cx, bufs)
+        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
     }
     fn is_write_vectored(&self) -> bool {
-        self.tcp.is_write_vectored()
+        self.io.is_write_vectored()
     }
 }

@@ -10,7 +10,7 @@ use rustls::{AlertDescription, CertificateError, InvalidMessage};
 
 /// The two ends of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ends {
+pub struct Ends {
     pub local: SocketAddr,
     pub remote: SocketAddr,
 }
@@ -34,7 +34,7 @@ pub(crate) fn connect(address: SocketAddr, error: &io::Error) -> String {
 }
 
 pub(crate) fn lookup(host: &str, error: &io::Error) -> String {
-    tracing::debug!(host, %error, "a webhook's name cannot be resolved");
+    tracing::debug!(host, %error, "a name cannot be resolved");
     format!("dial tcp: lookup {host}: no such host")
 }
 
@@ -167,7 +167,7 @@ const ALERTS: [(AlertDescription, &str); 18] = [
 ];
 
 /// Why no head of an answer came.
-pub(crate) fn no_answer(error: &hyper::Error, ends: Ends) -> String {
+pub fn no_answer(error: &hyper::Error, ends: Ends) -> String {
     if error.is_parse() {
         return format!("net/http: HTTP/1.x transport connection broken: malformed HTTP response: {error}");
     }

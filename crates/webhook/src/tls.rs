@@ -1,6 +1,5 @@
 //! Whom to believe to be a webhook: the authorities of its bundle, or exactly the certificate in it.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +10,6 @@ use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::time_provider::TimeProvider;
 use rustls::{CertificateError, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio_rustls::TlsConnector;
 
@@ -26,7 +24,7 @@ pub(crate) fn connector(env: &Env, config: &ClientConfig) -> Result<TlsConnector
     let protocols: &[&[u8]] = if config.target.http2() { &[b"h2", b"http/1.1"] } else { &[b"http/1.1"] };
     let mut tls = client_http::tls::client_config(&base, provider, protocols)
         .map_err(|error| ConfigError::Tls(error.to_string()))?;
-    tls.time_provider = Arc::new(Clock(env.clone()));
+    tls.time_provider = Arc::new(client_http::tls::Clock(env.clone()));
     if let Some(bundle) = &config.ca_bundle {
         tls.dangerous().set_certificate_verifier(Arc::new(Bundle::new(bundle)?));
     }
@@ -106,20 +104,5 @@ impl ServerCertVerifier for Bundle {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.chains.supported_verify_schemes()
-    }
-}
-
-/// The wall clock of this world.
-struct Clock(Env);
-
-impl fmt::Debug for Clock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Clock")
-    }
-}
-
-impl TimeProvider for Clock {
-    fn current_time(&self) -> Option<UnixTime> {
-        Some(UnixTime::since_unix_epoch(Duration::from_secs(self.0.now_seconds())))
     }
 }

@@ -2,9 +2,10 @@
 
 use auth::service_account::{DEFAULT_SECONDS, Issued};
 use object::{Status, Value};
-use registry::BodyType;
+use registry::{BodyType, RequestContext};
 
 use super::Call;
+use crate::api::Api;
 use crate::body::RequestBody;
 use crate::negotiate::{Offer, negotiate};
 use crate::respond::Answer;
@@ -46,24 +47,32 @@ impl Call<'_> {
         Ok(())
     }
 
-    async fn issue(&self, mut asked: Value) -> Result<Issued, Status> {
-        let (api, request) = (self.api, &self.request);
-        // A linearizable read of the account and of what the token is bound to.
-        api.registry.linearizable_read().await?;
-        // Before defaults are set: plugins see the request as it was sent.
-        api.registry.mutate_answered(request, &mut asked)?;
-        let env = api.registry.env();
-        let admit = |complete: &Value| api.registry.validate_answered(request, complete);
-        let mut issued = api.token_authenticator.service_accounts().request(
-            (request.namespace, request.name),
-            asked,
-            env.now_nanos(),
-            env.uuid(),
-            api.token_authenticator.objects(),
-            &admit,
-        )?;
-        issued.answer.make_map().set("kind", KIND);
-        issued.answer.make_map().set("apiVersion", API_VERSION);
-        Ok(issued)
+    async fn issue(&self, asked: Value) -> Result<Issued, Status> {
+        issue_token(self.api, &self.request, asked).await
     }
+}
+
+/// Answers a TokenRequest that is authorized.
+pub(crate) async fn issue_token(
+    api: &Api,
+    request: &RequestContext<'_>,
+    mut asked: Value,
+) -> Result<Issued, Status> {
+    // A linearizable read of the account and of what the token is bound to.
+    api.registry.linearizable_read().await?;
+    // Before defaults are set: plugins see the request as it was sent.
+    api.registry.mutate_answered(request, &mut asked)?;
+    let env = api.registry.env();
+    let admit = |complete: &Value| api.registry.validate_answered(request, complete);
+    let mut issued = api.token_authenticator.service_accounts().request(
+        (request.namespace, request.name),
+        asked,
+        env.now_nanos(),
+        env.uuid(),
+        api.token_authenticator.objects(),
+        &admit,
+    )?;
+    issued.answer.make_map().set("kind", KIND);
+    issued.answer.make_map().set("apiVersion", API_VERSION);
+    Ok(issued)
 }

@@ -80,3 +80,12 @@ fn only_the_exact_shape_is_a_token() {
         assert_eq!(secret_name(odd), None, "{odd:?}");
     }
 }
+
+#[test]
+fn only_who_knows_the_token_signs_for_it() {
+    let signature = sign("content", "abcdef", "0123456789abcdef");
+    assert!(is_signed("content", &signature, TOKEN));
+    assert!(!is_signed("other content", &signature, TOKEN));
+    assert!(!is_signed("content", &signature, "abcdef.0123456789abcdee"));
+    assert!(!is_signed("content", "", TOKEN) && !is_signed("content", &signature, "no token"));
+}

@@ -4,12 +4,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use ring::signature::KeyPair as _;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
-use super::certificate::CryptoError;
-use super::pem;
+use super::certificate::{COMMON_NAME, CryptoError, Parsed, name_parts};
+use super::{key_pair, pem};
 
 /// The leaf certificate and its private key (PKCS#8, ECDSA P-256).
 #[derive(Clone)]
@@ -19,6 +20,39 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// A certificate and its key (PKCS#8), both in PEM, as another program or an earlier run wrote them; the error says what is wrong.
+    pub fn from_pem(certificate: &[u8], key: &[u8]) -> Result<Identity, String> {
+        Identity::issued(certificate, pem::private_key(key)?)
+    }
+
+    /// A certificate that was issued for a key (PKCS#8) of ours; the error says what is wrong.
+    pub fn issued(certificate: &[u8], key: Vec<u8>) -> Result<Identity, String> {
+        let certificate = pem::certificates(certificate)?.swap_remove(0);
+        let pair = key_pair(&key, &crate::random()).ok_or("not an ECDSA P-256 key")?;
+        let parsed = Parsed::parse(&certificate).ok_or("not an X.509 certificate")?;
+        if parsed.public_key != pair.public_key().as_ref() {
+            return Err("the certificate is not the key's".to_owned());
+        }
+        Ok(Identity { certificate, key })
+    }
+
+    /// Unix seconds of the first and the last moment of its life.
+    pub fn validity(&self) -> (u64, u64) {
+        Parsed::parse(&self.certificate).map_or((0, 0), |parsed| (parsed.not_before, parsed.not_after))
+    }
+
+    /// DNS names and IP addresses of the certificate.
+    pub fn names(&self) -> Vec<String> {
+        Parsed::parse(&self.certificate).map(|parsed| parsed.names).unwrap_or_default()
+    }
+
+    /// Empty: it has none.
+    pub fn common_name(&self) -> String {
+        let parts = Parsed::parse(&self.certificate).and_then(|parsed| name_parts(parsed.subject));
+        let names = parts.into_iter().flatten().filter(|part| part.oid == COMMON_NAME);
+        names.filter_map(|part| part.text).next_back().unwrap_or_default()
+    }
+
     /// The chain sent to a TLS peer: one certificate, because the CA signs leaves directly.
     pub fn chain(&self) -> Vec<CertificateDer<'static>> {
         vec![self.certificate.clone()]

@@ -196,3 +196,32 @@ fn the_service_account_key_is_made_once_and_never_overwritten() {
     std::fs::remove_file(dir.path().join("sa.key")).expect("sa.key");
     assert!(matches!(service_account_key(dir.path()), Err(PkiError::KeyMissing { .. })));
 }
+
+#[test]
+fn an_identity_is_read_from_its_files() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let pki = Pki::open_or_create(dir.path(), NOW, &[]).expect("made");
+    let ours = pki.issue_client("system:node:a", &names(&["system:nodes"]), DAY, NOW).expect("signed");
+    let (certificate, key) = (ours.certificate_pem(), ours.key_pem());
+    let read = Identity::from_pem(certificate.as_bytes(), key.as_bytes()).expect("read");
+    assert_eq!((read.common_name().as_str(), read.validity().1), ("system:node:a", NOW + DAY));
+    let foreign = Identity::from_pem(certificate.as_bytes(), pki.admin().key_pem().as_bytes());
+    assert_eq!(foreign.err().as_deref(), Some("the certificate is not the key's"));
+    assert!(
+        Identity::from_pem(b"", key.as_bytes()).is_err()
+            && Identity::from_pem(certificate.as_bytes(), b"").is_err()
+    );
+}
+
+#[test]
+fn a_certificate_is_pinned_by_its_key() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let pki = Pki::open_or_create(dir.path(), NOW, &[]).expect("made");
+    let hash = |pem: &str| {
+        public_key_hash(&certificates_from_pem(pem.as_bytes()).expect("PEM")[0]).expect("a certificate")
+    };
+    let ca = hash(pki.ca_pem());
+    assert!(ca.starts_with("sha256:") && ca.len() == 71, "{ca}");
+    assert_ne!(ca, hash(&pki.admin().certificate_pem()));
+    assert_eq!(public_key_hash(b"nothing"), None);
+}

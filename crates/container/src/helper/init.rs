@@ -2,7 +2,6 @@
 //! no privilege, no way in.
 
 use std::os::fd::AsFd;
-use std::path::Path;
 
 use rustix::mount::{MountPropagationFlags, MoveMountFlags, UnmountFlags};
 use rustix::process::{Gid, Signal, Uid};
@@ -14,21 +13,21 @@ use crate::sys::{self, MountAttributes};
 /// Nobody's, as the pause container of others has it.
 const NOBODY: u32 = 65535;
 
-/// Gives up everything; `directory` is any one to mount on.
-pub fn confine(directory: &Path) -> Result<(), StartError> {
+/// Gives up everything; where this process is must be something to mount on.
+pub fn confine() -> Result<(), StartError> {
     let failed = || "failed to confine the first process".to_owned();
     let null = std::fs::File::options().read(true).write(true).open("/dev/null").context(failed)?;
     rustix::stdio::dup2_stdin(&null).context(failed)?;
     rustix::stdio::dup2_stdout(&null).context(failed)?;
     rustix::stdio::dup2_stderr(&null).context(failed)?;
-    enter_nothing(directory)?;
+    enter_nothing()?;
     drop_privileges().context(failed)?;
     // Forgotten by the kernel when the user changes, so last.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).context(failed)
 }
 
 /// An empty read-only directory becomes the root.
-fn enter_nothing(directory: &Path) -> Result<(), StartError> {
+fn enter_nothing() -> Result<(), StartError> {
     let failed = || "failed to leave the host's files".to_owned();
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     rustix::mount::mount_change("/", private).context(failed)?;
@@ -39,7 +38,7 @@ fn enter_nothing(directory: &Path) -> Result<(), StartError> {
     sys::mount_setattr(nothing.as_fd(), MountAttributes { set, ..MountAttributes::default() })
         .context(failed)?;
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
-    rustix::mount::move_mount(&nothing, "", rustix::fs::CWD, directory, flags).context(failed)?;
+    rustix::mount::move_mount(&nothing, "", rustix::fs::CWD, ".", flags).context(failed)?;
     rustix::process::fchdir(&nothing).context(failed)?;
     rustix::process::pivot_root(".", ".").context(failed)?;
     rustix::mount::unmount(".", UnmountFlags::DETACH).context(failed)?;

@@ -6,14 +6,15 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::mount::{MountPropagationFlags, MoveMountFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use rustix::thread::UnshareFlags;
 
-use super::containers::{Containers, Source};
+use super::containers::{Containers, Shared, Source};
+use crate::cgroup::Cgroup;
 use crate::config::PodConfig;
-use crate::start::{self, Context, HostMounts, StartError};
+use crate::start::{self, Context, HostMounts, StartError, Users};
 use crate::sys::{self, CloneFlags, Fork};
 use crate::wire::{self, Reply, Request};
 
@@ -23,6 +24,8 @@ const RECEIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub const SOCKET: &str = "helper.sock";
 pub const PID_FILE: &str = "helper.pid";
+/// Before the number of a process that another one has forked.
+const PID_MARK: &str = "pid ";
 
 /// Sets the pod up, says so, and serves it to its end.
 pub fn run(config: &PodConfig, told: OwnedFd) -> ! {
@@ -30,19 +33,20 @@ pub fn run(config: &PodConfig, told: OwnedFd) -> ! {
     // The spawner's socket among them: the agent would not hear of the spawner's end.
     let closed = sys::close_all_but(&[told.as_raw_fd()]).context(|| "failed to close descriptors".to_owned());
     match closed.and_then(|()| set_up(config)) {
-        Ok((listener, containers)) => {
-            super::tell(told, &format!("pid {pid}"));
-            Helper { listener, containers, connections: Vec::new(), directory: config.directory.clone() }
-                .serve()
+        Ok((listener, children, containers)) => {
+            super::tell(&told, &format!("pid {pid}"));
+            drop(told);
+            let directory = config.directory.clone();
+            Helper { listener, children, containers, connections: Vec::new(), directory }.serve()
         }
         Err(why) => {
-            super::tell(told, &why.0);
+            super::tell(&told, &why.0);
             std::process::exit(1)
         }
     }
 }
 
-fn set_up(config: &PodConfig) -> Result<(OwnedFd, Containers), StartError> {
+fn set_up(config: &PodConfig) -> Result<(OwnedFd, OwnedFd, Containers), StartError> {
     rustix::process::setsid().context(|| "failed to create a session".to_owned())?;
     let null = File::options()
         .read(true)
@@ -53,12 +57,23 @@ fn set_up(config: &PodConfig) -> Result<(OwnedFd, Containers), StartError> {
     let _ = rustix::thread::set_name(c"setpoint-pod");
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .context(|| "failed to become a subreaper".to_owned())?;
+    if !config.cgroup.as_os_str().is_empty() {
+        let cgroup = Cgroup::at_host(&config.cgroup);
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        cgroup
+            .create()
+            .and_then(|()| cgroup.add(own))
+            .context(|| format!("failed to join the cgroup {}", config.cgroup.display()))?;
+    }
     let host_mounts = HostMounts::of_this_process()?;
+    let users = super::users::enter(config)?;
+    // Those of a pod with users of its own are made with these.
+    let is_plain = users.is_none();
     let wanted = [
         (true, UnshareFlags::NEWNS),
-        (config.own_network, UnshareFlags::NEWNET),
-        (config.own_ipc, UnshareFlags::NEWIPC),
-        (config.own_uts, UnshareFlags::NEWUTS),
+        (is_plain && config.own_network, UnshareFlags::NEWNET),
+        (is_plain && config.own_ipc, UnshareFlags::NEWIPC),
+        (is_plain && config.own_uts, UnshareFlags::NEWUTS),
     ];
     let flags = wanted.iter().filter(|(on, _)| *on).fold(UnshareFlags::empty(), |all, (_, flag)| all | *flag);
     #[allow(deprecated)]
@@ -70,25 +85,25 @@ fn set_up(config: &PodConfig) -> Result<(OwnedFd, Containers), StartError> {
         rustix::system::sethostname(config.hostname.as_bytes())
             .context(|| "failed to set the hostname".to_owned())?;
     }
-    for (name, value) in &config.sysctls {
-        // The kernel's names have dots or slashes between their words, and no word that is empty or leads up.
-        let words: Vec<&str> = name.split(['.', '/']).collect();
-        if words.iter().any(|word| word.is_empty()) {
-            return Err(StartError(format!("invalid sysctl {name:?}")));
-        }
-        let path = Path::new("/proc/sys").join(words.join("/"));
-        std::fs::write(&path, value).context(|| format!("failed to set sysctl {name} to {value:?}"))?;
-    }
-    let shared_memory = make_shared_memory(config)?;
-    let pid_namespace = if config.shared_pid { Some(start_init(&config.directory)?) } else { None };
+    super::sysctls::set(config)?;
+    let shared_memory = make_shared_memory(config, users.as_ref())?;
+    let pid_namespace =
+        if config.shared_pid { Some(start_init(&config.directory, users.as_ref())?) } else { None };
     let listener = listen(&config.directory.join(SOCKET)).context(|| "failed to listen".to_owned())?;
     let pid = rustix::process::getpid().as_raw_nonzero().to_string();
     std::fs::write(config.directory.join(PID_FILE), pid)
         .context(|| "failed to write the process id".to_owned())?;
-    Ok((listener, Containers::new(&config.directory, pid_namespace, shared_memory, host_mounts)))
+    let directory = config.directory.clone();
+    // After the first process was forked: it waits for its own.
+    let children = sys::hear_of_children().context(|| "failed to wait for children".to_owned())?;
+    Ok((
+        listener,
+        children,
+        Containers::new(Shared { directory, pid_namespace, shared_memory, host_mounts, users }),
+    ))
 }
 
-fn make_shared_memory(config: &PodConfig) -> Result<Option<PathBuf>, StartError> {
+fn make_shared_memory(config: &PodConfig, users: Option<&Users>) -> Result<Option<PathBuf>, StartError> {
     let failed = || "failed to make the pod's shared memory".to_owned();
     if !config.own_ipc {
         return Ok(None);
@@ -96,8 +111,10 @@ fn make_shared_memory(config: &PodConfig) -> Result<Option<PathBuf>, StartError>
     let path = config.directory.join("shm");
     std::fs::create_dir_all(&path).context(failed)?;
     let size = if config.shm_bytes == 0 { 64 << 20 } else { config.shm_bytes };
-    let options = [("size", size.to_string()), ("mode", "1777".to_owned())];
-    let options = options.map(|(name, value)| (name.to_owned(), value));
+    let (uid, gid) = users.map_or((0, 0), |users| (users.uid, users.gid));
+    let options = [("size", size), ("uid", uid.into()), ("gid", gid.into())];
+    let mut options: Vec<_> = options.map(|(name, value)| (name.to_owned(), value.to_string())).into();
+    options.push(("mode".to_owned(), "1777".to_owned()));
     let mount = start::make_filesystem("tmpfs", &options)?;
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
     rustix::mount::move_mount(&mount, "", rustix::fs::CWD, &path, flags).context(failed)?;
@@ -105,26 +122,48 @@ fn make_shared_memory(config: &PodConfig) -> Result<Option<PathBuf>, StartError>
 }
 
 /// The first process of a namespace that all containers share.
-fn start_init(directory: &Path) -> Result<OwnedFd, StartError> {
+fn start_init(directory: &Path, users: Option<&Users>) -> Result<OwnedFd, StartError> {
     let (ready, told) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
         .context(|| "failed to create a pipe".to_owned())?;
+    let failed = || "failed to fork".to_owned();
     let flags = CloneFlags::NEW_PID.and(CloneFlags::NEW_MOUNT);
-    match sys::clone(flags).context(|| "failed to fork".to_owned())? {
-        Fork::Child => match super::init::confine(directory) {
-            Ok(()) => sys::wait_for_children(),
-            Err(why) => {
-                super::tell(told, &why.0);
-                std::process::exit(1)
+    // The namespace belongs to the users of who makes it: a process between, which becomes one of them.
+    let first = if users.is_some() { CloneFlags::default() } else { flags };
+    let tell_and_exit = |why: StartError| -> ! {
+        super::tell(&told, &why.0);
+        std::process::exit(1)
+    };
+    // Users of the pod's own may not be able to find it: they are there already when they come.
+    rustix::process::chdir(directory).context(|| format!("failed to change to {}", directory.display()))?;
+    let forked = sys::clone(first).context(failed)?;
+    if let (Fork::Child, Some(users)) = (&forked, users) {
+        match users.enter().and_then(|()| sys::clone(flags.and(CloneFlags::SIBLING)).context(failed)) {
+            Ok(Fork::Parent { pid, .. }) => {
+                super::tell(&told, &format!("{PID_MARK}{}\n", pid.as_raw_nonzero()));
+                std::process::exit(0)
             }
+            Ok(Fork::Child) => {}
+            Err(why) => tell_and_exit(why),
+        }
+    }
+    match forked {
+        Fork::Child => match super::init::confine() {
+            Ok(()) => sys::wait_for_children(),
+            Err(why) => tell_and_exit(why),
         },
         Fork::Parent { pid, .. } => {
             drop(told);
-            let mut why = String::new();
-            File::from(ready).read_to_string(&mut why).context(|| "failed to hear of init".to_owned())?;
+            rustix::process::chdir("/").context(|| "failed to change to /".to_owned())?;
+            let mut heard = String::new();
+            File::from(ready).read_to_string(&mut heard).context(|| "failed to hear of init".to_owned())?;
+            let (pid, why) = match heard.strip_prefix(PID_MARK).and_then(|rest| rest.split_once('\n')) {
+                Some((pid, why)) => (pid.to_owned(), why),
+                None => (pid.as_raw_nonzero().to_string(), &*heard),
+            };
             if !why.is_empty() {
-                return Err(StartError(why));
+                return Err(StartError(why.to_owned()));
             }
-            let path = format!("/proc/{}/ns/pid", pid.as_raw_nonzero());
+            let path = format!("/proc/{pid}/ns/pid");
             let file = File::open(&path).context(|| format!("failed to open {path}"))?;
             Ok(file.into())
         }
@@ -145,6 +184,8 @@ fn listen(path: &Path) -> io::Result<OwnedFd> {
 
 struct Helper {
     listener: OwnedFd,
+    /// Readable when a child has ended, also one that was a stranger's.
+    children: OwnedFd,
     containers: Containers,
     connections: Vec<Connection>,
     directory: PathBuf,
@@ -160,6 +201,8 @@ struct Connection {
 #[derive(Clone, Copy)]
 enum Ready {
     Listener,
+    /// They are asked for in any case.
+    Children,
     Connection(u64),
     Container(Source),
 }
@@ -171,26 +214,20 @@ impl Helper {
             for ready in self.wait() {
                 match ready {
                     Ready::Listener => {
-                        if let Ok(socket) = rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC) {
-                            let _ = sockopt::set_socket_timeout(
-                                &socket,
-                                sockopt::Timeout::Send,
-                                Some(SEND_TIMEOUT),
-                            );
-                            let _ = sockopt::set_socket_timeout(
-                                &socket,
-                                sockopt::Timeout::Recv,
-                                Some(RECEIVE_TIMEOUT),
-                            );
-                            next_id += 1;
-                            self.connections.push(Connection { id: next_id, socket, watches: false });
-                        }
+                        next_id += 1;
+                        self.accept(next_id);
                     }
+                    Ready::Children => {}
                     Ready::Connection(id) => self.hear(id),
-                    Ready::Container(source) => self.containers.readable(source),
+                    Ready::Container(source) => self.containers.ready(source),
                 }
             }
-            for (connection, exec, code) in self.containers.reap() {
+            sys::drain(&self.children);
+            let ended = self.containers.reap();
+            self.containers.tick();
+            // The answer to an exec before its end.
+            self.answer();
+            for (connection, exec, code) in ended {
                 self.reply(connection, &Reply::ExecEnded { exec, code }, &[]);
             }
             if self.containers.take_changed() {
@@ -200,27 +237,43 @@ impl Helper {
                     self.reply(id, &Reply::State(self.containers.state()), &[]);
                 }
             }
+            if self.containers.is_over() {
+                let _ = std::fs::remove_file(self.directory.join(SOCKET));
+                let _ = std::fs::remove_file(self.directory.join(PID_FILE));
+                std::process::exit(0);
+            }
         }
     }
 
     fn wait(&self) -> Vec<Ready> {
-        let mut kinds = vec![Ready::Listener];
-        let mut polled: Vec<BorrowedFd<'_>> = vec![self.listener.as_fd()];
-        for connection in &self.connections {
+        let mut kinds = vec![Ready::Listener, Ready::Children];
+        let mut all =
+            vec![PollFd::new(&self.listener, PollFlags::IN), PollFd::new(&self.children, PollFlags::IN)];
+        // Who waits for an answer is not heard before he has it.
+        for connection in self.connections.iter().filter(|one| !self.containers.is_busy(one.id)) {
             kinds.push(Ready::Connection(connection.id));
-            polled.push(connection.socket.as_fd());
+            all.push(PollFd::new(&connection.socket, PollFlags::IN));
         }
-        for (source, descriptor) in self.containers.sources() {
+        for (source, descriptor, flags) in self.containers.sources() {
             kinds.push(Ready::Container(source));
-            polled.push(descriptor);
+            all.push(PollFd::from_borrowed_fd(descriptor, flags));
         }
-        let mut all: Vec<PollFd<'_>> =
-            polled.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-        if rustix::event::poll(&mut all, None).is_err() {
+        let timeout = self.containers.timeout().and_then(|most| Timespec::try_from(most).ok());
+        if rustix::event::poll(&mut all, timeout.as_ref()).is_err() {
             return Vec::new();
         }
         let ready = all.iter().zip(kinds).filter(|(fd, _)| !fd.revents().is_empty());
         ready.map(|(_, kind)| kind).collect()
+    }
+
+    fn accept(&mut self, id: u64) {
+        let Ok(socket) = rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC) else { return };
+        for (kind, most) in
+            [(sockopt::Timeout::Send, SEND_TIMEOUT), (sockopt::Timeout::Recv, RECEIVE_TIMEOUT)]
+        {
+            let _ = sockopt::set_socket_timeout(&socket, kind, Some(most));
+        }
+        self.connections.push(Connection { id, socket, watches: false });
     }
 
     fn hear(&mut self, id: u64) {
@@ -232,19 +285,16 @@ impl Helper {
         if matches!(request, Request::Watch) {
             connection.watches = true;
         }
-        if matches!(request, Request::Shutdown) {
-            self.containers.end_all();
-            self.reply(id, &Reply::Done, &[]);
-            let _ = std::fs::remove_file(self.directory.join(SOCKET));
-            let _ = std::fs::remove_file(self.directory.join(PID_FILE));
-            std::process::exit(0);
+        self.containers.handle(id, request, descriptors);
+        self.answer();
+    }
+
+    fn answer(&mut self) {
+        for (id, answer) in self.containers.take_answers() {
+            let (reply, descriptor) = answer.unwrap_or_else(|why| (Reply::Failed(why.0), None));
+            let beside: Vec<BorrowedFd<'_>> = descriptor.iter().map(AsFd::as_fd).collect();
+            self.reply(id, &reply, &beside);
         }
-        let (reply, descriptor) = match self.containers.handle(id, request, descriptors) {
-            Ok(answer) => answer,
-            Err(why) => (Reply::Failed(why.0), None),
-        };
-        let beside: Vec<BorrowedFd<'_>> = descriptor.iter().map(AsFd::as_fd).collect();
-        self.reply(id, &reply, &beside);
     }
 
     fn reply(&mut self, id: u64, reply: &Reply, descriptors: &[BorrowedFd<'_>]) {

@@ -10,7 +10,7 @@ use rustix::fs::{FileType, Mode, OFlags};
 use rustix::process::Resource;
 
 use super::identity::ResolvedUser;
-use super::{Context, Never, StartError, Streams};
+use super::{Context, Never, StartError, Streams, Users};
 use crate::config::Process;
 use crate::sys;
 
@@ -55,20 +55,43 @@ pub fn give_streams(uid: u32) {
     }
 }
 
+/// What comes from the host belongs to the root of the pod's users, who may pass it on.
+pub fn give(streams: &Streams, users: &Users) {
+    use rustix::process::{Gid, Uid};
+    for stream in [&streams.stdin, &streams.stdout, &streams.stderr] {
+        let is_pipe = rustix::fs::fstat(stream)
+            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo);
+        if is_pipe {
+            let (uid, gid) = (Uid::from_raw(users.uid), Gid::from_raw(users.gid));
+            let _ = rustix::fs::fchown(stream, Some(uid), Some(gid));
+        }
+    }
+}
+
 /// Writes to a file of `/proc/self`, of a `/proc` made for this: the container's own may be anything.
 pub fn write_own(file: &str, text: &str) -> Result<(), StartError> {
+    use rustix::fs::{CWD, PROC_SUPER_MAGIC, ResolveFlags, openat2};
     let failed = || format!("failed to write {file}");
-    let proc = super::make_filesystem("proc", &[])?;
+    let proc = match super::make_filesystem("proc", &[]) {
+        Ok(proc) => proc,
+        // Users of a pod's own may not have one that shows more than theirs: then theirs, if it is one, and nothing that lies over it.
+        Err(why) => {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let own =
+                openat2(CWD, "/proc", flags, Mode::empty(), ResolveFlags::NO_SYMLINKS).context(failed)?;
+            if !rustix::fs::fstatfs(&own).is_ok_and(|found| found.f_type == PROC_SUPER_MAGIC) {
+                return Err(why);
+            }
+            own
+        }
+    };
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_XDEV | ResolveFlags::NO_MAGICLINKS;
     let flags = OFlags::WRONLY | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(&proc, format!("self/{file}"), flags, Mode::empty()).context(failed)?;
+    let file = openat2(&proc, format!("self/{file}"), flags, Mode::empty(), resolve).context(failed)?;
     rustix::io::write(&file, text.as_bytes()).context(failed).map(drop)
 }
 
 pub fn set_limits(process: &Process) -> Result<(), StartError> {
-    if let Some(adjust) = process.oom_score_adj {
-        // Lowering it needs a capability that not every root has; the kernel then judges as it did.
-        let _ = write_own("oom_score_adj", &adjust.to_string());
-    }
     for limit in &process.rlimits {
         let resource = resource(&limit.name)
             .ok_or_else(|| StartError(format!("unknown resource limit {:?}", limit.name)))?;

@@ -6,11 +6,13 @@
 mod cgroups;
 mod covers;
 mod devices;
+mod overlay;
+mod target;
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{FileType, Mode, OFlags, PROC_SUPER_MAGIC, ResolveFlags};
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags,
     UnmountFlags,
@@ -18,8 +20,8 @@ use rustix::mount::{
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use super::{Context, Namespaces, StartError};
-use crate::config::{ContainerConfig, Mount, Propagation, Root, Source};
+use super::{Context, Namespaces, StartError, Users};
+use crate::config::{ContainerConfig, Mount, Propagation, Source};
 use crate::sys::{self, MountAttributes};
 
 /// A mount that is attached nowhere yet.
@@ -28,15 +30,15 @@ pub struct Detached {
     is_directory: bool,
 }
 
-impl AsRawFd for Detached {
-    fn as_raw_fd(&self) -> RawFd {
-        self.tree.as_raw_fd()
-    }
-}
-
 /// The mounts of the host, which the helper has left: a mount that shall be seen on both sides must come from there, and so must
 /// what was mounted after the helper left.
 pub struct HostMounts(OwnedFd);
+
+impl AsRawFd for HostMounts {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
 
 impl HostMounts {
     pub fn of_this_process() -> Result<HostMounts, StartError> {
@@ -62,8 +64,55 @@ fn open_mounts() -> Result<OwnedFd, StartError> {
     Ok(file.context(|| "failed to open /proc/self/ns/mnt".to_owned())?.into())
 }
 
-/// Opens what is to be bound from the host, in the order of the mounts; `None`: made inside.
-pub fn open_sources(
+/// What a container gets from the host, opened and attached nowhere yet.
+pub struct Prepared {
+    root: OwnedFd,
+    /// In the order of the mounts; `None`: made inside.
+    sources: Vec<Option<Detached>>,
+    /// With users of the pod's own, who cannot make devices.
+    devices: Option<Vec<OwnedFd>>,
+}
+
+impl Prepared {
+    pub fn descriptors(&self) -> Vec<RawFd> {
+        let mut all = vec![self.root.as_raw_fd()];
+        all.extend(self.sources.iter().flatten().map(|source| source.tree.as_raw_fd()));
+        all.extend(self.devices.iter().flatten().map(AsRawFd::as_raw_fd));
+        all
+    }
+}
+
+/// Does what needs the host's files, as the host's root.
+pub fn prepare(config: &ContainerConfig, namespaces: &Namespaces<'_>) -> Result<Prepared, StartError> {
+    let users = namespaces.users;
+    let root = if config.root.layers.is_empty() {
+        let own = open_source(&config.root.upper, Path::new(""))?.tree;
+        users.map_or(Ok(()), |users| map_owners(own.as_fd(), users, &config.root.upper))?;
+        own
+    } else {
+        overlay::make(&config.root, users).context(|| "failed to mount the root file system".to_owned())?
+    };
+    let sources = open_sources(config, namespaces)?;
+    let devices = match users {
+        Some(_) => Some(config.devices.iter().map(devices::open).collect::<Result<Vec<_>, _>>()?),
+        None => None,
+    };
+    // Users of the pod's own may not be able to find it: they are there already when they come.
+    rustix::process::chdir(config.root.target.as_path())
+        .context(|| format!("failed to change to {}", config.root.target.display()))?;
+    Ok(Prepared { root, sources, devices })
+}
+
+fn map_owners(tree: BorrowedFd<'_>, users: &Users, path: &Path) -> Result<(), StartError> {
+    sys::map_owners(tree, users.namespace.as_fd()).context(|| {
+        format!(
+            "failed to set MOUNT_ATTR_IDMAP on {}: maybe the filesystem used doesn't support idmap mounts on this kernel",
+            path.display()
+        )
+    })
+}
+
+fn open_sources(
     config: &ContainerConfig,
     namespaces: &Namespaces<'_>,
 ) -> Result<Vec<Option<Detached>>, StartError> {
@@ -72,7 +121,11 @@ pub fn open_sources(
     for mount in &config.mounts {
         all.push(match &mount.source {
             Source::Bind { path, sub_path } => {
-                Some(namespaces.host_mounts.visit(|| open_source(path, sub_path))??)
+                let source = namespaces.host_mounts.visit(|| open_source(path, sub_path))??;
+                if let (true, Some(users)) = (mount.id_mapped, namespaces.users) {
+                    map_owners(source.tree.as_fd(), users, path)?;
+                }
+                Some(source)
             }
             Source::SharedMemory => match shared_memory {
                 Some(path) => Some(open_source(path, Path::new(""))?),
@@ -103,7 +156,7 @@ fn is_directory(file: BorrowedFd<'_>) -> Result<bool, StartError> {
 }
 
 /// Mounts everything and makes it the root of this process.
-pub fn enter(config: &ContainerConfig, sources: Vec<Option<Detached>>) -> Result<(), StartError> {
+pub fn enter(config: &ContainerConfig, prepared: Prepared) -> Result<(), StartError> {
     // What the container mounts stays its own; what the host mounts may still come in.
     rustix::mount::mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)
         .context(|| "failed to part from the host's mounts".to_owned())?;
@@ -112,8 +165,9 @@ pub fn enter(config: &ContainerConfig, sources: Vec<Option<Detached>>) -> Result
     }
     // Whoever may not use all devices finds none in what others fill.
     let nodev = config.resources.devices.is_some();
-    let root = mount_root(&config.root, nodev)?;
-    for (mount, source) in config.mounts.iter().zip(sources) {
+    let root = prepared.root;
+    attach_root(root.as_fd(), nodev)?;
+    for (mount, source) in config.mounts.iter().zip(prepared.sources) {
         let attached = match mount.source {
             Source::Cgroup { host } => cgroups::attach(config, mount, host, root.as_fd()),
             _ => attach(mount, source, nodev, root.as_fd()),
@@ -122,8 +176,13 @@ pub fn enter(config: &ContainerConfig, sources: Vec<Option<Detached>>) -> Result
             StartError(format!("error mounting to rootfs at {:?}: {why}", mount.target.display().to_string()))
         })?;
     }
-    for device in &config.devices {
-        devices::make(device, root.as_fd())?;
+    match prepared.devices {
+        None => config.devices.iter().try_for_each(|device| devices::make(device, root.as_fd()))?,
+        Some(opened) => {
+            for (device, node) in config.devices.iter().zip(opened) {
+                devices::bind(device, node.as_fd(), root.as_fd())?;
+            }
+        }
     }
     devices::link(root.as_fd())?;
     for path in &config.readonly_paths {
@@ -133,7 +192,7 @@ pub fn enter(config: &ContainerConfig, sources: Vec<Option<Detached>>) -> Result
         covers::mask(path, root.as_fd())?;
     }
     // An image may name a working directory that it does not have.
-    make_target(root.as_fd(), &config.process.cwd, true)?;
+    target::make(root.as_fd(), &config.process.cwd, true)?;
     let failed = || "failed to change the root".to_owned();
     rustix::process::fchdir(&root).context(failed)?;
     rustix::process::pivot_root(".", ".").context(failed)?;
@@ -148,34 +207,15 @@ pub fn enter(config: &ContainerConfig, sources: Vec<Option<Detached>>) -> Result
     Ok(())
 }
 
-/// The image's layers under one of the container's own. Layers are given one by one: a page of options would hold forty of them.
-fn mount_root(root: &Root, nodev: bool) -> Result<OwnedFd, StartError> {
+/// Where this process is.
+fn attach_root(root: BorrowedFd<'_>, nodev: bool) -> Result<(), StartError> {
     let failed = || "failed to mount the root file system".to_owned();
-    let mounted = if root.layers.is_empty() {
-        open_source(&root.upper, Path::new(""))?.tree
-    } else {
-        let fs = rustix::mount::fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC).context(failed)?;
-        for layer in &root.layers {
-            rustix::mount::fsconfig_set_string(&fs, "lowerdir+", layer.as_path()).context(failed)?;
-        }
-        rustix::mount::fsconfig_set_string(&fs, "upperdir", root.upper.as_path()).context(failed)?;
-        rustix::mount::fsconfig_set_string(&fs, "workdir", root.work.as_path()).context(failed)?;
-        rustix::mount::fsconfig_create(&fs).context(failed)?;
-        rustix::mount::fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty()).context(failed)?
-    };
     if nodev {
         let attributes = MountAttributes { set: sys::NO_DEV, ..MountAttributes::default() };
-        sys::mount_setattr(mounted.as_fd(), attributes).context(failed)?;
+        sys::mount_setattr(root, attributes).context(failed)?;
     }
-    rustix::mount::move_mount(
-        &mounted,
-        "",
-        CWD,
-        root.target.as_path(),
-        MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH,
-    )
-    .context(failed)?;
-    rustix::fs::open(root.target.as_path(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).context(failed)
+    let here = rustix::fs::open(".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).context(failed)?;
+    move_onto(root, here.as_fd()).context(failed)
 }
 
 fn attach(
@@ -189,7 +229,8 @@ fn attach(
         Some(source) => source,
         None => Detached { tree: new_filesystem(mount)?, is_directory: true },
     };
-    let target = make_target(root, &mount.target, source.is_directory)?;
+    let target = target::make(root, &mount.target, source.is_directory)?;
+    check_target(mount, &source, &target.path)?;
     let flag = |on: bool, flag: u64| if on { flag } else { 0 };
     let set =
         flag(mount.nosuid, sys::NO_SUID) | flag(mount.nodev, sys::NO_DEV) | flag(mount.noexec, sys::NO_EXEC);
@@ -211,7 +252,7 @@ fn attach(
         sys::mount_setattr(tree, MountAttributes { set: set | readonly, propagation: 0, recursive })
             .context(failed)?;
     }
-    move_onto(tree, target.as_fd()).context(|| "failed to attach it".to_owned())
+    move_onto(tree, target.file.as_fd()).context(|| "failed to attach it".to_owned())
 }
 
 fn new_filesystem(mount: &Mount) -> Result<OwnedFd, StartError> {
@@ -236,34 +277,39 @@ pub fn make_filesystem(kind: &str, options: &[(String, String)]) -> Result<Owned
     rustix::mount::fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty()).context(failed)
 }
 
-/// The file or directory to mount on, made where it is missing.
-fn make_target(root: BorrowedFd<'_>, target: &Path, directory: bool) -> Result<OwnedFd, StartError> {
-    let shown = || format!("failed to make {}", target.display());
-    let parts: Vec<&std::ffi::OsStr> = normal(target).collect();
-    let Some((last, parents)) = parts.split_last() else {
-        return open_in(root, Path::new("."), OFlags::PATH).context(shown);
+/// What a container may mount over in `/proc`, as runc has it: files that tell of the machine.
+const PROC_FILES: [&str; 10] = [
+    "cpuinfo",
+    "diskstats",
+    "loadavg",
+    "meminfo",
+    "slabinfo",
+    "stat",
+    "swaps",
+    "sys/crypto/fips_enabled",
+    "sys/kernel/ns_last_pid",
+    "uptime",
+];
+
+/// A false `/proc` would take what is written to it for security's sake, and masked paths would mask nothing.
+fn check_target(mount: &Mount, source: &Detached, at: &Path) -> Result<(), StartError> {
+    let kind = match &mount.source {
+        Source::Filesystem { kind, .. } => kind.as_str(),
+        _ => "",
     };
-    let mut path = PathBuf::new();
-    let mut at = open_in(root, Path::new("."), OFlags::PATH).context(shown)?;
-    let steps = parents.iter().map(|part| (part, true)).chain([(last, directory)]);
-    for (part, as_directory) in steps {
-        path.push(part);
-        match open_in(root, &path, OFlags::PATH) {
-            Ok(there) => at = there,
-            Err(rustix::io::Errno::NOENT) => {
-                // Directly in what was resolved just now: a link that appears meanwhile is an error, not a way out.
-                if as_directory {
-                    rustix::fs::mkdirat(&at, *part, Mode::from_raw_mode(0o755)).context(shown)?;
-                } else {
-                    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                    rustix::fs::openat(&at, *part, flags, Mode::from_raw_mode(0o644)).context(shown)?;
-                }
-                at = open_in(root, &path, OFlags::PATH).context(shown)?;
-            }
-            Err(error) => return Err(error).context(shown),
-        }
+    if matches!(kind, "proc" | "sysfs") && normal(&mount.target).ne(normal(at)) {
+        return Err(StartError(format!("filesystem {kind:?} must be mounted on ordinary directory")));
     }
-    Ok(at)
+    let Ok(below) = at.strip_prefix("/proc") else { return Ok(()) };
+    let allowed = if below.as_os_str().is_empty() {
+        rustix::fs::fstatfs(&source.tree).is_ok_and(|found| found.f_type == PROC_SUPER_MAGIC)
+    } else {
+        PROC_FILES.iter().any(|file| below == Path::new(file))
+    };
+    if allowed {
+        return Ok(());
+    }
+    Err(StartError(format!("{:?} cannot be mounted because it is inside /proc", at.display().to_string())))
 }
 
 fn normal(path: &Path) -> impl Iterator<Item = &std::ffi::OsStr> {
@@ -276,6 +322,17 @@ fn normal(path: &Path) -> impl Iterator<Item = &std::ffi::OsStr> {
 fn open_in(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
     rustix::fs::openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
+}
+
+/// The host's, to be given to a container, which can neither keep it nor change its owner and mode.
+pub fn open_null() -> Result<OwnedFd, StartError> {
+    let failed = || "failed to open /dev/null".to_owned();
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let mount = rustix::mount::open_tree(rustix::fs::CWD, "/dev/null", flags).context(failed)?;
+    let attributes = MountAttributes { set: sys::READ_ONLY, ..MountAttributes::default() };
+    sys::mount_setattr(mount.as_fd(), attributes).context(failed)?;
+    let path = format!("/proc/self/fd/{}", mount.as_raw_fd());
+    rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).context(failed)
 }
 
 /// A copy of what is mounted there and below, attached nowhere.

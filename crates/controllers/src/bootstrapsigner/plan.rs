@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use auth::bootstrap_token::sign;
 use object::Value;
-use ring::hmac;
 
 use crate::bootstrap_token::{Expiration, data, expiration};
 
@@ -42,15 +40,6 @@ pub fn plan(mut map: Value, tokens: &BTreeMap<String, String>) -> Option<Value> 
         entries.set(format!("{SIGNATURE}{id}"), sign(&content, id, text));
     }
     (map != before).then_some(map)
-}
-
-/// A JWS with detached content (RFC 7515, appendix F).
-pub fn sign(content: &str, id: &str, text: &str) -> String {
-    // Ids are letters and digits: nothing to escape.
-    let header = URL_SAFE_NO_PAD.encode(format!(r#"{{"alg":"HS256","kid":"{id}"}}"#));
-    let signed = format!("{header}.{}", URL_SAFE_NO_PAD.encode(content));
-    let key = hmac::Key::new(hmac::HMAC_SHA256, text.as_bytes());
-    format!("{header}..{}", URL_SAFE_NO_PAD.encode(hmac::sign(&key, signed.as_bytes())))
 }
 
 fn is_id(id: &str) -> bool {

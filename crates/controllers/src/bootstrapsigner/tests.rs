@@ -1,10 +1,11 @@
 use std::collections::BTreeMap;
 
+use auth::bootstrap_token::sign;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use object::Value;
 
-use super::plan::{plan, sign, tokens};
+use super::plan::{plan, tokens};
 
 fn token(id: &str, more: &[(&'static str, &str)]) -> (String, Value) {
     let mut secret = Value::map();

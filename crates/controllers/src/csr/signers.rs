@@ -4,13 +4,14 @@ use auth::groups;
 use auth::pki::SigningRequest;
 
 pub const KUBELET_CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
+pub const KUBELET_SERVING: &str = "kubernetes.io/kubelet-serving";
 
 /// Whether the rules of the signer allow the request; `None` for other controllers' signers.
 pub fn check(signer: &str, request: &SigningRequest, usages: &[&str]) -> Option<Result<(), String>> {
     match signer {
         "kubernetes.io/kube-apiserver-client" => Some(api_server_client(usages)),
         KUBELET_CLIENT => Some(kubelet_client(request, usages)),
-        "kubernetes.io/kubelet-serving" => Some(kubelet_serving(request, usages)),
+        KUBELET_SERVING => Some(kubelet_serving(request, usages)),
         // No rules, for compatibility.
         "kubernetes.io/legacy-unknown" => Some(Ok(())),
         _ => None,
@@ -44,7 +45,7 @@ pub fn kubelet_client(request: &SigningRequest, usages: &[&str]) -> Result<(), S
     exactly(usages, ["client auth", "digital signature", "key encipherment"])
 }
 
-fn kubelet_serving(request: &SigningRequest, usages: &[&str]) -> Result<(), String> {
+pub fn kubelet_serving(request: &SigningRequest, usages: &[&str]) -> Result<(), String> {
     of_nodes(request)?;
     if request.dns_names.is_empty() && request.addresses.is_empty() {
         return Err("DNS or IP subjectAltName is required".into());

@@ -1,5 +1,6 @@
 //! What a set decides, from its nodes, its pods and the time alone.
 
+use crate::testing::random;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -295,17 +296,6 @@ fn pods_are_made_for_their_node_and_tolerate_its_troubles_for_ever() {
     assert_eq!(target(&pod).as_deref(), Some("n1"));
     assert!(pod.at(&["spec", "affinity", "podAffinity"]).is_some());
     assert_eq!(target(&tree(r#"{"spec":{}}"#)), None);
-}
-
-/// Numbers that look random, the same for every run of one seed.
-fn random(seed: u64) -> impl FnMut(usize) -> usize {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    move |below| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 33) as usize % below
-    }
 }
 
 /// Pods that were made before: making one takes longer than looking at many.

@@ -1,5 +1,6 @@
 //! Looking at what changed alone gives the slices that looking at everything gives.
 
+use crate::testing::random;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -16,17 +17,6 @@ const MOST: usize = 5;
 
 type Pods = BTreeMap<String, PodView>;
 type Slices = BTreeMap<String, Arc<SliceView>>;
-
-/// Numbers that look random, the same for every run of one seed.
-fn random(seed: u64) -> impl FnMut(usize) -> usize {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    move |below| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 33) as usize % below
-    }
-}
 
 fn change(pods: &mut Pods, random: &mut impl FnMut(usize) -> usize) -> String {
     let at = random(60);

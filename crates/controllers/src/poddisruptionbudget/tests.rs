@@ -1,5 +1,6 @@
 //! Rules of disruption budgets, one by one.
 
+use crate::testing::random;
 use object::Value;
 
 use runtime::owners::Owner;
@@ -105,17 +106,6 @@ fn a_selector_is_printed_as_go_prints_it() {
     let printed = "&LabelSelector{MatchLabels:map[string]string{a: b,},MatchExpressions:[]LabelSelectorRequirement{\
                    LabelSelectorRequirement{Key:k,Operator:In,Values:[x y],},},}";
     assert_eq!(Budget::read(&value(text)).selector_text, printed);
-}
-
-/// Numbers that look random, the same for every run of one seed.
-fn random(seed: u64) -> impl FnMut(usize) -> usize {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    move |below| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 33) as usize % below
-    }
 }
 
 #[test]

@@ -552,3 +552,72 @@ async fn a_registry_behind_tls_must_be_trusted() {
     let local = Reference::parse(&format!("{}/app:1", registry.address)).unwrap();
     case.puller.pull(&local, vec![]).wait().await.unwrap();
 }
+
+/// A proxy that lets everybody through to one address, whatever they ask for; what it was asked.
+async fn proxy(env: &Env, to: std::net::SocketAddr) -> (std::net::SocketAddr, Arc<Mutex<Vec<String>>>) {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, asked) = (listener.local_addr().unwrap(), Arc::new(Mutex::new(Vec::new())));
+    let (env, heads) = (env.clone(), asked.clone());
+    env.clone().spawn("test-proxy", async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let heads = heads.clone();
+            env.spawn("test-proxied", async move {
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    head.push(client.read_u8().await.unwrap());
+                }
+                let text = String::from_utf8(head.clone()).unwrap();
+                heads.lock().push(text.clone());
+                let mut server = tokio::net::TcpStream::connect(to).await.unwrap();
+                if text.starts_with("CONNECT ") {
+                    client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+                } else {
+                    server.write_all(&head).await.unwrap();
+                }
+                let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+            });
+        }
+    });
+    (address, asked)
+}
+
+#[tokio::test]
+async fn registries_are_reached_through_proxies() {
+    if !root("registries_are_reached_through_proxies") {
+        return;
+    }
+    let case = Case::new().await;
+    let secure = Registry::start_tls(&case.env).await;
+    for registry in [&case.registry, &secure] {
+        registry.put("app", "1", &[&layers().1]);
+    }
+    let (plain_proxy, plain_asked) = proxy(&case.env, case.registry.address).await;
+    let (secure_proxy, secure_asked) = proxy(&case.env, secure.address).await;
+    for (name, settings) in [
+        ("plain.example", "server = \"http://plain.example\"\n"),
+        ("secure.example", "server = \"https://secure.example\"\nskip_verify = true\n"),
+    ] {
+        let folder = case.home.path().join("certs.d").join(name);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("hosts.toml"), settings).unwrap();
+    }
+    let proxies =
+        Proxies::new(&plain_proxy.to_string(), &format!("http://me:secret@{secure_proxy}"), "other.example");
+    let options = PullOptions {
+        certs: vec![case.home.path().join("certs.d")],
+        platform: Platform::current(),
+        parallel: 1,
+    };
+    let puller = Puller::with_proxies(&case.store, &case.env, threads(), options, proxies);
+    for name in ["plain.example/app:1", "secure.example/app:1"] {
+        puller.pull(&Reference::parse(name).unwrap(), vec![]).wait().await.unwrap();
+    }
+    let plain = plain_asked.lock().clone();
+    assert!(plain[0].starts_with("GET http://plain.example/v2/app/manifests/1"), "{plain:?}");
+    let asked = secure_asked.lock().clone();
+    assert!(asked[0].starts_with("CONNECT secure.example:443 HTTP/1.1\r\n"), "{asked:?}");
+    assert!(asked[0].contains("Proxy-Authorization: Basic bWU6c2VjcmV0\r\n"), "{asked:?}");
+    // What is asked inside the tunnel is the registry's business.
+    assert!(!asked.concat().contains("/v2/"));
+}

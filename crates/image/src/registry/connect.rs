@@ -14,6 +14,7 @@ use rustls_pki_types::{PrivateKeyDer, ServerName};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+use super::proxy::{Proxies, Proxy};
 use super::url::Url;
 use crate::hosts::{Endpoint, HostsError, Scheme};
 
@@ -31,11 +32,18 @@ pub(crate) struct Connector {
     own: Arc<ClientConfig>,
     /// For token servers and redirects: they have no business with our certificate.
     others: Arc<ClientConfig>,
+    proxies: Arc<Proxies>,
+}
+
+/// A connection to a server, or to the proxy that passes single requests on.
+pub(crate) struct Connection {
+    pub wire: Box<dyn Wire>,
+    pub proxy: Option<Proxy>,
 }
 
 impl Connector {
     /// Reads the certificates of an endpoint, so it belongs on a thread that may block.
-    pub fn new(endpoint: &Endpoint) -> Result<Connector, HostsError> {
+    pub fn new(endpoint: &Endpoint, proxies: &Arc<Proxies>) -> Result<Connector, HostsError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let wrong = |path: &Path, problem: String| HostsError { path: path.to_owned(), problem };
         let roots = if endpoint.tls.skip_verify { None } else { Some(roots(&endpoint.tls.authorities)?) };
@@ -60,7 +68,8 @@ impl Connector {
             }
             None => others.clone(),
         };
-        Ok(Connector { https: endpoint.scheme != Scheme::Http, own, others })
+        let https = endpoint.scheme != Scheme::Http;
+        Ok(Connector { https, own, others, proxies: proxies.clone() })
     }
 
     /// Finds out what is spoken where the name does not say.
@@ -83,24 +92,46 @@ impl Connector {
     }
 
     /// `own`: whether it is the server itself.
-    pub async fn connect(&self, env: &Env, url: &Url, own: bool) -> Result<Box<dyn Wire>, String> {
+    pub async fn connect(&self, env: &Env, url: &Url, own: bool) -> Result<Connection, String> {
+        let proxy = self.proxies.find(url)?;
         let connect = async {
-            let tcp = TcpStream::connect((url.host(), url.port())).await?;
-            tcp.set_nodelay(true)?;
-            if !url.https {
-                return Ok(Box::new(tcp) as Box<dyn Wire>);
+            let first = proxy.as_ref().map_or(url, |proxy| &proxy.url);
+            let mut wire = dial(first).await?;
+            if let Some(proxy) = &proxy {
+                if first.https {
+                    // Not the registry: it has no business with our certificate.
+                    wire = secure(&self.others, first, wire).await?;
+                }
+                if url.https {
+                    proxy.tunnel(&mut wire, url).await?;
+                }
             }
-            let name = ServerName::try_from(url.host().to_owned())
-                .map_err(|_| io::Error::other(format!("{:?} is no name of a server", url.host())))?;
-            let config = if own { &self.own } else { &self.others };
-            Ok(Box::new(TlsConnector::from(config.clone()).connect(name, tcp).await?) as Box<dyn Wire>)
+            if url.https {
+                let config = if own { &self.own } else { &self.others };
+                wire = secure(config, url, wire).await?;
+            }
+            Ok(wire)
         };
         match env.timeout(CONNECT_LIMIT, connect).await {
-            Ok(Ok(wire)) => Ok(wire),
-            Ok(Err(error)) => Err(words(&url.authority, &error)),
+            Ok(Ok(wire)) => Ok(Connection { wire, proxy: proxy.filter(|_| !url.https) }),
+            Ok(Err(error)) => {
+                Err(words(proxy.as_ref().map_or(&url.authority, |proxy| &proxy.url.authority), &error))
+            }
             Err(_) => Err(format!("dial tcp {}: i/o timeout", url.authority)),
         }
     }
+}
+
+async fn dial(url: &Url) -> io::Result<Box<dyn Wire>> {
+    let tcp = TcpStream::connect((url.host(), url.port())).await?;
+    tcp.set_nodelay(true)?;
+    Ok(Box::new(tcp))
+}
+
+async fn secure(config: &Arc<ClientConfig>, url: &Url, wire: Box<dyn Wire>) -> io::Result<Box<dyn Wire>> {
+    let name = ServerName::try_from(url.host().to_owned())
+        .map_err(|_| io::Error::other(format!("{:?} is no name of a server", url.host())))?;
+    Ok(Box::new(TlsConnector::from(config.clone()).connect(name, wire).await?))
 }
 
 /// The common failures in the words people search for.

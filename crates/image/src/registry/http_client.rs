@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use env::Env;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, LOCATION, RANGE, USER_AGENT};
+use http::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, LOCATION, PROXY_AUTHORIZATION, RANGE, USER_AGENT,
+};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -14,7 +16,7 @@ use hyper_util::rt::TokioIo;
 use tokio::task::JoinHandle;
 
 use super::auth::Authorization;
-use super::connect::Connector;
+use super::connect::{Connection, Connector};
 use super::url::Url;
 
 const MAX_REDIRECTS: usize = 10;
@@ -106,10 +108,16 @@ impl Client {
         body: Bytes,
         own: bool,
     ) -> Result<Response, String> {
-        let wire = connector.connect(&self.env, url, own).await?;
-        let request = Request::builder().method(method).uri(&url.path).body(Full::new(body));
+        let Connection { wire, proxy } = connector.connect(&self.env, url, own).await?;
+        // A proxy is told the server as well.
+        let uri = if proxy.is_some() { url.to_string() } else { url.path.clone() };
+        let request = Request::builder().method(method).uri(uri).body(Full::new(body));
         let mut request = request.map_err(|error| error.to_string())?;
         *request.headers_mut() = headers;
+        if let Some(authorization) = proxy.and_then(|proxy| proxy.authorization) {
+            let value = HeaderValue::from_str(&authorization).map_err(|error| error.to_string())?;
+            request.headers_mut().insert(PROXY_AUTHORIZATION, value);
+        }
         let host = HeaderValue::from_str(&url.authority).map_err(|error| error.to_string())?;
         request.headers_mut().insert(HOST, host);
         request.headers_mut().insert(USER_AGENT, HeaderValue::from_static("setpoint"));

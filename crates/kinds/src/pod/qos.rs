@@ -6,7 +6,7 @@ use object::quantity::Quantity;
 const COMPUTE: [&str; 2] = ["cpu", "memory"];
 
 /// No requests and limits: BestEffort. Limits of both for every container, equal to the requests: Guaranteed. Else Burstable.
-pub(super) fn class(pod: &Value) -> &'static str {
+pub fn class(pod: &Value) -> &'static str {
     let mut sums = Sums { requests: [None; 2], limits: [None; 2], all_limited: true };
     match pod.at(&["spec", "resources"]).filter(|r| !r.is_null()) {
         Some(resources) => {

@@ -90,3 +90,51 @@ fn labels_ports_and_taints_are_checked() {
     taken.remove(short_uid("a"), Requests::default());
     assert_eq!(refused(other, &taken, None), None);
 }
+
+#[test]
+fn what_only_some_nodes_have_is_counted_where_the_node_has_it() {
+    let node = tree(r#"{"status":{"allocatable":{"example.com/gpu":"3","hugepages-2Mi":"4Mi"}}}"#);
+    let pod = |uid: &str, init: &str, main: &str| {
+        format!(
+            r#"{{"metadata":{{"uid":"{uid}"}},"spec":{{"initContainers":[{{"resources":{{"requests":{{{init}}}}}}}],
+                "containers":[{{"resources":{{"requests":{{{main}}}}}}}]}}}}"#
+        )
+    };
+    let first = pod("a", r#""example.com/gpu":"2""#, r#""example.com/gpu":"1""#);
+    let mut taken = Taken::default();
+    assert_eq!(refused(&first, &taken, Some(&node)), None);
+    taken.add(&Pod::read(&tree(&first)), Requests::default());
+    let second = pod("b", "", r#""example.com/gpu":"2""#);
+    let told = "OutOfexample.com/gpu: Node didn't have enough resource: example.com/gpu, requested: 2, used: 2, capacity: 3";
+    assert_eq!(refused(&second, &taken, Some(&node)).as_deref(), Some(told));
+    let pages = pod("b", "", r#""hugepages-2Mi":"6Mi""#);
+    let told = refused(&pages, &taken, Some(&node)).unwrap();
+    assert!(told.starts_with("OutOfhugepages-2Mi: "), "{told}");
+    // Whoever bound it knows where it comes from.
+    assert_eq!(refused(&pod("b", "", r#""example.com/other":"1""#), &taken, Some(&node)), None);
+    assert!(is_choosy(&Pod::read(&tree(&second))));
+    taken.remove(short_uid("a"), Requests::default());
+    assert_eq!(refused(&second, &taken, Some(&node)), None);
+}
+
+#[test]
+fn pods_of_other_systems_and_static_ones() {
+    let none = Taken::default();
+    let told = refused(r#"{"metadata":{"labels":{"kubernetes.io/os":"windows"}},"spec":{}}"#, &none, None);
+    assert_eq!(
+        told.as_deref(),
+        Some(
+            "PodOSSelectorNodeLabelDoesNotMatch: Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"
+        )
+    );
+    let told = refused(r#"{"spec":{"os":{"name":"windows"}}}"#, &none, None);
+    assert!(told.unwrap().starts_with("PodOSNotSupported: "));
+    let node = tree(r#"{"spec":{"taints":[{"key":"k","effect":"NoExecute"}]}}"#);
+    let of = |source: &str| {
+        let pod = format!(
+            r#"{{"metadata":{{"annotations":{{"kubernetes.io/config.source":"{source}"}}}},"spec":{{}}}}"#
+        );
+        refused(&pod, &none, Some(&node)).is_none()
+    };
+    assert!(of("file") && !of("api"));
+}

@@ -41,10 +41,10 @@ pub(super) struct Heartbeat {
     reported: Millis,
 }
 
-/// A status to write, and whether people should be told how the node is now.
+/// A status to write, and what people should be told of it: reason and message.
 struct Report {
     tree: Value,
-    turned: Option<Health>,
+    told: Vec<(Severity, &'static str, String)>,
 }
 
 impl Agent {
@@ -96,12 +96,19 @@ impl Agent {
     }
 
     async fn register(&self) -> Result<(), Status> {
-        let node = self.machine.node(&self.identity(), &Health::Ready, self.now());
-        let written = match self.client.create(NODES.everywhere(), node, WriteOptions::default()).await {
-            Ok(obj) => obj.revision(),
-            Err(status) if status.reason == "AlreadyExists" => {
+        let created = if self.machine.registers() {
+            let node = self.machine.node(&self.identity(), &Health::Ready, self.now());
+            Some(self.client.create(NODES.everywhere(), node, WriteOptions::default()).await)
+        } else {
+            None
+        };
+        let written = match created {
+            Some(Ok(obj)) => obj.revision(),
+            // Somebody else makes the object, and says what it is labelled with.
+            None => self.client.get(NODES.at("", &self.name)).await?.revision(),
+            Some(Err(status)) if status.reason == "AlreadyExists" => {
                 let obj = self.client.get(NODES.at("", &self.name)).await?;
-                match self.machine.missing_labels(&self.identity(), &runtime::tree(&obj)) {
+                match self.machine.missing_metadata(&self.identity(), &runtime::tree(&obj)) {
                     Some(patch) => self
                         .client
                         .patch(NODES.at("", &self.name), Patch::Merge(patch), WriteOptions::default())
@@ -110,7 +117,7 @@ impl Agent {
                     None => obj.revision(),
                 }
             }
-            Err(status) => return Err(status),
+            Some(Err(status)) => return Err(status),
         };
         let now = self.now();
         let mut inner = self.inner.lock();
@@ -140,9 +147,9 @@ impl Agent {
         if now < heartbeat.status_due {
             return None;
         }
-        let turned = old.map(is_ready) != Some(is_ready(&wanted));
+        let told = told(&self.name, old, &wanted);
         tree.make_map().set("status", wanted);
-        Some(Report { tree, turned: turned.then(|| health.clone()) })
+        Some(Report { tree, told })
     }
 
     /// Writes what is due; tells when the next is.
@@ -179,7 +186,7 @@ impl Agent {
                 if first { self.env.random_below(RENEW_MILLIS as u64) as Millis } else { RENEW_MILLIS };
             self.inner.lock().heartbeat.lease_due = self.now() + wait.max(1);
         }
-        let Some(Report { tree, turned }) = report else { return Ok(()) };
+        let Some(Report { tree, told }) = report else { return Ok(()) };
         let written =
             self.client.update(NODES.at("", &self.name).sub("status"), tree, WriteOptions::default()).await?;
         {
@@ -190,13 +197,12 @@ impl Agent {
             heartbeat.reported = now;
             heartbeat.status_due = Millis::MAX;
         }
-        if let Some(health) = turned {
-            let reason = if health == Health::Ready { "NodeReady" } else { "NodeNotReady" };
+        for (severity, reason, message) in told {
             let mut about = ObjectRef::of(&self.client.catalog(), &NODES, node);
             // Kubelet knows itself by name only.
             about.uid = self.name.to_string();
             about.resource_version.clear();
-            self.tell(about, Severity::Normal, reason, format!("Node {} status is now: {reason}", self.name));
+            self.tell(about, severity, reason, message);
         }
         Ok(())
     }
@@ -227,8 +233,63 @@ impl Agent {
     }
 }
 
-fn is_ready(status: &Value) -> bool {
+/// The conditions whose turns are told: their type, and the reasons for True and False.
+const TOLD: [(&str, &str, &str); 4] = [
+    ("MemoryPressure", "NodeHasInsufficientMemory", "NodeHasSufficientMemory"),
+    ("DiskPressure", "NodeHasDiskPressure", "NodeHasNoDiskPressure"),
+    ("PIDPressure", "NodeHasInsufficientPID", "NodeHasSufficientPID"),
+    ("Ready", "NodeReady", "NodeNotReady"),
+];
+
+/// What is told of a status that follows another.
+fn told(name: &str, old: Option<&Value>, new: &Value) -> Vec<(Severity, &'static str, String)> {
+    let mut told = Vec::new();
+    let boot = |status: &Value| status.str_at(&["nodeInfo", "bootID"]).unwrap_or("").to_owned();
+    let (before, now) = (old.map(boot).unwrap_or_default(), boot(new));
+    if !before.is_empty() && before != now {
+        let message = format!("Node {name} has been rebooted, boot id: {now}");
+        told.push((Severity::Warning, "Rebooted", message));
+    }
+    for (kind, yes, no) in TOLD {
+        if old.and_then(|old| said(old, kind)) != said(new, kind) {
+            let reason = if said(new, kind) == Some("True") { yes } else { no };
+            told.push((Severity::Normal, reason, format!("Node {name} status is now: {reason}")));
+        }
+    }
+    told
+}
+
+/// The status of a condition.
+fn said<'a>(status: &'a Value, kind: &str) -> Option<&'a str> {
     let all = status.get("conditions").and_then(Value::as_list).unwrap_or_default();
-    let ready = all.iter().find(|c| c.str_at(&["type"]) == Some("Ready"));
-    ready.and_then(|c| c.str_at(&["status"])) == Some("True")
+    all.iter().find(|c| c.str_at(&["type"]) == Some(kind))?.str_at(&["status"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(memory: &str, ready: &str, boot: &str) -> Value {
+        let text = format!(
+            "{{nodeInfo: {{bootID: '{boot}'}}, conditions: [{{type: MemoryPressure, status: '{memory}'}}, {{type: Ready, status: '{ready}'}}]}}"
+        );
+        runtime::parse(&text).expect("a status")
+    }
+
+    fn reasons(old: &Value, new: &Value) -> Vec<&'static str> {
+        told("n", Some(old), new).into_iter().map(|(_, reason, _)| reason).collect()
+    }
+
+    #[test]
+    fn turns_of_conditions_and_reboots_are_told() {
+        let usual = status("False", "True", "a");
+        assert!(reasons(&usual, &usual).is_empty());
+        assert_eq!(reasons(&usual, &status("True", "True", "a")), ["NodeHasInsufficientMemory"]);
+        assert_eq!(reasons(&status("True", "False", "a"), &usual), ["NodeHasSufficientMemory", "NodeReady"]);
+        assert_eq!(reasons(&usual, &status("False", "False", "b")), ["Rebooted", "NodeNotReady"]);
+        assert!(
+            reasons(&status("False", "True", ""), &usual).is_empty(),
+            "it has not said before how it was booted"
+        );
+    }
 }

@@ -7,9 +7,9 @@ use client::{DeleteOptions, WriteOptions};
 use object::{Obj, Revision, Status, Value};
 use runtime::{Key, ObjectRef, ReconcileRequest};
 
-use super::{Again, Agent, Inner};
+use super::{Again, Agent, Inner, wake_all};
 use crate::admit;
-use crate::pod::{Pod, Requests, short_uid};
+use crate::pod::{Pod, short_uid};
 use crate::worker::{ClaimDevices, Host, PodWorker, SyncResult};
 
 impl Agent {
@@ -40,8 +40,9 @@ impl Agent {
                 Err(status) => return self.refused(key, &status),
             }
         }
-        if step.over {
-            self.inner.lock().runtime.remove(short_uid(obj.uid()));
+        if step.over && !self.inner.lock().runtime.release(short_uid(obj.uid())) {
+            // Whoever finds it gone from the API may count on nothing of it being left on the node.
+            return Again::OnChange;
         }
         if step.delete {
             let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::exactly(obj) };
@@ -88,17 +89,17 @@ impl Agent {
             // Our own write is on its way here and will ask for a reconcile.
             return None;
         }
-        let counted = worker.is_counted();
         // What a pod asks for may be changed while it runs.
-        let requests = Requests::of(&pod);
-        if counted && requests != worker.requests {
-            taken.remove(worker.uid, worker.requests);
-            taken.add(&pod, requests);
-        }
-        worker.requests = requests;
+        let (counted, before, uid) = (worker.is_counted(), worker.requests, worker.uid);
         let mut admit = |pod: &Pod<'_>, requests| {
+            self.admit.as_ref().map_or(Ok(()), |admit| admit(pod))?;
             let node = if heartbeat.evicts || admit::is_choosy(pod) { node() } else { None };
-            admit::admit(pod, requests, &self.capacity, taken, node.as_ref())
+            if !counted {
+                return admit::admit(pod, requests, &self.capacity, taken, node.as_ref());
+            }
+            let mut others = taken.clone();
+            others.remove(uid, before);
+            admit::admit(pod, requests, &self.capacity, &others, node.as_ref())
         };
         let unprepared = match prepared {
             Err(why) => Some(why),
@@ -110,10 +111,27 @@ impl Agent {
         let host = Host { ip: &self.ip, unprepared: unprepared.as_deref() };
         let step = worker.step(&pod, &host, &mut admit, &mut **runtime, self.now());
         worker.wake = step.wake;
-        match (counted, worker.is_counted()) {
-            (false, true) => taken.add(&pod, worker.requests),
-            (true, false) => taken.remove(worker.uid, worker.requests),
-            _ => {}
+        let after = worker.requests;
+        let frees = match (counted, worker.is_counted()) {
+            (false, true) => {
+                taken.add(&pod, after);
+                false
+            }
+            (true, false) => {
+                taken.remove(uid, before);
+                true
+            }
+            (true, true) if before != after => {
+                taken.remove(uid, before);
+                taken.add(&pod, after);
+                after.cpu_milli < before.cpu_milli || after.memory < before.memory
+            }
+            _ => false,
+        };
+        if frees {
+            let (wake, waiting) = (inner.wake.clone(), inner.waiting_for_room());
+            drop(inner);
+            wake_all(wake, &waiting);
         }
         Some(step)
     }

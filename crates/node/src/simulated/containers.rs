@@ -2,17 +2,21 @@
 //!
 //! A container is four times and a code, so 150,000 pods are a few dozen megabytes and cost nothing while they run.
 
-use std::collections::{BTreeSet, HashMap};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::Ipv4Addr;
 
 use env::Env;
 use object::{Value, time};
+use runtime::Severity;
 
 use super::addresses::Addresses;
 use super::behaviour::{Behaviour, Unready};
 use super::command::{self, End, MOUNT, Run, World};
-use crate::container_runtime::{Container, Exit, Health, Millis, Running, Runtime, Sandbox};
+use crate::container_runtime::{
+    Container, Exit, Happening, Health, Held, Millis, Running, Runtime, Sandbox, StartError, Wake,
+};
 use crate::pod::{self, Pod, Restart, Role, short_uid};
 
 /// How long a command that nobody knows runs in a pod that is to end.
@@ -28,6 +32,8 @@ pub struct Containers {
     /// Looked up by uid only.
     pods: HashMap<u128, Simulated>,
     node: Behaviour,
+    /// What happened since people were last told, by pod.
+    events: HashMap<u128, Vec<Happening>>,
     /// What scripts touched: of a pod under its uid, on the host by path.
     files: BTreeSet<String>,
 }
@@ -36,6 +42,8 @@ struct Simulated {
     /// None: a pod on the host's network, or no address was left.
     address: Option<Ipv4Addr>,
     containers: Vec<Option<Course>>,
+    /// Of containers whose image could not be pulled, by their place.
+    failures: BTreeMap<usize, StartError>,
 }
 
 /// The course of a container's run.
@@ -57,8 +65,8 @@ struct Course {
 
 impl Containers {
     pub fn new(env: Env, addresses: Addresses) -> Containers {
-        let (pods, node, files) = (HashMap::new(), Behaviour::default(), BTreeSet::new());
-        Containers { env, addresses, pods, node, files }
+        let (pods, events, files) = (HashMap::new(), HashMap::new(), BTreeSet::new());
+        Containers { env, addresses, pods, node: Behaviour::default(), events, files }
     }
 
     fn course(
@@ -107,6 +115,18 @@ impl Containers {
 }
 
 impl Runtime for Containers {
+    /// Everything happens at times that are known before.
+    fn wake_by(&mut self, _: Wake) {}
+
+    /// Nothing outlives the process.
+    fn list(&self) -> Vec<Held> {
+        Vec::new()
+    }
+
+    fn take_events(&mut self, uid: u128) -> Vec<Happening> {
+        self.events.remove(&uid).unwrap_or_default()
+    }
+
     fn node_changed(&mut self, node: &Value) -> Health {
         self.node = Behaviour::read(node.at(&["metadata", "annotations"]));
         self.node.health()
@@ -125,7 +145,7 @@ impl Runtime for Containers {
             said.filter(|ip| self.addresses.claim(*ip)).or_else(|| self.addresses.take())
         };
         let containers = (0..pod.containers.len()).map(|index| self.recovered(pod, index)).collect();
-        self.pods.insert(uid, Simulated { address, containers });
+        self.pods.insert(uid, Simulated { address, containers, failures: BTreeMap::new() });
     }
 
     fn look(&mut self, pod: &Pod<'_>, now: Millis) -> Option<Sandbox> {
@@ -134,6 +154,9 @@ impl Runtime for Containers {
         let unready = Unready::read(pod.annotations());
         let containers = there.containers.iter().enumerate();
         let containers = containers.map(|(index, course)| {
+            if let Some(error) = there.failures.get(&index) {
+                return Some(failed(pod, index, course.as_ref(), error, now));
+            }
             let course = course.as_ref()?;
             let coming = [course.starts, course.ready, course.ends];
             let coming = coming.into_iter().filter(|at| *at > now && *at <= course.ends && *at != NEVER);
@@ -145,51 +168,59 @@ impl Runtime for Containers {
             Some(seen)
         });
         let containers = containers.collect();
-        let ip = there.address.map(|ip| ip.to_string()).unwrap_or_default();
-        Some(Sandbox { ip, containers, next })
+        let ips = there.address.map(|ip| ip.to_string()).into_iter().collect();
+        Some(Sandbox { ready: true, ips, containers, next, ..Sandbox::default() })
     }
 
     fn create(&mut self, pod: &Pod<'_>, _: Millis) {
         let address = if pod.host_network { None } else { self.addresses.take() };
         let containers = pod.containers.iter().map(|_| None).collect();
-        self.pods.insert(short_uid(pod.uid), Simulated { address, containers });
-    }
-
-    /// Images that tests name for not being there, and those of an annotation.
-    fn pull(&mut self, pod: &Pod<'_>, container: usize) -> Result<(), String> {
-        let pod::Container { name, image, .. } = pod.containers[container];
-        let (repository, tag) = image.rsplit_once(':').unwrap_or((image, ""));
-        let is_missing = matches!(tag, "404" | "non-existent" | "nonexistent")
-            || repository.split('/').any(|part| part == "invalid" || part.starts_with("invalid."));
-        if !is_missing && !Behaviour::read(pod.annotations()).fails_to_pull(name) {
-            return Ok(());
-        }
-        Err(format!(
-            "failed to pull and unpack image {image}: failed to resolve reference {image}: {image}: not found",
-            image = object::quote(image)
-        ))
+        let failures = BTreeMap::new();
+        self.pods.insert(short_uid(pod.uid), Simulated { address, containers, failures });
     }
 
     fn start(&mut self, pod: &Pod<'_>, container: usize, attempt: u32, now: Millis) {
+        let uid = short_uid(pod.uid);
         let own = Behaviour::read(pod.annotations());
+        let pulled = pull(pod, container, &own);
+        let said = match &pulled {
+            Ok(()) => started(pod, container),
+            Err(why) => not_pulled(pod, container, why),
+        };
+        self.events.entry(uid).or_default().extend(said);
         let wait = own.start_millis.or(self.node.start_millis).unwrap_or(0);
         let mut files = std::mem::take(&mut self.files);
         let mut course = self.course(pod, container, attempt, now.saturating_add(wait), &mut files);
         self.files = files;
-        let Some(there) = self.pods.get_mut(&short_uid(pod.uid)) else { return };
+        let Some(there) = self.pods.get_mut(&uid) else { return };
         if there.containers.len() <= container {
             // It came to a pod that was there.
             there.containers.resize_with(container + 1, || None);
         }
         let slot = &mut there.containers[container];
+        if let Err(message) = pulled {
+            if let Some(before) = slot.as_mut().filter(|before| now < before.ends) {
+                // What it is to be replaced by is not there, but it is not wanted any more.
+                (before.ends, before.code, before.stopped) = (now, 0, true);
+            }
+            let error = StartError { reason: Cow::Borrowed("ErrImagePull"), message, at: now };
+            there.failures.insert(container, error);
+            return;
+        }
+        there.failures.remove(&container);
         course.last = slot.take().map(|before| Box::new((before.starts, before.ends.min(now), before.code)));
         *slot = Some(course);
     }
 
     fn kill(&mut self, pod: &Pod<'_>, container: usize, now: Millis) {
-        let there = self.pods.get_mut(&short_uid(pod.uid));
-        if let Some(Some(course)) = there.and_then(|there| there.containers.get_mut(container)) {
-            (course.ends, course.code, course.stopped) = (now, 0, true);
+        let Some(there) = self.pods.get_mut(&short_uid(pod.uid)) else { return };
+        let Some(slot) = there.containers.get_mut(container) else { return };
+        match slot {
+            Some(course) if course.starts > now => *slot = None,
+            Some(course) if course.ends > now => {
+                (course.ends, course.code, course.stopped) = (now, 137, true);
+            }
+            _ => {}
         }
     }
 
@@ -200,6 +231,7 @@ impl Runtime for Containers {
         let Some(there) = self.pods.get_mut(&short_uid(pod.uid)) else { return };
         for (index, slot) in there.containers.iter_mut().enumerate() {
             let Some(course) = slot else { continue };
+            there.failures.remove(&index);
             if course.starts > now {
                 // It never came to be.
                 *slot = None;
@@ -223,7 +255,14 @@ impl Runtime for Containers {
         }
     }
 
+    /// What the API remembers is enough.
+    fn release(&mut self, uid: u128) -> bool {
+        self.remove(uid);
+        true
+    }
+
     fn remove(&mut self, uid: u128) {
+        self.events.remove(&uid);
         if let Some(Simulated { address: Some(address), .. }) = self.pods.remove(&uid) {
             self.addresses.give_back(address);
         }
@@ -233,6 +272,59 @@ impl Runtime for Containers {
             self.files.remove(&file);
         }
     }
+}
+
+/// Images that tests name for not being there, and those of an annotation.
+fn pull(pod: &Pod<'_>, container: usize, own: &Behaviour) -> Result<(), String> {
+    let pod::Container { name, image, .. } = pod.containers[container];
+    let (repository, tag) = image.rsplit_once(':').unwrap_or((image, ""));
+    let is_missing = matches!(tag, "404" | "non-existent" | "nonexistent")
+        || repository.split('/').any(|part| part == "invalid" || part.starts_with("invalid."));
+    if !is_missing && !own.fails_to_pull(name) {
+        return Ok(());
+    }
+    Err(format!(
+        "failed to pull and unpack image {image}: failed to resolve reference {image}: {image}: not found",
+        image = object::quote(image)
+    ))
+}
+
+fn started(pod: &Pod<'_>, container: usize) -> [Happening; 3] {
+    let image = object::quote(pod.containers[container].image);
+    let pulled = format!("Container image {image} already present on machine and can be accessed by the pod");
+    let told = [
+        ("Pulled", pulled),
+        ("Created", "Container created".to_owned()),
+        ("Started", "Container started".to_owned()),
+    ];
+    told.map(|(reason, message)| happening(container, Severity::Normal, reason, message))
+}
+
+fn not_pulled(pod: &Pod<'_>, container: usize, why: &str) -> [Happening; 3] {
+    let image = object::quote(pod.containers[container].image);
+    [
+        happening(container, Severity::Normal, "Pulling", format!("Pulling image {image}")),
+        happening(container, Severity::Warning, "Failed", format!("Failed to pull image {image}: {why}")),
+        happening(container, Severity::Warning, "Failed", "Error: ErrImagePull".to_owned()),
+    ]
+}
+
+fn happening(container: usize, severity: Severity, reason: &str, message: String) -> Happening {
+    Happening { severity, reason: reason.to_owned(), message, container: Some(container) }
+}
+
+/// A container whose image is not there, and what is left of the run before.
+fn failed(pod: &Pod<'_>, index: usize, before: Option<&Course>, error: &StartError, now: Millis) -> Running {
+    let state = Container::Failed(error.clone());
+    let Some(before) = before.map(|course| course.seen(pod, index, now)) else {
+        let (id, image_id) = (String::new(), String::new());
+        return Running { id, image_id, outdated: false, attempt: 0, state, last: None };
+    };
+    let last = match before.state {
+        Container::Exited(exit) => Some(exit),
+        _ => before.last,
+    };
+    Running { state, last, outdated: false, ..before }
 }
 
 impl Containers {
@@ -285,15 +377,15 @@ impl Course {
         let state = if now < self.starts {
             Container::Created
         } else if now < self.ends {
-            Container::Running { since: self.starts, ready: now >= self.ready }
+            Container::Running { since: self.starts, started: true, ready: now >= self.ready }
         } else {
             let id = id(pod, index, self.attempt);
-            Container::Exited(Exit { code: self.code, started: self.starts, finished: self.ends, id })
+            Container::Exited(Exit::new(self.code, self.starts, self.ends, id))
         };
         let last = self.last.as_ref().map(|run| {
             let (started, finished, code) = **run;
             let id = id(pod, index, self.attempt.saturating_sub(1));
-            Exit { code, started, finished, id }
+            Exit::new(code, started, finished, id)
         });
         let image = pod.containers[index].image;
         let (id, image_id) = (id(pod, index, self.attempt), format!("simulated/{image}"));

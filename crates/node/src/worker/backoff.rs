@@ -1,6 +1,6 @@
 //! How long a container that keeps ending waits before it is started again: not at all, then 10 s, doubled up to 5 min.
 
-use crate::container_runtime::Millis;
+use crate::container_runtime::{Millis, StartError};
 
 const FIRST_SECONDS: u32 = 10;
 const MOST_SECONDS: u32 = 300;
@@ -53,40 +53,45 @@ impl BackOff {
     }
 }
 
-/// An image that could not be pulled: tried again after 10 s, then after twice as long each time, up to 5 min.
+/// A container that could not be started is tried again after 10 s; one whose image could not be pulled after twice as long each
+/// time, up to 5 min.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PullBackOff {
+pub struct StartBackOff {
     pub image: String,
-    pub message: String,
-    failed: Millis,
+    pub error: StartError,
     seconds: u32,
     /// People know of this wait.
     pub told: bool,
 }
 
-/// The failure itself is shown for so long, then that it is waited for.
+/// A failed pull itself is shown for so long, then that it is waited for.
 const SHOWN_MILLIS: Millis = 1000;
 
-impl PullBackOff {
-    pub fn after(before: Option<&PullBackOff>, image: &str, message: String, now: Millis) -> PullBackOff {
-        let before = before.filter(|before| before.image == image);
+impl StartBackOff {
+    pub fn after(before: Option<&StartBackOff>, image: &str, error: StartError) -> StartBackOff {
+        let before =
+            before.filter(|before| before.image == image && before.error.is_pull() && error.is_pull());
         let seconds = before.map_or(FIRST_SECONDS, |before| (before.seconds * 2).min(MOST_SECONDS));
-        PullBackOff { image: image.to_owned(), message, failed: now, seconds, told: false }
+        StartBackOff { image: image.to_owned(), error, seconds, told: false }
     }
 
-    /// When the pull is tried again.
+    /// When it is tried again.
     pub fn until(&self) -> Millis {
-        self.failed + Millis::from(self.seconds) * 1000
+        self.error.at + Millis::from(self.seconds) * 1000
     }
 
-    /// Whether it has just failed.
-    pub fn is_fresh(&self, now: Millis) -> bool {
-        now < self.failed + SHOWN_MILLIS
+    /// Whether people are told that it is waited for, instead of the failure itself.
+    pub fn is_pull_back_off(&self, now: Millis) -> bool {
+        self.error.is_pull() && now >= self.error.at + SHOWN_MILLIS
     }
 
     /// When something else is to be done or said.
     pub fn next(&self, now: Millis) -> Millis {
-        if self.is_fresh(now) { self.failed + SHOWN_MILLIS } else { self.until() }
+        if self.error.is_pull() && !self.is_pull_back_off(now) {
+            self.error.at + SHOWN_MILLIS
+        } else {
+            self.until()
+        }
     }
 }
 

@@ -1,15 +1,18 @@
 //! A pod's status as kubelet writes it, from what runs; `None` when the API has it already.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use object::{Map, Value, time};
 
 use crate::admit::Rejection;
-use crate::container_runtime::{Container as State, Exit, Millis, Sandbox};
+use crate::container_runtime::{Container as State, Exit, Millis, Sandbox, StartError};
 use crate::pod::{Container, Pod, Role};
-use crate::worker::backoff::{BackOff, PullBackOff};
+use crate::worker::backoff::{BackOff, StartBackOff};
 use crate::worker::conditions;
 use crate::worker::devices::{ClaimDevices, allocated_status};
+use crate::worker::resize::Resize;
+use crate::worker::restart_all::{self, RestartAll};
 
 pub const DEADLINE_REASON: &str = "DeadlineExceeded";
 pub const DEADLINE_MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
@@ -27,7 +30,9 @@ pub struct View<'a> {
     pub host: &'a Host<'a>,
     pub sandbox: &'a Sandbox,
     pub backoffs: &'a [BackOff],
-    pub pulls: &'a BTreeMap<usize, PullBackOff>,
+    pub failures: &'a BTreeMap<usize, StartBackOff>,
+    pub restart_all: &'a RestartAll,
+    pub resize: &'a Resize,
     pub devices: &'a [ClaimDevices],
     /// Nothing will be started again.
     pub terminal: bool,
@@ -38,6 +43,7 @@ pub struct View<'a> {
 pub struct ContainerStatus {
     pub state: ContainerState,
     pub last: Option<Exit>,
+    pub started: bool,
     pub ready: bool,
     pub restarts: u32,
     pub id: String,
@@ -46,7 +52,7 @@ pub struct ContainerStatus {
 
 pub enum ContainerState {
     Waiting {
-        reason: &'static str,
+        reason: Cow<'static, str>,
         message: String,
     },
     Running {
@@ -61,10 +67,12 @@ pub fn changed(view: &View<'_>) -> Option<Value> {
     let pod = view.pod;
     let shown: Vec<ContainerStatus> = (0..pod.containers.len()).map(|index| show(view, index)).collect();
     let late = deadline_passed(pod, view.now);
+    // Told when nothing runs any more: what takes the pod's place may count on that.
+    let evicted = view.sandbox.evicted.as_ref().filter(|_| view.terminal && !pod.is_over());
     let phase = match phase(view, &shown) {
         // What is over never comes back, whatever runs.
         _ if pod.is_over() => pod.phase,
-        _ if late => "Failed",
+        _ if late || evicted.is_some() => "Failed",
         "Pending" | "Running" | "Unknown" if view.terminal => "Failed",
         phase => phase,
     };
@@ -79,16 +87,21 @@ pub fn changed(view: &View<'_>) -> Option<Value> {
         map.set("reason", DEADLINE_REASON);
         map.set("message", DEADLINE_MESSAGE);
     }
+    if let Some(evicted) = evicted {
+        map.set("reason", &*evicted.reason);
+        map.set("message", &*evicted.message);
+    }
     map.set("phase", phase);
     if pod.generation > 0 {
         map.set("observedGeneration", Value::Int(pod.generation));
     }
     map.set("hostIP", view.host.ip);
-    map.set("hostIPs", addresses(view.host.ip));
-    let ip = if pod.host_network { view.host.ip } else { &view.sandbox.ip };
-    if !ip.is_empty() {
-        map.set("podIP", ip);
-        map.set("podIPs", addresses(ip));
+    map.set("hostIPs", addresses(&[view.host.ip]));
+    let of_pod: Vec<&str> = view.sandbox.ips.iter().map(String::as_str).collect();
+    let ips = if pod.host_network { std::slice::from_ref(&view.host.ip) } else { &*of_pod };
+    if let Some(first) = ips.first() {
+        map.set("podIP", *first);
+        map.set("podIPs", addresses(ips));
     }
     if pod.started.is_none() {
         map.set("startTime", time::format_seconds(view.now / 1000));
@@ -116,7 +129,16 @@ pub fn changed(view: &View<'_>) -> Option<Value> {
             map.set(list, statuses);
         }
     }
+    if let Some(resources) = pod.tree.at(&["spec", "resources"]) {
+        if let Some(requests) = resources.get("requests") {
+            map.set("allocatedResources", requests.clone());
+        }
+        map.set("resources", resources.clone());
+    }
     conditions::set(map, view, &shown, phase);
+    if let Some(message) = evicted.and_then(|evicted| evicted.disruption.as_deref()) {
+        conditions::set_disrupted(map, view, message);
+    }
     differs(pod, status)
 }
 
@@ -151,42 +173,65 @@ fn differs(pod: &Pod<'_>, status: Value) -> Option<Value> {
     (!kinds::same(pod.tree.get("status"), Some(&status))).then_some(status)
 }
 
-fn addresses(ip: &str) -> Value {
-    let mut entry = Map::default();
-    entry.set("ip", ip);
-    Value::List(vec![Value::Map(entry)])
+fn addresses(ips: &[&str]) -> Value {
+    let entry = |ip: &&str| {
+        let mut entry = Map::default();
+        entry.set("ip", *ip);
+        Value::Map(entry)
+    };
+    Value::List(ips.iter().map(entry).collect())
 }
 
 fn show(view: &View<'_>, index: usize) -> ContainerStatus {
     let (pod, container) = (view.pod, &view.pod.containers[index]);
     let waiting = if pod.has_init_containers() { "PodInitializing" } else { "ContainerCreating" };
+    let failure = view.failures.get(&index);
     let creating = || match (view.terminal, container.role) {
         // One that was never to start, because an init container failed, still waits.
         (true, Role::Main) if was_initialized(view) => ContainerState::Lost,
-        _ if let Some(pull) = view.pulls.get(&index) => pulling(pull, view.now),
-        _ => ContainerState::Waiting { reason: waiting, message: String::new() },
+        _ if let Some(failure) = failure => failed(failure, view.now),
+        _ => ContainerState::Waiting { reason: Cow::Borrowed(waiting), message: String::new() },
     };
+    let first = view.restart_all.first(pod, index);
     let Some(there) = view.sandbox.container(index) else {
+        let last = if first > 0 { view.restart_all.last(pod, index, first) } else { None };
+        let state = match &last {
+            Some(_) if failure.is_none() && !view.terminal => ContainerState::Waiting {
+                reason: Cow::Borrowed(restart_all::REASON),
+                message: restart_all::MESSAGE.to_owned(),
+            },
+            _ => creating(),
+        };
         return ContainerStatus {
-            state: creating(),
-            last: None,
+            state,
+            last,
+            started: false,
             ready: false,
-            restarts: 0,
+            restarts: first,
             id: String::new(),
             image_id: String::new(),
         };
     };
-    let (mut last, mut ready) = (there.last.clone(), false);
+    let restarts = there.attempt.max(first);
+    let before = view.restart_all.last(pod, index, restarts).or_else(|| there.last.clone());
+    let (mut last, mut started, mut ready) = (before, false, false);
     let state = match &there.state {
-        State::Created => creating(),
-        State::Running { since, ready: is_ready } => {
+        State::Created | State::Failed(_) => match (&there.last, view.terminal) {
+            // Not to be started again: what counts is how it ended.
+            (Some(exit), true) => {
+                last = None;
+                ContainerState::Ended(exit.clone())
+            }
+            _ => creating(),
+        },
+        State::Running { since, started: is_started, ready: is_ready } => {
+            started = *is_started;
             ready = *is_ready && matches!(container.role, Role::Main | Role::Sidecar);
             ContainerState::Running { since: *since }
         }
         State::Exited(exit) => {
             ready = container.role == Role::Init && exit.code == 0;
-            let waits = view.pulls.get(&index).filter(|_| !view.terminal).map(|pull| pulling(pull, view.now));
-            match waits.or_else(|| crash_loop(view, index, exit)) {
+            match crash_loop(view, index, exit) {
                 Some(state) => {
                     last = Some(exit.clone());
                     state
@@ -196,17 +241,17 @@ fn show(view: &View<'_>, index: usize) -> ContainerStatus {
         }
     };
     let (id, image_id) = (there.id.clone(), there.image_id.clone());
-    ContainerStatus { state, last, ready, restarts: there.attempt, id, image_id }
+    ContainerStatus { state, last, started, ready, restarts, id, image_id }
 }
 
-/// Its image is not there.
-fn pulling(pull: &PullBackOff, now: Millis) -> ContainerState {
-    if pull.is_fresh(now) {
-        return ContainerState::Waiting { reason: "ErrImagePull", message: pull.message.clone() };
+/// It could not be started.
+fn failed(failure: &StartBackOff, now: Millis) -> ContainerState {
+    let StartError { reason, message, .. } = &failure.error;
+    if !failure.is_pull_back_off(now) {
+        return ContainerState::Waiting { reason: reason.clone(), message: message.clone() };
     }
-    let message =
-        format!("Back-off pulling image {}: ErrImagePull: {}", object::quote(&pull.image), pull.message);
-    ContainerState::Waiting { reason: "ImagePullBackOff", message }
+    let message = format!("Back-off pulling image {}: {reason}: {message}", object::quote(&failure.image));
+    ContainerState::Waiting { reason: Cow::Borrowed("ImagePullBackOff"), message }
 }
 
 /// Did it ever come to the containers proper?
@@ -214,7 +259,7 @@ fn was_initialized(view: &View<'_>) -> bool {
     let all = || view.pod.containers.iter().enumerate();
     let begun = |index: usize| {
         let there = view.sandbox.container(index);
-        there.is_some_and(|c| c.last.is_some() || !matches!(c.state, State::Created))
+        there.is_some_and(|c| c.last.is_some() || matches!(c.state, State::Running { .. } | State::Exited(_)))
     };
     let succeeded = |index: usize| {
         let there = view.sandbox.container(index).map(|c| &c.state);
@@ -242,7 +287,7 @@ fn crash_loop(view: &View<'_>, index: usize, exit: &Exit) -> Option<ContainerSta
         container.name,
         view.pod.described()
     );
-    Some(ContainerState::Waiting { reason: "CrashLoopBackOff", message })
+    Some(ContainerState::Waiting { reason: Cow::Borrowed("CrashLoopBackOff"), message })
 }
 
 /// Upstream's rules, container by container.
@@ -257,12 +302,17 @@ fn phase(view: &View<'_>, shown: &[ContainerStatus]) -> &'static str {
             ContainerState::Waiting { .. } => shown.last.as_ref().map(|exit| exit.code),
             ContainerState::Running { .. } => None,
         };
+        // What was ended for all to be restarted is.
+        let again = |code: i32| {
+            let of_all = |exit: &Exit| exit.reason == restart_all::REASON;
+            pod.restarts(container, code) || shown.last.as_ref().is_some_and(of_all)
+        };
         let is_running = matches!(shown.state, ContainerState::Running { .. });
         match container.role {
             Role::Init => match ended {
                 None => pending_init += 1,
                 Some(0) => {}
-                Some(code) if !pod.restarts(container, code) => return "Failed",
+                Some(code) if !again(code) => return "Failed",
                 Some(_) => {}
             },
             Role::Sidecar => match ended {
@@ -279,7 +329,7 @@ fn phase(view: &View<'_>, shown: &[ContainerStatus]) -> &'static str {
                 None => waiting += 1,
                 Some(code) => {
                     stopped += 1;
-                    for_good += usize::from(!pod.restarts(container, code));
+                    for_good += usize::from(!again(code));
                     // Only the present run counts: one that waits to be restarted has not succeeded.
                     succeeded += usize::from(code == 0 && matches!(shown.state, ContainerState::Ended(_)));
                 }
@@ -321,7 +371,7 @@ fn container_status(container: &Container<'_>, shown: &ContainerStatus) -> Value
     match &shown.state {
         ContainerState::Waiting { reason, message } => {
             let mut waiting = Map::with_capacity(2);
-            waiting.set("reason", *reason);
+            waiting.set("reason", &**reason);
             if !message.is_empty() {
                 waiting.set("message", message.clone());
             }
@@ -356,7 +406,7 @@ fn container_status(container: &Container<'_>, shown: &ContainerStatus) -> Value
     if !shown.id.is_empty() {
         status.set("containerID", &*shown.id);
     }
-    status.set("started", matches!(shown.state, ContainerState::Running { .. }));
+    status.set("started", shown.started);
     if !shown.id.is_empty() {
         let resources = container.spec.get("resources").cloned().unwrap_or_else(Value::map);
         if let Some(requests) = resources.get("requests") {
@@ -389,7 +439,19 @@ fn mount_status(mount: &Value) -> Value {
 fn ended(exit: &Exit) -> Map {
     let mut terminated = Map::with_capacity(5);
     terminated.set("exitCode", Value::Int(i64::from(exit.code)));
-    terminated.set("reason", exit.reason());
+    if exit.signal != 0 {
+        terminated.set("signal", Value::Int(i64::from(exit.signal)));
+    }
+    terminated.set("reason", &*exit.reason);
+    if !exit.message.is_empty() {
+        terminated.set("message", &*exit.message);
+    }
+    if exit.id.is_empty() {
+        // Nobody knows which run it was.
+        terminated.set("startedAt", Value::Null);
+        terminated.set("finishedAt", Value::Null);
+        return terminated;
+    }
     terminated.set("startedAt", time::format_seconds(exit.started / 1000));
     terminated.set("finishedAt", time::format_seconds(exit.finished / 1000));
     terminated.set("containerID", &*exit.id);

@@ -1,11 +1,14 @@
 //! The life of a pod step by step, on a runtime the test moves by hand.
 
+mod resize;
+mod restart_all;
+
 use std::collections::BTreeMap;
 
 use object::Value;
 
 use super::*;
-use crate::container_runtime::{Exit, Health, Running};
+use crate::container_runtime::{Exit, Health, Held, Running, Wake};
 use crate::pod::Pod;
 
 /// Does what it is told and notes it.
@@ -14,9 +17,14 @@ struct ByHand {
     there: BTreeMap<usize, Running>,
     created: bool,
     log: Vec<String>,
+    events: Vec<Happening>,
     containers: usize,
     /// The missing image has come.
     found: bool,
+    evicted: Option<Evicted>,
+    refusal: Option<Rejection>,
+    resizing: bool,
+    resize_error: Option<String>,
 }
 
 impl ByHand {
@@ -24,10 +32,7 @@ impl ByHand {
         self.there.get_mut(&index).expect("it was started").state = state;
     }
     fn exit(&mut self, index: usize, code: i32, at: Millis) {
-        self.set(
-            index,
-            Container::Exited(Exit { code, started: at, finished: at, id: format!("id-{index}") }),
-        );
+        self.set(index, Container::Exited(Exit::new(code, at, at, format!("id-{index}"))));
     }
     fn log(&mut self) -> String {
         std::mem::take(&mut self.log).join(" ")
@@ -35,42 +40,68 @@ impl ByHand {
 }
 
 impl Runtime for ByHand {
+    fn wake_by(&mut self, _: Wake) {}
+    fn list(&self) -> Vec<Held> {
+        Vec::new()
+    }
+    fn take_events(&mut self, _: u128) -> Vec<Happening> {
+        std::mem::take(&mut self.events)
+    }
     fn node_changed(&mut self, _: &Value) -> Health {
         Health::Ready
+    }
+    fn refuses(&self, _: &Pod<'_>) -> Option<Rejection> {
+        self.refusal.clone()
     }
     fn recover(&mut self, _: &Pod<'_>) {
         self.log.push("recover".to_owned());
     }
     fn look(&mut self, _: &Pod<'_>, _: Millis) -> Option<Sandbox> {
         let containers = (0..self.containers).map(|index| self.there.get(&index).cloned()).collect();
-        self.created.then(|| Sandbox { ip: "10.0.0.9".to_owned(), containers, next: None })
+        self.created.then(|| Sandbox {
+            ready: true,
+            ips: vec!["10.0.0.9".to_owned()],
+            containers,
+            next: None,
+            evicted: self.evicted.clone(),
+            resizing: self.resizing,
+            resize_error: self.resize_error.clone(),
+        })
     }
     fn create(&mut self, _: &Pod<'_>, _: Millis) {
         self.created = true;
         self.log.push("create".to_owned());
     }
-    fn pull(&mut self, pod: &Pod<'_>, container: usize) -> Result<(), String> {
-        match pod.containers[container].image {
-            "missing" if !self.found => Err("not found".to_owned()),
-            _ => Ok(()),
-        }
-    }
-    fn start(&mut self, _: &Pod<'_>, container: usize, attempt: u32, now: Millis) {
-        self.log.push(format!("start-{container}-{attempt}"));
+    fn start(&mut self, pod: &Pod<'_>, container: usize, attempt: u32, now: Millis) {
         let last = self.there.remove(&container).and_then(|c| match c.state {
             Container::Exited(exit) => Some(exit),
-            _ => None,
+            _ => c.last,
         });
-        let state = Container::Running { since: now, ready: true };
         let (id, image_id) = (format!("id-{container}"), String::new());
+        let state = if pod.containers[container].image == "missing" && !self.found {
+            let message = "not found".to_owned();
+            Container::Failed(StartError { reason: "ErrImagePull".into(), message, at: now })
+        } else {
+            self.log.push(format!("start-{container}-{attempt}"));
+            self.events.push(Happening {
+                severity: Severity::Normal,
+                reason: "Started".to_owned(),
+                message: String::new(),
+                container: Some(container),
+            });
+            Container::Running { since: now, started: true, ready: true }
+        };
         self.there.insert(container, Running { id, image_id, outdated: false, attempt, state, last });
     }
-    fn kill(&mut self, _: &Pod<'_>, container: usize, now: Millis) {
+    fn kill(&mut self, _: &Pod<'_>, container: usize, _: Millis) {
         self.log.push(format!("kill-{container}"));
-        self.exit(container, 0, now);
     }
     fn stop(&mut self, _: &Pod<'_>, grace_seconds: i64, _: Millis) {
         self.log.push(format!("stop-{grace_seconds}"));
+    }
+    fn release(&mut self, uid: u128) -> bool {
+        self.remove(uid);
+        true
     }
     fn remove(&mut self, _: u128) {
         self.created = false;
@@ -136,10 +167,7 @@ fn a_pod_starts_once_and_then_nothing_is_written() {
     let step = life.step();
     assert_eq!(life.runtime.log(), "create start-0-0 start-1-0");
     assert!(step.status.is_some() && !step.delete && !step.over);
-    assert_eq!(
-        step.events.iter().map(|e| &*e.reason).collect::<Vec<_>>(),
-        ["Pulled", "Created", "Started"].repeat(2)
-    );
+    assert_eq!(step.events.iter().map(|e| &*e.reason).collect::<Vec<_>>(), ["Started", "Started"]);
     assert_eq!(life.phase(), "Running");
     let statuses = life.tree.at(&["status", "containerStatuses"]).and_then(Value::as_list).unwrap();
     let names: Vec<_> = statuses.iter().map(|s| s.str_at(&["name"]).unwrap()).collect();
@@ -299,6 +327,39 @@ fn a_pod_past_its_active_deadline_fails() {
 }
 
 #[test]
+fn sidecars_are_stopped_once_when_the_others_are_done() {
+    let mut life = Life::new(
+        r#"{"restartPolicy":"Never","initContainers":[{"name":"s","restartPolicy":"Always"}],"containers":[{"name":"c"}]}"#,
+    );
+    life.step();
+    life.runtime.log();
+    life.runtime.exit(1, 0, life.now);
+    let step = life.step();
+    assert_eq!(life.runtime.log(), "stop-30");
+    assert_eq!(step.events[0].message, "Stopping container s");
+    assert_eq!(life.phase(), "Running");
+    assert!(life.step().events.is_empty() && life.runtime.log().is_empty());
+    life.runtime.exit(0, 137, life.now);
+    let step = life.step();
+    assert_eq!((life.phase(), step.over), ("Succeeded", true));
+    assert_eq!(life.runtime.log(), "");
+}
+
+#[test]
+fn containers_have_at_least_a_second_to_end() {
+    for grace in [-5, 0, 1] {
+        let mut life = Life::new(&format!(
+            r#"{{"activeDeadlineSeconds":5,"terminationGracePeriodSeconds":{grace},"containers":[{{"name":"c"}}]}}"#
+        ));
+        life.step();
+        life.runtime.log();
+        life.now += 5000;
+        life.step();
+        assert_eq!(life.runtime.log(), "stop-1", "{grace}");
+    }
+}
+
+#[test]
 fn a_pod_failed_by_others_is_stopped_and_keeps_their_reason() {
     let mut life = Life::new(PLAIN);
     life.step();
@@ -384,9 +445,7 @@ fn an_image_that_is_missing_is_asked_for_again_and_again() {
     let step = life.step();
     assert_eq!((reason(&life).as_str(), life.phase()), ("ErrImagePull", "Pending"));
     assert_eq!(life.runtime.log(), "create start-1-0", "the other one does not wait");
-    let failed =
-        ["Pulling image \"missing\"", "Failed to pull image \"missing\": not found", "Error: ErrImagePull"];
-    assert_eq!(events(&step), failed);
+    assert_eq!(events(&step), Vec::<String>::new(), "the runtime tells of the pull itself");
     assert_eq!(step.wake, Some(life.now + 1000));
     life.now += 1000;
     let step = life.step();
@@ -395,7 +454,8 @@ fn an_image_that_is_missing_is_asked_for_again_and_again() {
     assert_eq!(step.wake, Some(life.now + 9000));
     assert_eq!(events(&life.step()), Vec::<String>::new(), "said once");
     life.now += 9000;
-    assert_eq!(events(&life.step()), failed);
+    assert_eq!(events(&life.step()), Vec::<String>::new());
+    assert_eq!(reason(&life), "ErrImagePull");
     life.now += 19_999;
     life.runtime.found = true;
     life.step();
@@ -404,4 +464,69 @@ fn an_image_that_is_missing_is_asked_for_again_and_again() {
     life.step();
     assert_eq!(life.runtime.log(), "start-0-0");
     assert_eq!(life.phase(), "Running");
+}
+
+#[test]
+fn an_evicted_pod_ends_with_the_grace_of_its_eviction_and_says_why() {
+    let mut life = Life::new(r#"{"containers":[{"name":"a","image":"i"}]}"#);
+    life.step();
+    life.step();
+    assert_eq!(life.phase(), "Running");
+    life.runtime.log();
+    let message = "The node was low on resource: memory. ".to_owned();
+    life.runtime.evicted = Some(Evicted {
+        reason: "Evicted".into(),
+        message: message.clone(),
+        grace_seconds: 1,
+        disruption: Some(message.clone()),
+    });
+    life.step();
+    assert_eq!(life.runtime.log(), "stop-1");
+    assert_eq!(life.phase(), "Running", "not over while it runs");
+    assert_eq!(life.tree.str_at(&["status", "reason"]), None);
+    // It may well end in peace.
+    life.runtime.exit(0, 0, life.now);
+    let step = life.step();
+    assert!(step.over && !step.delete);
+    assert_eq!(life.phase(), "Failed");
+    let said = |field: &str| life.tree.str_at(&["status", field]).map(str::to_owned);
+    assert_eq!((said("reason"), said("message")), (Some("Evicted".to_owned()), Some(message.clone())));
+    let conditions = life.tree.at(&["status", "conditions"]).and_then(Value::as_list).unwrap();
+    let last = conditions.last().unwrap();
+    let of = |field: &str| last.str_at(&[field]).unwrap_or("");
+    assert_eq!((of("type"), of("status")), ("DisruptionTarget", "True"));
+    assert_eq!((of("reason"), of("message")), ("TerminationByKubelet", &*message));
+    assert!(life.step().status.is_none(), "said once");
+}
+
+#[test]
+fn a_pod_over_its_own_limit_is_evicted_without_the_condition() {
+    let mut life = Life::new(r#"{"containers":[{"name":"a","image":"i"}]}"#);
+    life.step();
+    life.delete(30);
+    let message = "Usage of EmptyDir volume \"x\" exceeds the limit \"1Mi\". ".to_owned();
+    life.runtime.evicted =
+        Some(Evicted { reason: "Evicted".into(), message, grace_seconds: 1, disruption: None });
+    life.runtime.log();
+    life.step();
+    assert_eq!(life.runtime.log(), "stop-1", "the shorter grace counts for one that is deleted as well");
+    life.runtime.exit(0, 137, life.now);
+    let step = life.step();
+    assert!(step.over && step.delete);
+    assert_eq!((life.phase(), life.tree.str_at(&["status", "reason"])), ("Failed", Some("Evicted")));
+    let conditions = life.tree.at(&["status", "conditions"]).and_then(Value::as_list).unwrap();
+    assert!(conditions.iter().all(|c| c.str_at(&["type"]) != Some("DisruptionTarget")));
+}
+
+#[test]
+fn a_node_under_pressure_refuses_new_pods() {
+    let mut life = Life::new(r#"{"containers":[{"name":"a","image":"i"}]}"#);
+    let message = "The node had condition: [MemoryPressure]. ".to_owned();
+    life.runtime.refusal = Some(Rejection { reason: "Evicted".to_owned(), message: message.clone() });
+    let step = life.step();
+    assert_eq!(step.events[0].message, message);
+    assert_eq!((life.phase(), life.tree.str_at(&["status", "reason"])), ("Failed", Some("Evicted")));
+    let told = life.tree.str_at(&["status", "message"]);
+    assert_eq!(told, Some("Pod was rejected: The node had condition: [MemoryPressure]. "));
+    assert_eq!(life.runtime.log(), "");
 }

@@ -194,7 +194,11 @@ fn a_later_start_replaces_the_kubeconfig_of_an_earlier_one() {
     std::fs::rename(data.join("admin.kubeconfig"), &chosen).unwrap();
     let old = std::fs::read_to_string(&chosen).unwrap();
     let mut command = Command::new(SETPOINT);
-    command.args(["up", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&data).arg("--kubeconfig").arg(&chosen);
+    command
+        .args(["up", "--node=false", "--listen", "127.0.0.1:0", "--data-dir"])
+        .arg(&data)
+        .arg("--kubeconfig")
+        .arg(&chosen);
     let mut server = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut said = String::new();
     // What it prints ends with the line that says what to type next.

@@ -31,7 +31,7 @@ impl Dir {
     }
 
     fn up(&self, flags: &[&str]) -> Output {
-        let words = ["up", "--detach", "--listen", "127.0.0.1:0", "--controllers=-*"];
+        let words = ["up", "--detach", "--listen", "127.0.0.1:0", "--controllers=-*", "--node=false"];
         self.run(&[&words, flags].concat())
     }
 
@@ -127,7 +127,7 @@ fn errors_of_a_detached_start_are_reported() {
 
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let failed = dir.run(&["up", "--detach", "--listen", &address]);
+    let failed = dir.run(&["up", "--detach", "--node=false", "--listen", &address]);
     let text = said(&failed);
     assert_eq!(failed.status.code(), Some(1), "{text}");
     for part in ["did not start", "data/log:", &address, "stop the process listening there"] {
@@ -137,7 +137,7 @@ fn errors_of_a_detached_start_are_reported() {
     // The log of the earlier try is not shown as this one's.
     drop(taken);
     std::fs::write(dir.data().join("admin.kubeconfig"), "somebody's own").unwrap();
-    let text = said(&dir.run(&["up", "--detach", "--listen", "127.0.0.1:0"]));
+    let text = said(&dir.run(&["up", "--detach", "--node=false", "--listen", "127.0.0.1:0"]));
     assert!(
         text.contains("was not written by setpoint") && !text.contains("stop the process listening"),
         "{text}"

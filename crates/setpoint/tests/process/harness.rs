@@ -43,9 +43,9 @@ impl Proc {
         Proc::start_by("server", data_dir, flags)
     }
 
-    /// The same by the command people begin with.
+    /// The same by the command people begin with, without a node.
     pub fn up(data_dir: &Path, flags: &[&str]) -> Proc {
-        Proc::start_by("up", data_dir, flags)
+        Proc::start_by("up", data_dir, &[&["--node=false"], flags].concat())
     }
 
     /// The API alone, with so many file descriptors at most.
@@ -62,7 +62,7 @@ impl Proc {
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
     }
 
-    fn start_by(command: &str, data_dir: &Path, flags: &[&str]) -> Proc {
+    pub fn start_by(command: &str, data_dir: &Path, flags: &[&str]) -> Proc {
         Proc::start_as(Command::new(SETPOINT), command, data_dir, flags)
     }
 

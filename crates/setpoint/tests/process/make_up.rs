@@ -83,7 +83,7 @@ fn said(output: &std::process::Output) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn up_returns_when_the_server_is_ready_and_down_when_it_has_stopped() {
     let home = Home::new();
-    let flags = "--listen 127.0.0.1:0";
+    let flags = "--listen 127.0.0.1:0 --simulated-nodes 3";
     let nothing = home.script("down", "");
     assert!(nothing.status.success() && said(&nothing).starts_with("Not running"), "{}", said(&nothing));
 
@@ -136,7 +136,7 @@ async fn up_returns_when_the_server_is_ready_and_down_when_it_has_stopped() {
     home.assert_untouched();
 
     // And it goes on where it was, with the nodes that are asked for now.
-    let up = home.script("up", &format!("{flags} --simulated-nodes 1"));
+    let up = home.script("up", "--listen 127.0.0.1:0 --simulated-nodes 1");
     assert!(up.status.success() && said(&up).contains(" 1 simulated"), "{}", said(&up));
     assert_ne!(home.pid(), Some(pid));
     assert!(home.script("down", "").status.success());

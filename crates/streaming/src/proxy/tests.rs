@@ -78,8 +78,9 @@ async fn node_that_cannot_be_reached_is_told_by_a_status() {
         let proxy = translate(&env, far, &negotiated, &ALL, async { Err(error) });
         let client =
             async { Client::start(&env, near, Transport::WebSocket, &ALL).await.unwrap().status().await };
-        let (status, ()) = tokio::join!(client, proxy);
+        let (status, code) = tokio::join!(client, proxy);
         assert_eq!(status, Err(Failure::Message(expected.to_owned())));
+        assert_eq!(code, if expected == "pod is gone" { 404 } else { 500 });
     }
 }
 

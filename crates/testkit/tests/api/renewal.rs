@@ -115,7 +115,7 @@ impl World {
             into.lock().push(pki.admin_kubeconfig("https://127.0.0.1:1"));
             Ok(())
         });
-        let renewal = CertificateRotation { pki, certificate, write_kubeconfig };
+        let renewal = CertificateRotation { pki, certificate, write_kubeconfig, kubelet_client: None };
         drop(env.spawn("renewal", renewal.run(env.clone(), cluster.api().shutdown())));
         World { cluster, acceptor, written, tried, disk_is_full, _directory: directory }
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use catalog::Catalog;
 use env::Env;
+use futures_util::future::BoxFuture;
 use plane::{Plane, Settings};
 use serde_json::{Value, json};
 use store::MemoryEngine;
@@ -94,6 +95,75 @@ async fn pods_and_nodes_show_what_they_use() {
     assert_eq!(names(&cluster.get(format!("{METRICS}/pods")).await.ok(200)), Vec::<&str>::new());
     plane.stop().await;
     cluster.shutdown().await;
+}
+
+/// A kubelet that answers until it is told not to: its pod uses a quarter of a core, the node half of one.
+struct Kubelet {
+    env: Env,
+    asked: parking_lot::Mutex<Vec<String>>,
+    away: std::sync::atomic::AtomicBool,
+}
+
+impl apiserver::NodeScraper for Kubelet {
+    fn scrape<'a>(&'a self, node: &'a object::Value) -> BoxFuture<'a, Result<String, String>> {
+        self.asked.lock().push(node.str_at(&["metadata", "name"]).unwrap_or_default().to_owned());
+        // Small enough to be exact.
+        let now = (self.env.now_nanos() / 1_000_000 % 100_000_000) as f64 / 1000.0;
+        let millis = self.env.now_nanos() / 1_000_000;
+        let of_pod = r#"{container="app",namespace="default",pod="real"}"#;
+        let text = format!(
+            "node_cpu_usage_seconds_total {} {millis}\nnode_memory_working_set_bytes 1048576 {millis}\n\
+             container_cpu_usage_seconds_total{of_pod} {} {millis}\n\
+             container_memory_working_set_bytes{of_pod} 65536 {millis}\n\
+             container_start_time_seconds{of_pod} 1.5e+09\n",
+            now / 2.0,
+            now / 4.0
+        );
+        let away = self.away.load(std::sync::atomic::Ordering::Relaxed);
+        Box::pin(async move { if away { Err("connection refused".to_owned()) } else { Ok(text) } })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn real_nodes_are_asked_what_they_use() {
+    let (cluster, plane) = world(964).await;
+    cluster.post("/api/v1/nodes", json!({"metadata": {"name": "real-0"}})).await.ok(201);
+    let status = json!({"status": {
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+        "nodeInfo": {"containerRuntimeVersion": "setpoint://1.0"},
+    }});
+    cluster.merge("/api/v1/nodes/real-0/status", status).await.ok(200);
+    let container = json!({"name": "app", "image": "i"});
+    let spec = json!({"nodeName": "real-0", "containers": [container]});
+    let pod = json!({"metadata": {"name": "real"}, "spec": spec});
+    cluster.post("/api/v1/namespaces/default/pods", pod).await.ok(201);
+    let running = json!({"status": {"phase": "Running"}});
+    cluster.merge("/api/v1/namespaces/default/pods/real/status", running).await.ok(200);
+
+    let kubelet = Arc::new(Kubelet {
+        env: cluster.env().clone(),
+        asked: parking_lot::Mutex::default(),
+        away: std::sync::atomic::AtomicBool::new(false),
+    });
+    let scraping = cluster.env().spawn("scrape", cluster.api().clone().scrape_nodes(kubelet.clone()));
+    let one = || async { cluster.get(format!("{METRICS}/namespaces/default/pods/real")).await };
+    cluster.until("it was asked twice", || async { one().await.status == 200 }).await;
+    let pod = one().await.ok(200);
+    assert_eq!(pod["containers"], json!([{"name": "app", "usage": {"cpu": "250m", "memory": "64Ki"}}]));
+    assert_eq!(pod["window"], "15s");
+    let node = cluster.get(format!("{METRICS}/nodes/real-0")).await.ok(200);
+    assert_eq!(node["usage"], json!({"cpu": "500m", "memory": "1Mi"}));
+    let nodes = cluster.get(format!("{METRICS}/nodes")).await.ok(200);
+    assert_eq!(names(&nodes), ["real-0", "sim-0", "sim-1"], "simulated ones as before");
+    assert!(kubelet.asked.lock().iter().all(|node| node == "real-0"));
+
+    // One that does not answer has no metrics.
+    kubelet.away.store(true, std::sync::atomic::Ordering::Relaxed);
+    cluster.until("it is noticed", || async { one().await.status == 404 }).await;
+    assert_eq!(names(&cluster.get(format!("{METRICS}/nodes")).await.ok(200)), ["sim-0", "sim-1"]);
+    plane.stop().await;
+    cluster.shutdown().await;
+    scraping.await.expect("it ends with the server");
 }
 
 #[tokio::test(start_paused = true)]

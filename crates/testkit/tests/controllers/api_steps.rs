@@ -31,6 +31,20 @@ async fn ask(cluster: &TestCluster, name: &str, common_name: &str, group: &str, 
     }
 }
 
+/// A node asks for a serving certificate of the address its object shows.
+async fn ask_to_serve(cluster: &TestCluster, node: &str) {
+    let object = cluster.get(format!("/api/v1/nodes/{node}")).await.ok(200);
+    let address = object["status"]["addresses"][0]["address"].as_str().expect("an address").to_owned();
+    let user = format!("system:node:{node}");
+    let groups = ["system:nodes".to_owned(), "system:authenticated".to_owned()];
+    let request = new_request(&user, &groups[..1], &[node.to_owned(), address]).expect("a request").1;
+    let spec = json!({"signerName": "kubernetes.io/kubelet-serving", "usages": ["server auth", "digital signature"],
+        "request": STANDARD.encode(request)});
+    let body = json!({"metadata": {"name": format!("serving-{node}")}, "spec": spec});
+    let user = auth::UserInfo { name: user, groups: groups.to_vec(), ..auth::UserInfo::default() };
+    cluster.request("POST", REQUESTS).json(&body).by(user).send().await.ok(201);
+}
+
 const KUBELET: &str = "kube-apiserver-client-kubelet";
 const PEOPLE: &str = "kube-apiserver-client";
 
@@ -61,6 +75,9 @@ pub async fn middle(cluster: &TestCluster) {
     ask(cluster, "refused", "jane", "devs", PEOPLE, "server auth").await;
     for node in ["one", "two", "three"] {
         ask(cluster, node, &format!("system:node:{node}"), "system:nodes", KUBELET, "client auth").await;
+    }
+    for node in ["sim-0", "sim-1", "sim-2"] {
+        ask_to_serve(cluster, node).await;
     }
     cluster.delete(format!("{CIDRS}/goes")).await.ok(200);
 }
@@ -101,7 +118,7 @@ pub fn check(state: &str) {
         let begins = format!("certificatesigningrequests /{name} ");
         state.lines().find(|line| line.starts_with(&begins)).unwrap_or_else(|| panic!("no {name}:\n{state}"))
     };
-    for name in ["jane", "one", "two", "three"] {
+    for name in ["jane", "one", "two", "three", "serving-sim-0", "serving-sim-1", "serving-sim-2"] {
         assert!(request(name).contains(r#""certificate":"*""#), "{}", request(name));
     }
     assert!(request("refused").contains("SignerValidationFailure"), "{}", request("refused"));

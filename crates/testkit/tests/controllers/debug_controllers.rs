@@ -231,6 +231,11 @@ const KNOWN: &[Known] = &[
     ),
     ("job-controller", "job-controller", &["job", "job-orphan-pods"]),
     (
+        "kubelet-serving-approver-controller",
+        "kubelet-serving-approver",
+        &["kubelet-serving-approver-controller"],
+    ),
+    (
         "local-volume-provisioner-controller",
         "persistent-volume-binder",
         &["local-volume-provisioner-controller"],

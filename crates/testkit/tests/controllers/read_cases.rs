@@ -328,6 +328,14 @@ pub const CASES: &[Case] = &[
         cost: Cost::Same,
     },
     Case {
+        controller: "kubelet-serving-approver-controller",
+        once: nothing,
+        each: |n| vec![signing_request(n)],
+        least: 0,
+        change: || touch(format!("{SIGNING_REQUESTS}/csr-0")),
+        cost: Cost::Same,
+    },
+    Case {
         controller: "local-volume-provisioner-controller",
         once: || {
             let class =

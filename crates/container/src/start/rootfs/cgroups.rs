@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::fs::Mode;
 
-use super::{Context, StartError, make_filesystem, make_target, move_onto, open_in, open_source};
+use super::{Context, StartError, make_filesystem, move_onto, open_in, open_source, target};
 use crate::cgroup::{Cgroup, ROOT, Version};
 use crate::config::{ContainerConfig, Mount};
 use crate::sys::{self, MountAttributes};
@@ -17,7 +17,7 @@ pub fn attach(
     root: BorrowedFd<'_>,
 ) -> Result<(), StartError> {
     let failed = || "failed to attach the cgroups".to_owned();
-    let target = make_target(root, &mount.target, true)?;
+    let target = target::make(root, &mount.target, true)?.file;
     let tree = if host {
         let host = open_source(Path::new(ROOT), Path::new(""))?.tree;
         // What is mounted here stays here.

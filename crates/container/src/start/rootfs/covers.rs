@@ -36,7 +36,11 @@ pub fn mask(path: &Path, root: BorrowedFd<'_>) -> Result<(), StartError> {
         if !is_device(null.as_fd(), FileType::CharacterDevice, rustix::fs::makedev(1, 3)).context(shown)? {
             return Err(StartError(format!("{}: /dev/null is none", shown())));
         }
-        clone_tree(null.as_fd()).context(shown)?
+        let null = clone_tree(null.as_fd()).context(shown)?;
+        // Its owner and mode are the host's, and the container's root would be good enough for the kernel to change them.
+        let attributes = MountAttributes { set: sys::READ_ONLY, ..MountAttributes::default() };
+        sys::mount_setattr(null.as_fd(), attributes).context(shown)?;
+        null
     };
     move_onto(cover.as_fd(), there.as_fd()).context(shown)
 }

@@ -1,11 +1,11 @@
 //! Devices of a container, and what programs expect beside them.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{FileType, Mode, OFlags};
 
-use super::{Context, StartError, make_target, open_in};
+use super::{Context, StartError, clone_tree, move_onto, open_in, target};
 use crate::config::Device;
 
 /// A volume may lie over `/dev` and hold anything under a device's name: only the very device is taken for it, and never changed.
@@ -14,7 +14,7 @@ pub fn make(device: &Device, root: BorrowedFd<'_>) -> Result<(), StartError> {
     let (Some(parent), Some(name)) = (device.path.parent(), device.path.file_name()) else {
         return Err(StartError(shown()));
     };
-    let parent = make_target(root, parent, true)?;
+    let parent = target::make(root, parent, true)?.file;
     let kind = if device.block { FileType::BlockDevice } else { FileType::CharacterDevice };
     let number = rustix::fs::makedev(device.major, device.minor);
     let mode = Mode::from_raw_mode(device.mode);
@@ -32,6 +32,24 @@ pub fn make(device: &Device, root: BorrowedFd<'_>) -> Result<(), StartError> {
         }
         Err(error) => Err(error).context(shown),
     }
+}
+
+/// The host's node of a device, for those who cannot make one. Found under the same name.
+pub fn open(device: &Device) -> Result<OwnedFd, StartError> {
+    let shown = || format!("failed to open device {}", device.path.display());
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let node = rustix::fs::open(device.path.as_path(), flags, Mode::empty()).context(shown)?;
+    let kind = if device.block { FileType::BlockDevice } else { FileType::CharacterDevice };
+    let number = rustix::fs::makedev(device.major, device.minor);
+    if !is_device(node.as_fd(), kind, number).context(shown)? {
+        return Err(StartError(format!("{}: the host has something else there", shown())));
+    }
+    clone_tree(node.as_fd()).context(shown)
+}
+
+pub fn bind(device: &Device, node: BorrowedFd<'_>, root: BorrowedFd<'_>) -> Result<(), StartError> {
+    let target = target::make(root, &device.path, false)?.file;
+    move_onto(node, target.as_fd()).context(|| format!("failed to make device {}", device.path.display()))
 }
 
 pub fn is_device(file: BorrowedFd<'_>, kind: FileType, number: u64) -> rustix::io::Result<bool> {

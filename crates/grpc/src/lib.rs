@@ -1,4 +1,4 @@
-//! gRPC over one HTTP/2 connection: a call with one answer, and a call whose answers do not end.
+//! A gRPC client over one HTTP/2 connection: a call with one answer, and a call with many.
 //!
 //! ```text
 //! POST /service/method    body: 0 | length (4 bytes) | message      answer: the same frames, then trailers
@@ -25,31 +25,36 @@ use prost::Message;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 
-/// An answer larger than this is refused. A page of a listing is asked for again with fewer keys then.
-pub const MAX_ANSWER_BYTES: usize = 64 << 20;
-
-/// etcd takes pings every 5 s and more seldom, and only while a stream is open.
-const PING_EVERY: Duration = Duration::from_secs(10);
-const PING_TIMEOUT: Duration = Duration::from_secs(10);
+/// How a server is spoken to.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// An answer larger than this is refused.
+    pub max_answer_bytes: usize,
+    /// How often a server is asked for a sign of life while a call is open, and how long it has to give it.
+    pub ping: Option<(Duration, Duration)>,
+    /// With every request.
+    pub headers: &'static [(&'static str, &'static str)],
+}
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum CallError {
     /// Nothing of the request has left this machine: it certainly did not happen.
-    #[error("etcd cannot be reached: {0}")]
+    #[error("the server cannot be reached: {0}")]
     NotSent(String),
     /// The connection ended after the request was handed to it.
-    #[error("the connection to etcd was lost: {0}")]
+    #[error("the connection was lost: {0}")]
     Lost(String),
-    #[error("etcd did not answer within {0:?}")]
+    #[error("no answer within {0:?}")]
     Timeout(Duration),
-    #[error("etcd answered: {message} (gRPC code {code})")]
+    #[error("the server answered: {message} (gRPC code {code})")]
     Status { code: u32, message: String },
-    #[error("the answer is larger than {MAX_ANSWER_BYTES} bytes")]
+    #[error("the answer is larger than is allowed")]
     Oversized,
-    #[error("the answer is not etcd's: {0}")]
+    #[error("the answer is not understood: {0}")]
     Protocol(String),
 }
 
+/// The codes a call can end with, by number.
 pub mod code {
     pub const OK: u32 = 0;
     pub const INVALID_ARGUMENT: u32 = 3;
@@ -59,8 +64,34 @@ pub mod code {
     pub const RESOURCE_EXHAUSTED: u32 = 8;
     pub const FAILED_PRECONDITION: u32 = 9;
     pub const OUT_OF_RANGE: u32 = 11;
+    pub const UNIMPLEMENTED: u32 = 12;
     pub const UNAVAILABLE: u32 = 14;
     pub const UNAUTHENTICATED: u32 = 16;
+
+    /// As gRPC's libraries write it.
+    pub fn name(code: u32) -> String {
+        const NAMES: [&str; 17] = [
+            "OK",
+            "Canceled",
+            "Unknown",
+            "InvalidArgument",
+            "DeadlineExceeded",
+            "NotFound",
+            "AlreadyExists",
+            "PermissionDenied",
+            "ResourceExhausted",
+            "FailedPrecondition",
+            "Aborted",
+            "OutOfRange",
+            "Unimplemented",
+            "Internal",
+            "Unavailable",
+            "DataLoss",
+            "Unauthenticated",
+        ];
+        let name = usize::try_from(code).ok().and_then(|code| NAMES.get(code));
+        name.map_or_else(|| format!("Code({code})"), |name| (*name).to_owned())
+    }
 }
 
 impl CallError {
@@ -72,11 +103,6 @@ impl CallError {
             CallError::Oversized | CallError::Protocol(_) => false,
         }
     }
-
-    /// History at the asked revision is gone.
-    pub fn is_compacted(&self) -> bool {
-        matches!(self, CallError::Status { code: code::OUT_OF_RANGE, message } if message.contains("compacted"))
-    }
 }
 
 /// Why a connection ended, once it has. Held for a copy.
@@ -87,13 +113,19 @@ pub struct Connection {
     send: SendRequest<RequestBody>,
     /// Scheme and authority of every request.
     base: Uri,
+    options: Options,
     ended: Ended,
     /// Never sent on: the tasks of this connection end when it goes away.
     _alive: watch::Sender<()>,
 }
 
 impl Connection {
-    pub async fn handshake<Io>(env: &Env, io: Io, base: Uri) -> Result<Connection, CallError>
+    pub async fn handshake<Io>(
+        env: &Env,
+        io: Io,
+        base: Uri,
+        options: Options,
+    ) -> Result<Connection, CallError>
     where
         Io: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -101,8 +133,8 @@ impl Connection {
         let tasks = Tasks { env: env.clone(), alive: alive.subscribe() };
         let (send, connection) = http2::Builder::new(tasks.clone())
             .timer(TokioTimer::new())
-            .keep_alive_interval(PING_EVERY)
-            .keep_alive_timeout(PING_TIMEOUT)
+            .keep_alive_interval(options.ping.map(|(every, _)| every))
+            .keep_alive_timeout(options.ping.map_or(Duration::from_secs(20), |(_, limit)| limit))
             .keep_alive_while_idle(false)
             .initial_stream_window_size(2 << 20)
             .initial_connection_window_size(4 << 20)
@@ -119,7 +151,7 @@ impl Connection {
                 *note.lock() = Some(describe(&error));
             }
         });
-        Ok(Connection { send, base, ended, _alive: alive })
+        Ok(Connection { send, base, options, ended, _alive: alive })
     }
 
     pub fn is_closed(&self) -> bool {
@@ -149,20 +181,26 @@ impl Connection {
         self.start(path, RequestBody::open(frame(message))).await
     }
 
+    /// One request, and answers until the server ends them.
+    pub async fn server_stream(&self, path: &str, message: &impl Message) -> Result<Answers, CallError> {
+        self.start(path, RequestBody::once(frame(message))).await
+    }
+
     async fn start(&self, path: &str, body: RequestBody) -> Result<Answers, CallError> {
         let mut send = self.send.clone();
         send.ready()
             .await
             .map_err(|e| CallError::NotSent(self.ended.lock().clone().unwrap_or_else(|| describe(&e))))?;
         let mut uri = self.base.clone().into_parts();
-        uri.path_and_query = Some(path.parse().expect("paths are constants of this crate"));
-        let request = Request::post(Uri::from_parts(uri).expect("scheme, authority and path are all there"))
+        uri.path_and_query = Some(path.parse().expect("the paths of methods are constants"));
+        let uri = Uri::from_parts(uri).expect("scheme, authority and path are all there");
+        let mut request = Request::post(uri)
             .header(http::header::TE, "trailers")
-            .header(http::header::CONTENT_TYPE, "application/grpc")
-            // A member without a leader then says so instead of keeping silent.
-            .header("hasleader", "true")
-            .body(body)
-            .expect("constants make a valid request");
+            .header(http::header::CONTENT_TYPE, "application/grpc");
+        for (name, value) in self.options.headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(body).expect("constants make a valid request");
         let response = send.try_send_request(request).await.map_err(|mut e| match e.take_message() {
             Some(_) => CallError::NotSent(describe(e.error())),
             None => CallError::Lost(describe(e.error())),
@@ -174,7 +212,7 @@ impl Connection {
         if let Some(failure) = status_of(&head.headers)? {
             return Err(failure);
         }
-        Ok(Answers { body, buffer: BytesMut::new() })
+        Ok(Answers { body, buffer: BytesMut::new(), max: self.options.max_answer_bytes })
     }
 }
 
@@ -183,13 +221,14 @@ pub struct Answers {
     body: Incoming,
     /// What has come of the next message. At most one message and one HTTP/2 frame.
     buffer: BytesMut,
+    max: usize,
 }
 
 impl Answers {
     /// The next message; `None` after the status of success. Dropping the future loses nothing.
     pub async fn next<A: Message + Default>(&mut self) -> Result<Option<A>, CallError> {
         loop {
-            if let Some(message) = self.buffered()? {
+            if let Some(message) = next_message(&mut self.buffer, self.max)? {
                 return A::decode(message).map(Some).map_err(|e| CallError::Protocol(e.to_string()));
             }
             match self.body.frame().await {
@@ -208,20 +247,16 @@ impl Answers {
             }
         }
     }
-
-    fn buffered(&mut self) -> Result<Option<Bytes>, CallError> {
-        next_message(&mut self.buffer)
-    }
 }
 
 /// Takes the next whole message out of what has come; `None` where part of it is still to come.
-pub(crate) fn next_message(buffer: &mut BytesMut) -> Result<Option<Bytes>, CallError> {
+pub fn next_message(buffer: &mut BytesMut, max: usize) -> Result<Option<Bytes>, CallError> {
     let Some((head, _)) = buffer.split_first_chunk::<5>() else { return Ok(None) };
     if head[0] != 0 {
         return Err(CallError::Protocol("a compressed message that we did not ask for".into()));
     }
     let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
-    if length > MAX_ANSWER_BYTES {
+    if length > max {
         return Err(CallError::Oversized);
     }
     if buffer.len() < 5 + length {
@@ -252,7 +287,7 @@ fn frame(message: &impl Message) -> Bytes {
     let length = message.encoded_len();
     let mut out = BytesMut::with_capacity(5 + length);
     out.put_u8(0);
-    // etcd takes requests of a few MiB at most; what does not fit 32 bits is refused there as too large.
+    // Servers take requests of a few MiB at most; what does not fit 32 bits is refused there as too large.
     out.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
     message.encode(&mut out).expect("the buffer grows");
     out.freeze()
@@ -317,7 +352,7 @@ impl<F: Future + Send + 'static> hyper::rt::Executor<F> for Tasks {
     fn execute(&self, task: F) {
         let mut alive = self.alive.clone();
         // Not joined: each ends with the connection that owns it.
-        drop(self.env.spawn("etcd-connection", async move {
+        drop(self.env.spawn("grpc-connection", async move {
             tokio::select! {
                 biased;
                 _ = alive.changed() => {}

@@ -1,0 +1,156 @@
+//! The headers that are passed on, and those that are not: credentials are for this server, others for one connection.
+
+use std::net::IpAddr;
+
+use auth::impersonation;
+use http::header::{
+    AUTHORIZATION, CONNECTION, EXPECT, HOST, HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION,
+    SEC_WEBSOCKET_PROTOCOL, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue};
+
+use crate::upgrade::PendingUpgrade;
+use crate::websocket::TOKEN_PROTOCOL;
+
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// They belong to one connection.
+const HOP_BY_HOP: [HeaderName; 9] = [
+    CONNECTION,
+    HeaderName::from_static("proxy-connection"),
+    HeaderName::from_static("keep-alive"),
+    PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+];
+
+/// The host the client asked.
+pub fn host(parts: &Parts) -> &str {
+    match parts.uri.authority() {
+        Some(authority) => authority.as_str(),
+        None => parts.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or(""),
+    }
+}
+
+/// A request's headers for a backend: without credentials, with the client's address.
+pub fn forwarded(parts: &Parts, peer: Option<IpAddr>) -> HeaderMap {
+    let mut headers = parts.headers.clone();
+    headers.remove(AUTHORIZATION);
+    let names: Vec<HeaderName> = headers
+        .keys()
+        .filter(|name| impersonation::is_impersonation_header(name.as_str()))
+        .cloned()
+        .collect();
+    names.iter().for_each(|name| _ = headers.remove(name));
+    if PendingUpgrade::of(parts).is_some_and(|upgrade| upgrade.is_token_used()) {
+        drop_token(&mut headers);
+    }
+    if let Ok(host) = HeaderValue::from_str(host(parts)) {
+        headers.insert(HOST, host);
+    }
+    if let Some(peer) = peer {
+        let mut list: Vec<&str> =
+            headers.get_all(FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok()).collect();
+        let peer = peer.to_canonical().to_string();
+        list.push(&peer);
+        if let Ok(list) = HeaderValue::try_from(list.join(", ")) {
+            headers.insert(FORWARDED_FOR, list);
+        }
+    }
+    headers
+}
+
+/// A token among the subprotocols was for this server.
+fn drop_token(headers: &mut HeaderMap) {
+    let all = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
+    let others: Vec<&str> = all
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .filter(|protocol| !protocol.is_empty() && !protocol.starts_with(TOKEN_PROTOCOL))
+        .collect();
+    match HeaderValue::try_from(others.join(",")) {
+        Ok(others) if !others.is_empty() => _ = headers.insert(SEC_WEBSOCKET_PROTOCOL, others),
+        _ => _ = headers.remove(SEC_WEBSOCKET_PROTOCOL),
+    }
+}
+
+/// Removes what is for one connection only; in a request or an answer.
+pub fn drop_hop_by_hop(headers: &mut HeaderMap) {
+    let listed: Vec<String> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(|name| name.trim().to_owned())
+        .collect();
+    for name in listed.iter().filter(|name| !name.is_empty()) {
+        headers.remove(name.as_str());
+    }
+    let trailers = headers.get(TE).is_some_and(|te| te.to_str().is_ok_and(|te| te.contains("trailers")));
+    HOP_BY_HOP.iter().for_each(|name| _ = headers.remove(name));
+    if trailers {
+        headers.insert(TE, HeaderValue::from_static("trailers"));
+    }
+    // This server has asked for the body already.
+    headers.remove(EXPECT);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use http::Request;
+
+    use super::*;
+
+    #[test]
+    fn credentials_stay_here() {
+        let request = Request::get("/x")
+            .header("authorization", "Bearer t")
+            .header("impersonate-user", "jane")
+            .header("impersonate-extra-a", "b")
+            .header("sec-websocket-protocol", "v4.channel.k8s.io, base64url.bearer.authorization.k8s.io.dA")
+            .header("x-forwarded-for", "10.0.0.9")
+            .header("host", "api")
+            .header("x-other", "kept");
+        let (mut parts, ()) = request.body(()).unwrap().into_parts();
+        let upgrade = Arc::new(PendingUpgrade::default());
+        upgrade.token_used();
+        parts.extensions.insert(upgrade);
+        let headers = forwarded(&parts, Some(IpAddr::from([10, 0, 0, 1])));
+        let mut found: Vec<(&str, &str)> =
+            headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
+        found.sort_unstable();
+        let expected = [
+            ("host", "api"),
+            ("sec-websocket-protocol", "v4.channel.k8s.io"),
+            ("x-forwarded-for", "10.0.0.9, 10.0.0.1"),
+            ("x-other", "kept"),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn headers_of_one_connection_end_there() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("connection", "close, X-Mine"),
+            ("x-mine", "1"),
+            ("keep-alive", "5"),
+            ("transfer-encoding", "chunked"),
+            ("te", "trailers, deflate"),
+            ("expect", "100-continue"),
+            ("x-kept", "1"),
+        ] {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        drop_hop_by_hop(&mut headers);
+        let mut names: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();
+        names.sort_unstable();
+        assert_eq!((names, headers.get(TE).unwrap().as_bytes()), (vec!["te", "x-kept"], &b"trailers"[..]));
+    }
+}

@@ -1,0 +1,100 @@
+//! Against trees of their own: a machine has one version, the tests both.
+
+use std::path::Path;
+
+use super::limits::weight_of_shares;
+use super::*;
+use crate::config::Resources;
+
+/// A machine with version 2 in a directory: there is none here to ask.
+fn unified() -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::write(root.path().join("cgroup.controllers"), "cpu memory pids\n").unwrap();
+    std::fs::write(root.path().join("cgroup.subtree_control"), "").unwrap();
+    root
+}
+
+#[test]
+fn version_2_has_one_directory() {
+    let root = unified();
+    let group = Cgroup::at(root.path(), Path::new("/kubepods/pod1"));
+    group.create().unwrap();
+    group
+        .set(&Resources {
+            cpu_shares: Some(1024),
+            cpu_quota: Some(50_000),
+            memory: Some(1 << 20),
+            pids: Some(-1),
+            ..Resources::default()
+        })
+        .unwrap();
+    group.add(42).unwrap();
+    let read = |file: &str| std::fs::read_to_string(root.path().join("kubepods/pod1").join(file)).unwrap();
+    assert_eq!(read("cpu.weight"), "39");
+    assert_eq!(read("cpu.max"), "50000 100000");
+    assert_eq!(read("memory.max"), "1048576");
+    assert_eq!(read("pids.max"), "max");
+    assert_eq!(group.processes(), [42]);
+    std::fs::write(root.path().join("kubepods/pod1/memory.events"), "oom 3\noom_kill 2\n").unwrap();
+    assert_eq!(group.oom_kills(), 2);
+    let handed = std::fs::read_to_string(root.path().join("cgroup.subtree_control")).unwrap();
+    assert!(handed.starts_with('+'), "{handed}");
+}
+
+#[test]
+fn version_1_has_a_directory_for_each_controller() {
+    let root = tempfile::tempdir().unwrap();
+    for name in ["cpu", "memory", "pids"] {
+        std::fs::create_dir(root.path().join(name)).unwrap();
+    }
+    let group = Cgroup::at(root.path(), Path::new("kubepods/pod1"));
+    group.create().unwrap();
+    group.set(&Resources { cpu_shares: Some(2), memory: Some(4096), ..Resources::default() }).unwrap();
+    let read = |file: &str| std::fs::read_to_string(root.path().join(file)).unwrap();
+    assert_eq!(read("cpu/kubepods/pod1/cpu.shares"), "2");
+    assert_eq!(read("memory/kubepods/pod1/memory.limit_in_bytes"), "4096");
+}
+
+#[test]
+fn shares_become_weights() {
+    assert_eq!([2, 1024, 262_144, 1].map(weight_of_shares), [1, 39, 10_000, 1]);
+}
+
+#[test]
+fn memory_is_limited_with_its_swap() {
+    let root = unified();
+    let group = Cgroup::at(root.path(), Path::new("pod1"));
+    group.create().unwrap();
+    for file in ["memory.swap.max", "memory.oom.group"] {
+        std::fs::write(root.path().join("pod1").join(file), "").unwrap();
+    }
+    let read = |file: &str| std::fs::read_to_string(root.path().join("pod1").join(file)).unwrap();
+    let memory =
+        |memory, memory_and_swap| Resources { memory: Some(memory), memory_and_swap, ..Resources::default() };
+    group.set(&memory(4096, None)).unwrap();
+    assert_eq!((&*read("memory.max"), &*read("memory.swap.max")), ("4096", "0"));
+    group.set(&memory(4096, Some(12288))).unwrap();
+    assert_eq!(read("memory.swap.max"), "8192");
+    group.end_together().unwrap();
+    assert_eq!(read("memory.oom.group"), "1");
+    let file =
+        |name: &str| Resources { unified: vec![(name.to_owned(), "7".to_owned())], ..Resources::default() };
+    group.set(&file("memory.high")).unwrap();
+    assert_eq!(read("memory.high"), "7");
+    assert!(group.set(&file("../memory.high")).is_err());
+}
+
+#[test]
+fn groups_below_are_found_and_removed_first() {
+    let root = unified();
+    let group = Cgroup::at(root.path(), Path::new("pod1"));
+    let deep = Cgroup::at(root.path(), Path::new("pod1/a/b"));
+    deep.create().unwrap();
+    deep.add(42).unwrap();
+    assert_eq!(group.all_processes().into_iter().collect::<Vec<_>>(), [42]);
+    assert!(group.remove().is_err());
+    // Files of the kernel's do not hold a group.
+    std::fs::remove_file(root.path().join("pod1/a/b/cgroup.procs")).unwrap();
+    group.remove().unwrap();
+    assert!(!root.path().join("pod1").exists());
+}

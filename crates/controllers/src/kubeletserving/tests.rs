@@ -1,0 +1,95 @@
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use object::Value;
+
+use super::plan::{Decision, approved, asking_node, decide};
+
+/// A request by `user` for a certificate of `common_name` with these names.
+fn csr(user: &str, common_name: &str, names: &[&str]) -> Value {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let request =
+        auth::pki::new_request(common_name, &["system:nodes".to_owned()], &names).expect("a request").1;
+    let text = format!(
+        "{{spec: {{username: '{user}', groups: ['system:nodes', 'system:authenticated'], signerName: kubernetes.io/kubelet-serving, \
+         usages: [server auth, digital signature], request: {}}}}}",
+        STANDARD.encode(request)
+    );
+    runtime::parse(&text).expect("a request")
+}
+
+fn node() -> Value {
+    let text = "{status: {addresses: [{type: InternalIP, address: 10.0.0.7}, {type: InternalIP, address: 'fd00::7'}, \
+                {type: Hostname, address: Worker-1}]}}";
+    runtime::parse(text).expect("a node")
+}
+
+const USER: &str = "system:node:worker-1";
+
+fn why(csr: &Value, node: Option<&Value>) -> String {
+    match decide(csr, node) {
+        Decision::Approve => "approved".to_owned(),
+        Decision::Leave(why) => why,
+    }
+}
+
+#[test]
+fn a_certificate_for_the_nodes_own_names_is_approved() {
+    for names in [&["10.0.0.7"][..], &["worker-1"], &["fd00::7", "10.0.0.7", "WORKER-1"]] {
+        assert_eq!(decide(&csr(USER, USER, names), Some(&node())), Decision::Approve, "{names:?}");
+    }
+    let said = approved(&csr(USER, USER, &["worker-1"]));
+    let conditions = said.at(&["status", "conditions"]).and_then(Value::as_list).expect("conditions");
+    assert_eq!(conditions[0].str_at(&["reason"]), Some("AutoApproved"));
+}
+
+#[test]
+fn any_other_name_is_left_undecided() {
+    let node = node();
+    assert_eq!(
+        why(&csr(USER, USER, &["10.0.0.7", "10.0.0.8"]), Some(&node)),
+        "10.0.0.8 is not an address of the Node"
+    );
+    assert_eq!(
+        why(&csr(USER, USER, &["worker-1", "kubernetes"]), Some(&node)),
+        "kubernetes is not a name of the Node"
+    );
+    assert_eq!(why(&csr(USER, USER, &["worker-1"]), None), "the Node does not exist");
+    assert_eq!(why(&csr(USER, USER, &[]), Some(&node)), "DNS or IP subjectAltName is required");
+    let other = csr(USER, "system:node:worker-2", &["worker-1"]);
+    assert_eq!(
+        why(&other, Some(&node)),
+        "system:node:worker-1 asks for a certificate of system:node:worker-2"
+    );
+}
+
+#[test]
+fn only_who_authenticates_as_a_node_is_one() {
+    let mut stranger = csr(USER, USER, &["worker-1"]);
+    stranger.map_at(&["spec"]).set("groups", Value::List(vec!["system:authenticated".into()]));
+    assert_eq!(why(&stranger, Some(&node())), "system:node:worker-1 is not in system:nodes");
+    assert_eq!(asking_node(&csr("jane", USER, &["worker-1"])), None);
+    assert_eq!(asking_node(&csr("system:node:", USER, &["worker-1"])), None);
+}
+
+#[test]
+fn what_is_decided_or_anothers_signers_is_left_alone() {
+    let request = csr(USER, USER, &["worker-1"]);
+    assert_eq!(asking_node(&request).as_deref(), Some("worker-1"));
+    assert_eq!(asking_node(&approved(&request)), None);
+    let mut client = request.clone();
+    client.map_at(&["spec"]).set("signerName", "kubernetes.io/kube-apiserver-client-kubelet");
+    assert_eq!(asking_node(&client), None);
+}
+
+#[test]
+fn what_cannot_be_read_is_never_approved() {
+    let mut broken = csr(USER, USER, &["worker-1"]);
+    broken.map_at(&["spec"]).set("request", "AAAA");
+    assert_ne!(decide(&broken, Some(&node())), Decision::Approve);
+    let mut client = csr(USER, USER, &["worker-1"]);
+    client.map_at(&["spec"]).set("usages", Value::List(vec!["client auth".into()]));
+    assert_eq!(
+        why(&client, Some(&node())),
+        "usages did not match [digital signature key encipherment server auth]"
+    );
+}

@@ -1,0 +1,285 @@
+//! How a node is set up: the fields of `KubeletConfiguration` that people set, and where its files are.
+
+mod decode;
+mod duration;
+mod fields;
+mod read;
+#[cfg(test)]
+mod tests;
+mod validate;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use object::{Map, Value};
+
+/// Why a configuration file is refused.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    #[error("not YAML: {0}")]
+    NotYaml(String),
+    #[error("kind {kind:?} of {version:?} is not a KubeletConfiguration of kubelet.config.k8s.io/v1beta1")]
+    OtherKind { kind: String, version: String },
+    #[error("strict decoding error: {}", .0.join(", "))]
+    Strict(Vec<String>),
+    /// In kubelet's words.
+    #[error("{}", .0.join("; "))]
+    Invalid(Vec<String>),
+}
+
+/// Names and defaults are those of `kubelet.config.k8s.io/v1beta1`, except for the directories.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    pub node_name: String,
+    /// Pods' directories (`pods/UID/volumes`, ...), the image store, the runtime's state. One for each agent of a machine.
+    pub root_directory: PathBuf,
+    /// `NAMESPACE_NAME_UID/CONTAINER/N.log` below it.
+    pub pod_logs_directory: PathBuf,
+    pub static_pod_path: Option<PathBuf>,
+    pub cluster_dns: Vec<String>,
+    pub cluster_domain: String,
+    pub resolv_conf: PathBuf,
+    /// Below the root of the hierarchies; `kubepods` is made in it. One for each agent of a machine.
+    pub cgroup_root: String,
+    pub max_pods: i64,
+    pub pod_pids_limit: i64,
+    pub container_log_max_size: u64,
+    pub container_log_max_files: usize,
+    pub image_gc_high_threshold_percent: u8,
+    pub image_gc_low_threshold_percent: u8,
+    pub image_minimum_gc_age: Duration,
+    pub sync_frequency: Duration,
+    pub node_status_report_frequency: Duration,
+    pub enable_service_links_default: bool,
+    pub cpu_cfs_quota: bool,
+    pub cpu_cfs_quota_period: Duration,
+    pub seccomp_default: bool,
+    /// Where Localhost profiles are.
+    pub seccomp_profile_root: PathBuf,
+    pub allowed_unsafe_sysctls: Vec<String>,
+    pub shutdown_grace_period: Duration,
+    pub shutdown_grace_period_critical_pods: Duration,
+    /// Signal and quantity or percentage, as `memory.available` and `100Mi`.
+    pub eviction_hard: Vec<(String, String)>,
+    pub eviction_soft: Vec<(String, String)>,
+    pub eviction_soft_grace_period: Vec<(String, Duration)>,
+    pub eviction_max_pod_grace_period: i64,
+    pub eviction_pressure_transition_period: Duration,
+    pub kube_reserved: Vec<(String, String)>,
+    pub system_reserved: Vec<(String, String)>,
+    /// Most of the addresses the HTTPS port listens on.
+    pub address: String,
+    pub port: u16,
+    /// `KEY=VALUE:EFFECT`.
+    pub register_with_taints: Vec<String>,
+    pub node_labels: Vec<(String, String)>,
+    pub register_node: bool,
+    /// Empty: none.
+    pub provider_id: String,
+    pub authentication: Authentication,
+    pub authorization: Authorization,
+    /// Of the HTTPS port; `None`: one is asked for from the cluster.
+    pub tls_files: Option<(PathBuf, PathBuf)>,
+    pub healthz_address: String,
+    /// 0: none.
+    pub healthz_port: u16,
+    pub enable_debugging_handlers: bool,
+    pub streaming_connection_idle_timeout: Duration,
+    /// The socket of a container runtime; `None`: the one inside this program.
+    pub container_runtime_endpoint: Option<String>,
+    pub runtime_request_timeout: Duration,
+    pub serialize_image_pulls: bool,
+    pub max_parallel_image_pulls: Option<usize>,
+    /// 0: no limit.
+    pub registry_pull_qps: u32,
+    pub registry_burst: u32,
+    pub event_record_qps: u32,
+    pub event_burst: u32,
+    pub image_maximum_gc_age: Duration,
+    pub node_status_update_frequency: Duration,
+    pub node_lease_duration_seconds: i64,
+    /// -1: all.
+    pub node_status_max_images: i64,
+    /// 0: no such limit.
+    pub pods_per_core: i64,
+    pub pod_cidr: String,
+    pub file_check_frequency: Duration,
+    pub container_log_max_workers: usize,
+    pub container_log_monitor_interval: Duration,
+    pub crash_loop_max_restart_period: Duration,
+    pub fail_swap_on: bool,
+    /// `NoSwap`, `LimitedSwap`, or nothing.
+    pub swap_behavior: String,
+    pub fail_cgroup_v1: bool,
+    pub cgroup_driver: String,
+    pub cgroups_per_qos: bool,
+    pub enforce_node_allocatable: Vec<String>,
+    pub reserved_system_cpus: String,
+    pub eviction_minimum_reclaim: Vec<(String, String)>,
+    /// Priority and seconds, lowest first.
+    pub shutdown_grace_period_by_pod_priority: Vec<(i32, i64)>,
+    pub local_storage_capacity_isolation: bool,
+    pub feature_gates: Vec<(String, bool)>,
+    /// All fields as they are in force, for `/configz`.
+    pub fields: Map,
+}
+
+/// Who is let in at the HTTPS port.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Authentication {
+    pub anonymous: bool,
+    /// Tokens are reviewed by the API server.
+    pub webhook: bool,
+    pub webhook_cache_ttl: Duration,
+    /// `None`: the cluster's.
+    pub client_ca_file: Option<PathBuf>,
+}
+
+/// Who may do what there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Authorization {
+    /// The API server is asked; else everybody who was let in may do everything.
+    pub webhook: bool,
+    pub cache_authorized_ttl: Duration,
+    pub cache_unauthorized_ttl: Duration,
+}
+
+impl Config {
+    /// With everything of the node below `root_directory`.
+    pub fn new(node_name: &str, root_directory: PathBuf) -> Config {
+        let pairs = |pairs: &[(&str, &str)]| {
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        };
+        Config {
+            node_name: node_name.to_owned(),
+            pod_logs_directory: root_directory.join("logs"),
+            seccomp_profile_root: root_directory.join("seccomp"),
+            root_directory,
+            static_pod_path: None,
+            cluster_dns: Vec::new(),
+            cluster_domain: "cluster.local".to_owned(),
+            resolv_conf: PathBuf::from("/etc/resolv.conf"),
+            cgroup_root: "/".to_owned(),
+            max_pods: 110,
+            pod_pids_limit: -1,
+            container_log_max_size: 10 << 20,
+            container_log_max_files: 5,
+            image_gc_high_threshold_percent: 85,
+            image_gc_low_threshold_percent: 80,
+            image_minimum_gc_age: Duration::from_secs(120),
+            sync_frequency: Duration::from_secs(60),
+            node_status_report_frequency: Duration::from_secs(300),
+            enable_service_links_default: true,
+            cpu_cfs_quota: true,
+            cpu_cfs_quota_period: Duration::from_millis(100),
+            seccomp_default: false,
+            allowed_unsafe_sysctls: Vec::new(),
+            shutdown_grace_period: Duration::ZERO,
+            shutdown_grace_period_critical_pods: Duration::ZERO,
+            eviction_hard: pairs(&[
+                ("memory.available", "100Mi"),
+                ("nodefs.available", "10%"),
+                ("nodefs.inodesFree", "5%"),
+                ("imagefs.available", "15%"),
+                ("imagefs.inodesFree", "5%"),
+            ]),
+            eviction_soft: Vec::new(),
+            eviction_soft_grace_period: Vec::new(),
+            eviction_max_pod_grace_period: 0,
+            eviction_pressure_transition_period: Duration::from_secs(300),
+            kube_reserved: Vec::new(),
+            system_reserved: Vec::new(),
+            address: "0.0.0.0".to_owned(),
+            port: 10250,
+            register_with_taints: Vec::new(),
+            node_labels: Vec::new(),
+            register_node: true,
+            provider_id: String::new(),
+            authentication: Authentication {
+                anonymous: false,
+                webhook: true,
+                webhook_cache_ttl: Duration::from_secs(120),
+                client_ca_file: None,
+            },
+            authorization: Authorization {
+                webhook: true,
+                cache_authorized_ttl: Duration::from_secs(300),
+                cache_unauthorized_ttl: Duration::from_secs(30),
+            },
+            tls_files: None,
+            healthz_address: "127.0.0.1".to_owned(),
+            healthz_port: 10248,
+            enable_debugging_handlers: true,
+            streaming_connection_idle_timeout: Duration::from_secs(4 * 3600),
+            container_runtime_endpoint: None,
+            runtime_request_timeout: Duration::from_secs(120),
+            serialize_image_pulls: true,
+            max_parallel_image_pulls: None,
+            registry_pull_qps: 5,
+            registry_burst: 10,
+            event_record_qps: 50,
+            event_burst: 100,
+            image_maximum_gc_age: Duration::ZERO,
+            node_status_update_frequency: Duration::from_secs(10),
+            node_lease_duration_seconds: 40,
+            node_status_max_images: 50,
+            pods_per_core: 0,
+            pod_cidr: String::new(),
+            file_check_frequency: Duration::from_secs(20),
+            container_log_max_workers: 1,
+            container_log_monitor_interval: Duration::from_secs(10),
+            crash_loop_max_restart_period: Duration::from_secs(300),
+            fail_swap_on: true,
+            swap_behavior: String::new(),
+            fail_cgroup_v1: false,
+            cgroup_driver: "cgroupfs".to_owned(),
+            cgroups_per_qos: true,
+            enforce_node_allocatable: vec!["pods".to_owned()],
+            reserved_system_cpus: String::new(),
+            eviction_minimum_reclaim: Vec::new(),
+            shutdown_grace_period_by_pod_priority: Vec::new(),
+            local_storage_capacity_isolation: true,
+            feature_gates: Vec::new(),
+            fields: decode::defaults(),
+        }
+    }
+
+    /// The same with a `KubeletConfiguration` file on top; flags come on top of that.
+    pub fn with_file(self, bytes: &[u8]) -> Result<Config, ConfigError> {
+        let fields = read::with_computed_defaults(decode::decode(bytes)?);
+        let config = read::apply(self, fields);
+        let invalid = validate::validate(&config);
+        if invalid.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(invalid)) }
+    }
+
+    /// What `/configz` answers.
+    pub fn configz(&self) -> Value {
+        let mut out = Value::map();
+        out.make_map().set("kubeletconfig", self.in_force());
+        out
+    }
+
+    /// The fields, with what flags said instead.
+    fn in_force(&self) -> Map {
+        let mut fields = self.fields.clone();
+        fields.set("podLogsDir", self.pod_logs_directory.to_string_lossy().into_owned());
+        fields.set("address", &*self.address);
+        fields.set("port", Value::Int(self.port.into()));
+        fields.set("maxPods", Value::Int(self.max_pods));
+        fields.set("clusterDomain", &*self.cluster_domain);
+        fields.set("containerRuntimeEndpoint", self.container_runtime_endpoint.clone().unwrap_or_default());
+        let mut eviction = Map::with_capacity(self.eviction_hard.len());
+        let mut hard = self.eviction_hard.clone();
+        hard.sort();
+        for (signal, value) in hard {
+            eviction.set(signal, value);
+        }
+        if !eviction.is_empty() {
+            fields.set("evictionHard", eviction);
+        }
+        // In the order of the type.
+        let order = |name: &str| fields::FIELDS.iter().position(|field| field.name == name);
+        fields.entries_mut().sort_by_key(|(name, _)| order(name.as_str()));
+        fields
+    }
+}

@@ -1,0 +1,137 @@
+use std::time::Duration;
+
+use object::Value;
+
+use super::*;
+
+fn config(text: &str) -> Result<Config, ConfigError> {
+    let head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
+    Config::new("n", "/var/lib/node".into()).with_file(format!("{head}{text}").as_bytes())
+}
+
+fn refused(text: &str) -> String {
+    config(text).expect_err(text).to_string()
+}
+
+#[test]
+fn a_file_without_fields_changes_nothing_but_what_is_computed() {
+    let plain = Config::new("n", "/var/lib/node".into());
+    let read = config("").expect("read");
+    assert_eq!(Config { fields: plain.fields.clone(), ..read }, plain, "the two say the same defaults");
+}
+
+#[test]
+fn fields_people_set_are_read() {
+    let config = config(
+        "maxPods: 50\nclusterDNS: [10.96.0.10]\nclusterDomain: example.org\nevictionHard: {memory.available: 5%}\n\
+         systemReserved: {cpu: 500m}\nshutdownGracePeriod: 30s\nshutdownGracePeriodCriticalPods: 10s\n\
+         authentication: {anonymous: {enabled: true}, x509: {clientCAFile: /ca}}\nauthorization: {mode: AlwaysAllow}\n\
+         maxParallelImagePulls: 4\ncontainerLogMaxSize: 5Mi\nregisterWithTaints: [{key: a, value: b, effect: NoSchedule}]\n\
+         containerRuntimeEndpoint: unix:///run/x.sock\npodPidsLimit: -7\nstaticPodPath: /etc/pods\nregisterNode: false\n",
+    )
+    .expect("read");
+    assert_eq!((config.max_pods, config.pod_pids_limit), (50, -1));
+    assert_eq!(
+        (config.cluster_dns, config.cluster_domain),
+        (vec!["10.96.0.10".to_owned()], "example.org".to_owned())
+    );
+    assert_eq!(
+        config.eviction_hard,
+        [("memory.available".to_owned(), "5%".to_owned())],
+        "the others are off"
+    );
+    assert_eq!(config.shutdown_grace_period_critical_pods, Duration::from_secs(10));
+    assert!(
+        config.authentication.anonymous && config.authentication.webhook && !config.authorization.webhook
+    );
+    assert_eq!(config.authentication.client_ca_file, Some("/ca".into()));
+    assert!(!config.serialize_image_pulls, "who allows several pulls at once wants them");
+    assert_eq!((config.max_parallel_image_pulls, config.container_log_max_size), (Some(4), 5 << 20));
+    assert_eq!(config.register_with_taints, ["a=b:NoSchedule"]);
+    assert_eq!(config.container_runtime_endpoint.as_deref(), Some("unix:///run/x.sock"));
+    assert_eq!(config.static_pod_path, Some("/etc/pods".into()));
+    assert!(!config.register_node);
+}
+
+#[test]
+fn default_thresholds_can_be_kept() {
+    let merged =
+        config("evictionHard: {memory.available: 1Gi}\nmergeDefaultEvictionSettings: true\n").expect("read");
+    assert_eq!(merged.eviction_hard.len(), 5);
+    assert_eq!(merged.eviction_hard[0].1, "1Gi");
+}
+
+#[test]
+fn unknown_fields_and_wrong_types_are_refused_by_name() {
+    assert_eq!(
+        refused("maxPodz: 5\nauthentication: {webhok: {}}\n"),
+        "strict decoding error: unknown field \"maxPodz\", unknown field \"authentication.webhok\""
+    );
+    assert_eq!(refused("maxPods: many\n"), "strict decoding error: maxPods: must be a whole number");
+    let told = refused("syncFrequency: soon\nsystemReserved: {cpu: 1}\n");
+    assert!(told.contains("syncFrequency: \"soon\" is not a duration"), "{told}");
+    assert!(told.contains("systemReserved: must be a map of text: put numbers in quotes"), "{told}");
+    assert!(refused("maxPods: 1\nmaxPods: 2\n").contains("maxPods"), "twice");
+    let other = Config::new("n", "/".into()).with_file(b"kind: Pod\napiVersion: v1\n");
+    assert!(matches!(other, Err(ConfigError::OtherKind { .. })));
+    for odd in [&b"[]"[..], b"a: [", b"\xff", b""] {
+        assert!(Config::new("n", "/".into()).with_file(odd).is_err());
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_told_in_kubelets_words() {
+    let told = refused(
+        "maxPods: -1\nimageGCLowThresholdPercent: 90\nenforceNodeAllocatable: [pods, pods, nothing]\nmemorySwap: {swapBehavior: Maybe}\n\
+         evictionSoft: {memory.available: 1Gi}\nsystemReserved: {cpu: \"-1\"}\nhealthzPort: 70000\ncontainerLogMaxFiles: 1\n",
+    );
+    for part in [
+        "maxPods (--max-pods) -1 must not be a negative number",
+        "imageGCLowThresholdPercent (--image-gc-low-threshold) 90 must be less than imageGCHighThresholdPercent",
+        "duplicated enforcements \"pods\" in enforceNodeAllocatable",
+        "option \"nothing\" specified for enforceNodeAllocatable",
+        "memorySwap.swapBehavior \"Maybe\" must be one of",
+        "grace period must be specified for the soft eviction threshold memory.available",
+        "systemReserved: \"cpu\" cannot be \"-1\"",
+        "healthzPort (--healthz-port) 70000 must be between 1 and 65535, inclusive",
+        "containerLogMaxFiles must be greater than 1",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert!(
+        refused("shutdownGracePeriod: 5s\nshutdownGracePeriodCriticalPods: 10s\n")
+            .contains("must be <= shutdownGracePeriod")
+    );
+    assert!(refused("shutdownGracePeriod: 5ms\n").contains("must be either zero or otherwise >= 1 sec"));
+    assert!(refused("registerWithTaints: [{key: a, effect: Never}]\n").contains("invalid taint: a:Never"));
+    assert!(refused("evictionHard: {gpu.available: 5%}\n").contains("unsupported signal \"gpu.available\""));
+    assert!(
+        refused("serializeImagePulls: true\nmaxParallelImagePulls: 3\n")
+            .contains("maxParallelImagePulls cannot be larger than 1")
+    );
+}
+
+#[test]
+fn configz_shows_every_field_in_force() {
+    let config = Config { port: 10350, ..config("maxPods: 7\n").expect("read") };
+    let shown = config.configz();
+    let at = |path: &[&str]| {
+        let path: Vec<&str> = ["kubeletconfig"].iter().chain(path).copied().collect();
+        shown.at(&path).cloned()
+    };
+    assert_eq!(at(&["maxPods"]), Some(Value::Int(7)));
+    assert_eq!(at(&["port"]), Some(Value::Int(10350)), "flags are in force, too");
+    assert_eq!(at(&["syncFrequency"]), Some("1m0s".into()));
+    assert_eq!(at(&["authorization", "webhook", "cacheUnauthorizedTTL"]), Some("30s".into()));
+    assert_eq!(at(&["evictionHard", "memory.available"]), Some("100Mi".into()));
+    assert_eq!(at(&["shutdownGracePeriod"]), Some("0s".into()));
+    assert_eq!(at(&["logging", "options", "json", "infoBufferSize"]), Some("0".into()));
+    let names: Vec<_> = shown
+        .get("kubeletconfig")
+        .and_then(Value::as_map)
+        .expect("a map")
+        .iter()
+        .map(|(n, _)| n.as_str().to_owned())
+        .collect();
+    assert_eq!(names[..3], ["enableServer", "podLogsDir", "syncFrequency"], "in upstream's order");
+}

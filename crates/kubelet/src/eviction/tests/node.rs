@@ -1,0 +1,267 @@
+//! A node with real files and a runtime that says what it is told to.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use client::{
+    Answer, Client, DeleteOptions, List, ListOptions, Obj, Patch, Status, Target, Watch, WatchOptions,
+    WriteOptions,
+};
+use cri::{Call, Code, Error};
+use env::Env;
+use node::machine::{Describe, NodeIdentity};
+use node::pod::Pod;
+use object::Value;
+use runtime::{ObjectRef, Stopper};
+use tokio::sync::mpsc;
+
+use crate::config::Config;
+use crate::eviction::Evictor;
+use crate::hooks::Hooks;
+use crate::images::{ImageOptions, Images};
+use crate::machine::{Facts, LocalMachine};
+use crate::objects::Objects;
+use crate::pods::{self, Changes, NodeEvents, Parts, Pods};
+use crate::volumes::Volumes;
+
+/// Uid and working set in bytes of pods that run.
+struct Host {
+    root: String,
+    pods: Vec<(&'static str, u64)>,
+}
+
+macro_rules! unserved {
+    ($($method:ident($request:ident) -> $answer:ty;)*) => {
+        $(fn $method(&self, _: cri::$request) -> Call<'_, $answer> {
+            Box::pin(async { Err(Error::new(Code::Unimplemented, "")) })
+        })*
+    };
+}
+
+impl cri::Runtime for Host {
+    unserved! {
+        version(VersionRequest) -> cri::VersionResponse;
+        status(StatusRequest) -> cri::StatusResponse;
+        runtime_config(RuntimeConfigRequest) -> cri::RuntimeConfigResponse;
+        update_runtime_config(UpdateRuntimeConfigRequest) -> cri::UpdateRuntimeConfigResponse;
+        run_pod_sandbox(RunPodSandboxRequest) -> cri::RunPodSandboxResponse;
+        stop_pod_sandbox(StopPodSandboxRequest) -> cri::StopPodSandboxResponse;
+        remove_pod_sandbox(RemovePodSandboxRequest) -> cri::RemovePodSandboxResponse;
+        pod_sandbox_status(PodSandboxStatusRequest) -> cri::PodSandboxStatusResponse;
+        update_pod_sandbox_resources(UpdatePodSandboxResourcesRequest) -> cri::UpdatePodSandboxResourcesResponse;
+        create_container(CreateContainerRequest) -> cri::CreateContainerResponse;
+        start_container(StartContainerRequest) -> cri::StartContainerResponse;
+        stop_container(StopContainerRequest) -> cri::StopContainerResponse;
+        remove_container(RemoveContainerRequest) -> cri::RemoveContainerResponse;
+        container_status(ContainerStatusRequest) -> cri::ContainerStatusResponse;
+        update_container_resources(UpdateContainerResourcesRequest) -> cri::UpdateContainerResourcesResponse;
+        reopen_container_log(ReopenContainerLogRequest) -> cri::ReopenContainerLogResponse;
+        exec_sync(ExecSyncRequest) -> cri::ExecSyncResponse;
+        exec(ExecRequest) -> cri::Session;
+        attach(AttachRequest) -> cri::Session;
+        port_forward(PortForwardRequest) -> cri::PortForward;
+        list_container_stats(ListContainerStatsRequest) -> cri::ListContainerStatsResponse;
+        container_events(GetEventsRequest) -> futures_util::stream::BoxStream<'static, Result<cri::ContainerEventResponse, Error>>;
+        list_images(ListImagesRequest) -> cri::ListImagesResponse;
+        image_status(ImageStatusRequest) -> cri::ImageStatusResponse;
+        pull_image(PullImageRequest) -> cri::PullImageResponse;
+        remove_image(RemoveImageRequest) -> cri::RemoveImageResponse;
+    }
+
+    fn list_pod_sandbox(&self, _: cri::ListPodSandboxRequest) -> Call<'_, cri::ListPodSandboxResponse> {
+        let sandbox = |uid: &str| cri::PodSandbox {
+            id: format!("sandbox-{uid}"),
+            metadata: Some(cri::PodSandboxMetadata {
+                name: uid.to_owned(),
+                namespace: "d".to_owned(),
+                uid: uid.to_owned(),
+                attempt: 0,
+            }),
+            ..Default::default()
+        };
+        let items = self.pods.iter().map(|(uid, _)| sandbox(uid)).collect();
+        Box::pin(async { Ok(cri::ListPodSandboxResponse { items }) })
+    }
+
+    fn list_containers(&self, _: cri::ListContainersRequest) -> Call<'_, cri::ListContainersResponse> {
+        Box::pin(async { Ok(cri::ListContainersResponse { containers: Vec::new() }) })
+    }
+
+    fn list_pod_sandbox_stats(
+        &self,
+        _: cri::ListPodSandboxStatsRequest,
+    ) -> Call<'_, cri::ListPodSandboxStatsResponse> {
+        let stats = self.pods.iter().map(|(uid, bytes)| {
+            let working_set_bytes = Some(cri::UInt64Value { value: *bytes });
+            let memory = Some(cri::MemoryUsage { working_set_bytes, ..Default::default() });
+            let linux = Some(cri::LinuxPodSandboxStats { memory, ..Default::default() });
+            let id = format!("sandbox-{uid}");
+            let attributes = Some(cri::PodSandboxAttributes { id, ..Default::default() });
+            cri::PodSandboxStats { attributes, linux }
+        });
+        let stats = stats.collect();
+        Box::pin(async { Ok(cri::ListPodSandboxStatsResponse { stats }) })
+    }
+
+    fn image_fs_info(&self, _: cri::ImageFsInfoRequest) -> Call<'_, cri::ImageFsInfoResponse> {
+        let fs_id = Some(cri::FilesystemIdentifier { mountpoint: self.root.clone() });
+        let image_filesystems = vec![cri::FilesystemUsage { fs_id, ..Default::default() }];
+        Box::pin(async {
+            Ok(cri::ImageFsInfoResponse { image_filesystems, container_filesystems: Vec::new() })
+        })
+    }
+}
+
+/// A server that has nothing.
+struct Server;
+
+fn missing<T: Send + 'static>() -> Answer<'static, T> {
+    Box::pin(async { Err(Status::no_such_resource()) })
+}
+
+impl Client for Server {
+    fn catalog(&self) -> Arc<catalog::Catalog> {
+        Arc::new(catalog::Catalog::builtin())
+    }
+    fn get<'a>(&'a self, _: Target<'a>) -> Answer<'a, Arc<Obj>> {
+        missing()
+    }
+    fn list<'a>(&'a self, _: Target<'a>, _: ListOptions) -> Answer<'a, List> {
+        missing()
+    }
+    fn watch<'a>(&'a self, _: Target<'a>, _: WatchOptions) -> Answer<'a, Box<dyn Watch>> {
+        missing()
+    }
+    fn create<'a>(&'a self, _: Target<'a>, _: Value, _: WriteOptions<'a>) -> Answer<'a, Arc<Obj>> {
+        missing()
+    }
+    fn update<'a>(&'a self, _: Target<'a>, _: Value, _: WriteOptions<'a>) -> Answer<'a, Arc<Obj>> {
+        missing()
+    }
+    fn patch<'a>(&'a self, _: Target<'a>, _: Patch, _: WriteOptions<'a>) -> Answer<'a, Arc<Obj>> {
+        missing()
+    }
+    fn delete<'a>(&'a self, _: Target<'a>, _: DeleteOptions) -> Answer<'a, ()> {
+        missing()
+    }
+    fn delete_collection<'a>(&'a self, _: Target<'a>, _: DeleteOptions, _: ListOptions) -> Answer<'a, ()> {
+        missing()
+    }
+    fn act<'a>(&'a self, _: Target<'a>, _: Value, _: WriteOptions<'a>) -> Answer<'a, ()> {
+        missing()
+    }
+}
+
+struct Case {
+    pods: Pods,
+    machine: Arc<LocalMachine>,
+    evictor: Evictor,
+    events: mpsc::UnboundedReceiver<(ObjectRef, String, String)>,
+    _stopper: Stopper,
+}
+
+impl Case {
+    async fn new(root: &Path, memory: &str, running: Vec<(&'static str, u64)>) -> Case {
+        let env = Env::machine();
+        let mut config = Config::new("n", root.to_owned());
+        // Nothing of this machine is touched but the folder.
+        (config.enforce_node_allocatable, config.cgroups_per_qos) = (Vec::new(), false);
+        config.eviction_hard = vec![("memory.available".to_owned(), memory.to_owned())];
+        let config = Arc::new(config);
+        let (stopper, stop) = Stopper::new();
+        let (sender, events) = mpsc::unbounded_channel();
+        let client: Arc<dyn Client> = Arc::new(Server);
+        let cri: Arc<dyn cri::Runtime> =
+            Arc::new(Host { root: root.to_string_lossy().into_owned(), pods: running });
+        let blocking = crate::blocking::pool();
+        let (objects, _) = Objects::start(&env, client.clone(), Arc::new(|_: &str| {}), stop);
+        let options = ImageOptions {
+            verification: Default::default(),
+            parallel: None,
+            node_keyring: Default::default(),
+        };
+        let images = Images::new(env.clone(), &config, cri.clone(), blocking.clone(), options).unwrap();
+        let none = Arc::new(Value::map);
+        let volumes =
+            Volumes::new(env.clone(), config.clone(), client.clone(), objects.clone(), blocking, none);
+        let parts = Parts {
+            env: env.clone(),
+            config: config.clone(),
+            cri,
+            runtime_name: "test".to_owned(),
+            objects,
+            volumes: Arc::new(volumes),
+            images: Arc::new(images),
+            hooks: Hooks::new(&env),
+            facts: pods::Facts::default(),
+            host_ips: Vec::new(),
+            events: NodeEvents::new("n", move |about, _, reason, message| {
+                drop(sender.send((about, reason.to_owned(), message)))
+            }),
+        };
+        let pods = Pods::open(parts, &Changes::default()).await.unwrap();
+        let machine = LocalMachine::new((*config).clone(), "h", Facts::default(), Vec::new());
+        let machine = Arc::new(machine);
+        let evictor = Evictor::new(&env, pods.clone(), machine.clone());
+        Case { pods, machine, evictor, events, _stopper: stopper }
+    }
+
+    fn know(&self, uid: &str, spec: &str) -> Value {
+        let text = format!("{{metadata: {{name: {uid}, namespace: d, uid: {uid}}}, spec: {spec}}}");
+        let tree = runtime::parse(&text).unwrap();
+        self.pods.know(&tree);
+        tree
+    }
+
+    /// Why the pod ends, and whether others have a part in it.
+    fn evicted(&self, tree: &Value) -> Option<(String, i64, bool)> {
+        let seen = self.pods.runtime().look(&Pod::read(tree), 0)?.evicted?;
+        Some((seen.message, seen.grace_seconds, seen.disruption.is_some()))
+    }
+}
+
+#[tokio::test]
+async fn a_pod_whose_volume_grew_over_its_limit_is_evicted_and_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut case = Case::new(folder.path(), "1", Vec::new()).await;
+    let spec = "{containers: [{name: c}], volumes: [{name: x, emptyDir: {sizeLimit: 1Mi}}]}";
+    let (large, small) = (case.know("large", spec), case.know("small", spec));
+    for (uid, size) in [("large", 2 << 20), ("small", 1 << 10)] {
+        let volume = folder.path().join("pods").join(uid).join("volumes/kubernetes.io~empty-dir/x");
+        std::fs::create_dir_all(&volume).unwrap();
+        std::fs::write(volume.join("file"), vec![1; size]).unwrap();
+    }
+    assert_eq!(case.evictor.synchronize().await, ["large"]);
+    let message = "Usage of EmptyDir volume \"x\" exceeds the limit \"1Mi\". ".to_owned();
+    assert_eq!(case.evicted(&large), Some((message.clone(), 1, false)));
+    assert_eq!(case.evicted(&small), None);
+    let (about, reason, told) = case.events.recv().await.unwrap();
+    assert_eq!((&*about.name, &*reason, told), ("large", "Evicted", message));
+    assert_eq!(case.evictor.synchronize().await, [] as [&str; 0], "once");
+}
+
+#[tokio::test]
+async fn a_node_short_of_memory_says_so_takes_no_more_and_ends_its_largest_pod() {
+    let folder = tempfile::tempdir().unwrap();
+    // More than any machine has.
+    let mut case = Case::new(folder.path(), "1Ei", vec![("little", 1 << 20), ("much", 9 << 20)]).await;
+    let spec = "{containers: [{name: c}]}";
+    let (little, much) = (case.know("little", spec), case.know("much", spec));
+    assert_eq!(case.evictor.synchronize().await, ["much"]);
+    let (message, grace_seconds, disrupted) = case.evicted(&much).unwrap();
+    assert!(
+        message.starts_with("The node was low on resource: memory. Threshold quantity: 1Ei, available: ")
+    );
+    assert_eq!((grace_seconds, disrupted), (1, true));
+    assert_eq!(case.evicted(&little), None, "one at a time");
+    let nobody = NodeIdentity { name: "", ip: "", zone: "" };
+    assert!(case.machine.describe(&nobody).pressure.memory);
+    let refusal = case.pods.runtime().refuses(&Pod::read(&little)).unwrap();
+    assert_eq!(refusal.message, "The node had condition: [MemoryPressure]. ");
+    let (about, reason, told) = case.events.recv().await.unwrap();
+    assert_eq!((&*about.kind, &*about.name, &*reason), ("Node", "n", "EvictionThresholdMet"));
+    assert_eq!(told, "Attempting to reclaim memory");
+    let (about, reason, _) = case.events.recv().await.unwrap();
+    assert_eq!((&*about.kind, &*about.name, &*reason), ("Pod", "much", "Evicted"));
+    assert_eq!(case.evictor.synchronize().await, ["little"], "the next one");
+}

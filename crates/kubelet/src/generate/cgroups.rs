@@ -1,0 +1,214 @@
+//! Makes, updates and removes the groups of [`super::groups`] on the machine.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use container::cgroup::{Cgroup, ROOT, Version};
+use container::config::Resources;
+use object::Value;
+use runtime::Severity;
+
+use crate::config::Config;
+use crate::generate::NodeView;
+use crate::generate::groups::{
+    class_group, groups, node_groups, pod_group, pod_resources, pod_uid, root_group,
+};
+use crate::generate::resources::hugepage_name;
+use crate::generate::{About, Event};
+
+/// More groups are not removed at once: containers may make as many of their own as they like.
+const MAX_GROUPS: usize = 10_000;
+
+/// The groups of one agent.
+#[derive(Clone, Debug)]
+pub struct PodCgroups {
+    /// Where the hierarchies are.
+    root: PathBuf,
+    config: Config,
+}
+
+impl PodCgroups {
+    pub fn new(config: &Config) -> PodCgroups {
+        PodCgroups::at(Path::new(ROOT), config)
+    }
+
+    /// Of another tree than the host's.
+    pub fn at(root: &Path, config: &Config) -> PodCgroups {
+        PodCgroups { root: root.to_owned(), config: config.clone() }
+    }
+
+    /// Makes what all pods are in, or brings it up to date: when the agent starts. `pods` are those that run already.
+    pub fn set_up<'a>(
+        &self,
+        node: &NodeView<'_>,
+        pods: impl IntoIterator<Item = &'a Value>,
+    ) -> io::Result<()> {
+        for (path, resources) in node_groups(node, pods) {
+            let group = self.group(&path);
+            group.create()?;
+            group.set(&resources.to_resources())?;
+        }
+        Ok(())
+    }
+
+    /// Gives the classes their shares anew: whenever pods came or went. `pods` are all that are not over.
+    pub fn update_classes<'a>(
+        &self,
+        node: &NodeView<'_>,
+        pods: impl IntoIterator<Item = &'a Value>,
+    ) -> io::Result<()> {
+        let root = root_group(&self.config);
+        for (path, resources) in node_groups(node, pods).into_iter().filter(|(path, _)| *path != root) {
+            let shares = Resources { cpu_shares: resources.cpu_shares, ..Resources::default() };
+            self.group(&path).set(&shares)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the pod's group if it is not there, and returns its path below the hierarchies.
+    pub fn create_pod(&self, pod: &Value, node: &NodeView<'_>) -> io::Result<PathBuf> {
+        let path = pod_group(pod, &self.config);
+        if self.exists(&path) {
+            return Ok(path);
+        }
+        for (above, resources) in groups(pod, node) {
+            if self.exists(&above) {
+                continue;
+            }
+            let group = self.group(&above);
+            group.create()?;
+            if let Err(error) = group.set(&resources.to_resources()) {
+                // The pod runs all the same, with less of a limit.
+                tracing::warn!(group = %above.display(), %error, "failed to set the limits of a group");
+            }
+        }
+        Ok(path)
+    }
+
+    /// Sets what a pod may use anew, after it was resized.
+    pub fn update_pod(&self, pod: &Value, node: &NodeView<'_>) -> io::Result<()> {
+        let group = self.group(&pod_group(pod, &self.config));
+        group.set(&pod_resources(pod, node).to_resources())
+    }
+
+    /// Ends what still runs in a pod's group and removes it with all below. While processes are going it fails: ask again.
+    pub fn remove_pod(&self, path: &Path) -> io::Result<()> {
+        let below = self.below(path);
+        for path in &below {
+            let group = self.group(path);
+            if !group.processes().is_empty() {
+                group.kill();
+            }
+        }
+        below.iter().try_for_each(|path| self.group(path).remove())
+    }
+
+    /// Removes everything of this agent; for a reset.
+    pub fn remove_all(&self) -> io::Result<()> {
+        self.remove_pod(&root_group(&self.config))
+    }
+
+    /// The pods that have a group, by uid: also those that nobody knows any more.
+    pub fn pods(&self) -> BTreeMap<String, PathBuf> {
+        let mut all = BTreeMap::new();
+        for class in ["Guaranteed", "Burstable", "BestEffort"] {
+            let class = class_group(&self.config, class);
+            for name in self.children(&class) {
+                if let Some(uid) = pod_uid(&name) {
+                    all.insert(uid.to_owned(), class.join(&name));
+                }
+            }
+        }
+        all
+    }
+
+    fn group(&self, path: &Path) -> Cgroup {
+        Cgroup::at(&self.root, path)
+    }
+
+    /// A group and all below it, the lowest first.
+    fn below(&self, path: &Path) -> Vec<PathBuf> {
+        let mut all = vec![path.to_owned()];
+        let mut next = 0;
+        while let Some(at) = all.get(next).filter(|_| all.len() < MAX_GROUPS).cloned() {
+            all.extend(self.children(&at).into_iter().map(|name| at.join(name)));
+            next += 1;
+        }
+        all.reverse();
+        all
+    }
+
+    /// In all hierarchies that limit something: one that lacks it does not have the whole group.
+    fn exists(&self, path: &Path) -> bool {
+        let directories = self.directories(path);
+        !directories.is_empty() && directories.iter().all(|directory| directory.is_dir())
+    }
+
+    /// In any hierarchy.
+    fn children(&self, path: &Path) -> BTreeSet<String> {
+        let entries =
+            self.directories(path).into_iter().filter_map(|at| std::fs::read_dir(at).ok()).flatten();
+        let directories = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        directories.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    }
+
+    fn directories(&self, path: &Path) -> Vec<PathBuf> {
+        let path = path.strip_prefix("/").unwrap_or(path);
+        match Version::at(&self.root) {
+            Version::V2 => vec![self.root.join(path)],
+            Version::V1 => {
+                let controllers = ["cpu", "memory", "pids"].map(|name| self.root.join(name));
+                controllers.into_iter().filter(|at| at.is_dir()).map(|at| at.join(path)).collect()
+            }
+        }
+    }
+}
+
+/// What to tell of [`PodCgroups::set_up`]; after a failure it is tried again a minute later.
+pub fn enforcement_event(config: &Config, outcome: &io::Result<()>) -> Event {
+    match outcome {
+        Ok(()) => Event {
+            about: About::Node,
+            severity: Severity::Normal,
+            reason: "NodeAllocatableEnforced",
+            message: "Updated Node Allocatable limit across pods".to_owned(),
+        },
+        Err(error) => {
+            let root = root_group(config);
+            let parts = root.iter().skip(1).map(|part| object::quote(&part.to_string_lossy()));
+            let name = parts.collect::<Vec<_>>().join(" ");
+            let message = format!("Failed to update Node Allocatable Limits [{name}]: {error}");
+            Event::warning(About::Node, "FailedNodeAllocatableEnforcement", message)
+        }
+    }
+}
+
+/// The sizes of huge pages this machine has, as cgroups name them.
+pub fn hugepage_sizes() -> Vec<String> {
+    hugepage_sizes_at(Path::new("/sys/kernel/mm/hugepages"))
+}
+
+fn hugepage_sizes_at(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let kibibytes = |name: &str| name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse::<i64>().ok();
+    let size = |entry: std::fs::DirEntry| kibibytes(entry.file_name().to_str()?);
+    let mut sizes: Vec<i64> = entries.filter_map(size).collect();
+    sizes.sort_unstable();
+    sizes.into_iter().filter_map(|size| hugepage_name(size.checked_mul(1024)?)).collect()
+}
+
+/// Files of this machine that would tell a container how warm its neighbours are: hidden from all.
+pub fn masked_paths() -> Vec<String> {
+    let root = Path::new("/sys/devices/system/cpu");
+    let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
+    let of_processor = |name: &str| name.strip_prefix("cpu")?.parse::<u32>().ok();
+    let mut processors: Vec<u32> =
+        entries.filter_map(|entry| of_processor(entry.file_name().to_str()?)).collect();
+    processors.sort_unstable();
+    let paths = processors.into_iter().map(|number| root.join(format!("cpu{number}/thermal_throttle")));
+    paths.filter(|path| path.exists()).map(|path| path.to_string_lossy().into_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+use super::*;
+use crate::generate::Resolv;
+use crate::generate::testing::pod;
+
+/// Trees of version 1, or the one of version 2, in a directory.
+fn trees(version: Version) -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    match version {
+        Version::V2 => std::fs::write(root.path().join("cgroup.controllers"), "cpu memory pids\n").unwrap(),
+        Version::V1 => {
+            for name in ["cpu", "memory", "pids"] {
+                std::fs::create_dir(root.path().join(name)).unwrap();
+            }
+        }
+    }
+    root
+}
+
+fn config() -> Config {
+    Config { cgroup_root: "/agent".to_owned(), ..crate::generate::testing::config() }
+}
+
+const BURSTABLE: &str =
+    r#"{"containers":[{"resources":{"requests":{"cpu":"1"},"limits":{"cpu":"2","memory":"1Mi"}}}]}"#;
+
+#[test]
+fn a_pod_has_its_group_below_its_class() {
+    let (config, resolv) = (config(), Resolv::default());
+    let node =
+        NodeView { cpu_capacity_milli: 4000, memory_capacity: 1 << 30, ..NodeView::new(&config, &resolv) };
+    let pod = pod(BURSTABLE);
+
+    let root = trees(Version::V1);
+    let groups = PodCgroups::at(root.path(), &config);
+    let read = |file: &str| std::fs::read_to_string(root.path().join(file)).unwrap();
+    groups.set_up(&node, []).unwrap();
+    assert_eq!(read("cpu/agent/kubepods/cpu.shares"), "4096");
+    assert_eq!(read("memory/agent/kubepods/memory.limit_in_bytes"), "1073741824");
+    assert_eq!(read("cpu/agent/kubepods/besteffort/cpu.shares"), "2");
+    assert_eq!(groups.create_pod(&pod, &node).unwrap(), Path::new("/agent/kubepods/burstable/pod1234"));
+    assert_eq!(read("cpu/agent/kubepods/burstable/pod1234/cpu.shares"), "1024");
+    assert_eq!(read("cpu/agent/kubepods/burstable/pod1234/cpu.cfs_quota_us"), "200000");
+    assert_eq!(read("memory/agent/kubepods/burstable/pod1234/memory.limit_in_bytes"), "1048576");
+    assert_eq!(groups.pods().into_keys().collect::<Vec<_>>(), ["1234"]);
+    assert_eq!(read("cpu/agent/kubepods/burstable/cpu.shares"), "2");
+    groups.update_classes(&node, [&pod]).unwrap();
+    assert_eq!(read("cpu/agent/kubepods/burstable/cpu.shares"), "1024");
+
+    let root = trees(Version::V2);
+    let groups = PodCgroups::at(root.path(), &config);
+    let read = |file: &str| std::fs::read_to_string(root.path().join(file)).unwrap();
+    // The groups above are made along with the pod's.
+    groups.create_pod(&pod, &node).unwrap();
+    assert_eq!(read("agent/kubepods/memory.max"), "1073741824");
+    assert_eq!(read("agent/kubepods/burstable/pod1234/cpu.max"), "200000 100000");
+    assert_eq!(read("agent/kubepods/burstable/pod1234/memory.max"), "1048576");
+    // What is there is left alone, until it is to be changed.
+    let file = root.path().join("agent/kubepods/burstable/pod1234/memory.max");
+    std::fs::write(&file, "7").unwrap();
+    groups.create_pod(&pod, &node).unwrap();
+    assert_eq!(read("agent/kubepods/burstable/pod1234/memory.max"), "7");
+    groups.update_pod(&pod, &node).unwrap();
+    assert_eq!(read("agent/kubepods/burstable/pod1234/memory.max"), "1048576");
+}
+
+/// On the machine itself: a process in a pod's group ends with it.
+#[test]
+fn removing_a_pod_ends_what_runs_in_it() {
+    if !rustix::process::getuid().is_root() {
+        eprintln!("skipped: needs root");
+        return;
+    }
+    let name = format!("/setpoint-test-groups-{}", std::process::id());
+    let config = Config { cgroup_root: name.clone(), ..config() };
+    let resolv = Resolv::default();
+    let node = NodeView {
+        cpu_capacity_milli: 1000,
+        memory_capacity: 1 << 30,
+        pid_capacity: 10_000,
+        ..NodeView::new(&config, &resolv)
+    };
+    let groups = PodCgroups::new(&config);
+    groups.set_up(&node, []).unwrap();
+    let path = groups.create_pod(&pod(BURSTABLE), &node).unwrap();
+    let below = Cgroup::at_host(&path.join("container"));
+    below.create().unwrap();
+    let mut child = std::process::Command::new("/bin/sleep").arg("600").spawn().unwrap();
+    below.add(i32::try_from(child.id()).unwrap()).unwrap();
+    groups.update_pod(&pod(BURSTABLE), &node).unwrap();
+    groups.update_classes(&node, [&pod(BURSTABLE)]).unwrap();
+    // Busy until the process is gone, which the kernel does after the signal.
+    let first = groups.remove_pod(&path);
+    child.wait().unwrap();
+    groups.remove_pod(&path).unwrap();
+    assert!(groups.pods().is_empty(), "{first:?}");
+    groups.remove_all().unwrap();
+    Cgroup::at_host(Path::new(&name)).remove().unwrap();
+}
+
+#[test]
+fn what_comes_of_it_is_told_of_the_node() {
+    let config = config();
+    let told = |outcome: io::Result<()>| {
+        let event = enforcement_event(&config, &outcome);
+        (event.severity, event.reason, event.message)
+    };
+    let done = "Updated Node Allocatable limit across pods".to_owned();
+    assert_eq!(told(Ok(())), (Severity::Normal, "NodeAllocatableEnforced", done));
+    let failed = "Failed to update Node Allocatable Limits [\"agent\" \"kubepods\"]: busy".to_owned();
+    let expected = (Severity::Warning, "FailedNodeAllocatableEnforcement", failed);
+    assert_eq!(told(Err(io::Error::other("busy"))), expected);
+}
+
+#[test]
+fn page_sizes_are_read_from_the_machine() {
+    let root = tempfile::tempdir().unwrap();
+    for name in ["hugepages-1048576kB", "hugepages-2048kB", "other"] {
+        std::fs::create_dir(root.path().join(name)).unwrap();
+    }
+    assert_eq!(hugepage_sizes_at(root.path()), ["2MB", "1GB"]);
+    assert_eq!(hugepage_sizes_at(&root.path().join("missing")), [] as [&str; 0]);
+}

@@ -1,0 +1,27 @@
+//! A node with real containers: what stands between the agent core (`node`) and a container runtime (`cri`).
+//!
+//! ```text
+//!  API ── node::Agent ── node::PodWorker ── pods ──┬── volumes    directories, config maps, tokens
+//!                                                  ├── images     pull policies, secrets
+//!                                                  ├── generate   what CRI is asked for: environment, mounts, users, limits
+//!                                                  ├── hooks, probes
+//!                                                  └── dyn cri::Runtime ── embedded, or a socket
+//!  API server ── server (HTTPS): logs, exec, attach, port-forward, stats
+//! ```
+
+pub mod admit;
+mod blocking;
+pub mod certificates;
+pub mod config;
+pub mod eviction;
+pub mod generate;
+pub mod hooks;
+pub mod images;
+pub mod machine;
+pub mod objects;
+pub mod pods;
+pub mod probes;
+pub mod run;
+pub mod server;
+pub mod shutdown;
+pub mod volumes;

@@ -1,0 +1,372 @@
+//! The pods of this node, carried out: what the agent's workers decide becomes calls of the container runtime.
+//!
+//! ```text
+//!  PodWorker ── create, start ──> lane of the pod: one thing after the other ──> volumes, images, cri::Runtime
+//!     ^      ── stop, release ──> tasks beside it; what waits in the lane is given up
+//!     └── wake ── cache <── what a call came to, probes, events of the runtime
+//! ```
+//! Pods never wait for each other. What a lane does is cut short by a stop only where nothing is half done: while it waits for
+//! volumes or an image.
+
+mod cache;
+mod create;
+mod evict;
+mod garbage;
+mod housekeeping;
+mod inputs;
+mod news;
+mod pod_cidr;
+mod recover;
+mod resize;
+mod start;
+mod stop;
+mod tell;
+mod termination;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock, Weak};
+
+use env::Env;
+use node::admit::Rejection;
+use node::container_runtime::{Happening, Health, Held, Millis, Runtime, Sandbox, Wake};
+use node::pod::{Pod, short_uid};
+use object::Value;
+use parking_lot::Mutex;
+use runtime::Key;
+use tokio::sync::{mpsc, watch};
+
+use crate::config::Config;
+use crate::eviction::Condition;
+use crate::hooks::Hooks;
+use crate::images::Images;
+use crate::objects::Objects;
+use crate::probes::Probes;
+use crate::volumes::Volumes;
+use cache::{Cache, Release, SandboxRef};
+pub use inputs::Facts;
+pub use tell::NodeEvents;
+
+/// What a node with containers is made of.
+pub struct Parts {
+    pub env: Env,
+    pub config: Arc<Config>,
+    pub cri: Arc<dyn cri::Runtime>,
+    /// What stands before `://` in the ids of containers.
+    pub runtime_name: String,
+    pub objects: Arc<Objects>,
+    pub volumes: Arc<Volumes>,
+    pub images: Arc<Images>,
+    pub hooks: Hooks,
+    pub facts: Facts,
+    /// The machine's own addresses.
+    pub host_ips: Vec<std::net::IpAddr>,
+    pub events: NodeEvents,
+}
+
+/// Passes on that an object changed which a pod names; for [`Objects`], which are there before the pods.
+#[derive(Clone, Default)]
+pub struct Changes(Arc<OnceLock<Weak<Shared>>>);
+
+impl Changes {
+    /// To be called with the uid of the pod.
+    pub fn changed(&self, uid: &str) {
+        let shared = self.0.get().and_then(Weak::upgrade);
+        if let Some(task) = shared.and_then(|shared| shared.task(short_uid(uid))) {
+            // The task ends only when it is forgotten.
+            let _ = task.commands.send(Command::Update);
+        }
+    }
+}
+
+/// The pods of a node. Clones are the same.
+#[derive(Clone)]
+pub struct Pods {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    parts: Parts,
+    probes: Probes,
+    wake: OnceLock<Wake>,
+    /// By uid; held for a look only.
+    pods: Mutex<HashMap<u128, Arc<PodTask>>>,
+    /// The Node object, as it was last seen.
+    node: Mutex<Arc<Value>>,
+    /// Why the runtime cannot take pods.
+    unready: Mutex<Option<String>>,
+    /// What the node is short of.
+    pressure: Mutex<BTreeSet<Condition>>,
+    /// What the runtime was last asked to take addresses from.
+    pod_cidr: Mutex<String>,
+}
+
+/// One pod: what is known of it, and what goes on.
+struct PodTask {
+    key: Key,
+    uid: String,
+    cache: Mutex<Cache>,
+    commands: mpsc::UnboundedSender<Command>,
+    /// Held while something is done that must not be cut short.
+    lane: Arc<tokio::sync::Mutex<()>>,
+    /// Nothing is to be started any more.
+    stopping: watch::Sender<bool>,
+    /// Nobody knows the pod any more.
+    removing: AtomicBool,
+}
+
+enum Command {
+    Create,
+    Start { container: String, attempt: u32 },
+    Update,
+}
+
+impl Pods {
+    /// Finds what the runtime holds from before.
+    pub async fn open(parts: Parts, changes: &Changes) -> Result<Pods, cri::Error> {
+        let env = parts.env.clone();
+        let shared = Arc::new_cyclic(|shared: &Weak<Shared>| Shared {
+            parts,
+            probes: Probes::new(&env, news::of_probes(shared)),
+            wake: OnceLock::new(),
+            pods: Mutex::default(),
+            node: Mutex::new(Arc::new(Value::Null)),
+            unready: Mutex::default(),
+            pressure: Mutex::default(),
+            pod_cidr: Mutex::default(),
+        });
+        // Set once: pods are opened once.
+        let _ = changes.0.set(Arc::downgrade(&shared));
+        recover::all(&shared).await?;
+        news::follow(&shared);
+        housekeeping::start(&shared);
+        garbage::start(&shared);
+        Ok(Pods { shared })
+    }
+
+    /// The agent's edge.
+    pub fn runtime(&self) -> Box<dyn Runtime> {
+        Box::new(self.clone())
+    }
+
+    /// All objects, as they were last seen.
+    pub fn objects(&self) -> Vec<Arc<Value>> {
+        let pods = self.shared.pods.lock();
+        let mut all: Vec<(Key, Arc<Value>)> =
+            pods.values().map(|task| (task.key.clone(), task.cache.lock().pod.clone())).collect();
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        all.into_iter().map(|(_, pod)| pod).filter(|pod| pod.as_map().is_some()).collect()
+    }
+
+    pub fn write_probe_metrics(&self, out: &mut String) {
+        self.shared.probes.write_metrics(out);
+    }
+}
+
+impl Shared {
+    fn task(&self, uid: u128) -> Option<Arc<PodTask>> {
+        self.pods.lock().get(&uid).cloned()
+    }
+
+    fn wake(&self, task: &PodTask) {
+        if let Some(wake) = self.wake.get() {
+            wake(&task.key);
+        }
+    }
+
+    fn now(&self) -> Millis {
+        (self.parts.env.now_nanos() / 1_000_000) as Millis
+    }
+
+    /// The task of a pod, made if there is none.
+    fn ensure(self: &Arc<Shared>, key: Key, uid: &str) -> Arc<PodTask> {
+        let mut pods = self.pods.lock();
+        let entry = pods.entry(short_uid(uid));
+        entry
+            .or_insert_with(|| {
+                let (commands, lane) = mpsc::unbounded_channel();
+                let task = Arc::new(PodTask {
+                    key,
+                    uid: uid.to_owned(),
+                    cache: Mutex::default(),
+                    commands,
+                    lane: Arc::default(),
+                    stopping: watch::Sender::new(false),
+                    removing: AtomicBool::new(false),
+                });
+                let run = run_lane(Arc::downgrade(self), Arc::downgrade(&task), lane);
+                self.parts.env.spawn("pod", run);
+                task
+            })
+            .clone()
+    }
+}
+
+impl PodTask {
+    fn is_stopping(&self) -> bool {
+        *self.stopping.borrow()
+    }
+
+    /// Returns when nothing is to be started any more.
+    async fn stopped(&self) {
+        let mut stopping = self.stopping.subscribe();
+        // Fails only when the task is gone, which this holds.
+        let _ = stopping.wait_for(|stopping| *stopping).await;
+    }
+
+    fn uid(&self) -> u128 {
+        short_uid(&self.uid)
+    }
+
+    /// Asks for a sandbox, unless that was asked for already.
+    fn create(&self) {
+        if !std::mem::replace(&mut self.cache.lock().creating, true) {
+            // Fails only when the lane ended, and with it the pod.
+            let _ = self.commands.send(Command::Create);
+        }
+    }
+
+    fn sandbox(&self) -> Option<SandboxRef> {
+        self.cache.lock().sandbox.clone()
+    }
+}
+
+/// Carries out what is asked of a pod, one thing after the other, until the pod is forgotten.
+async fn run_lane(shared: Weak<Shared>, task: Weak<PodTask>, mut commands: mpsc::UnboundedReceiver<Command>) {
+    while let Some(command) = commands.recv().await {
+        let Some((shared, task)) = shared.upgrade().zip(task.upgrade()) else { return };
+        if task.is_stopping() {
+            let mut cache = task.cache.lock();
+            match command {
+                Command::Start { container, .. } => cache.slot(&container).starting = false,
+                Command::Update => cache.resizing = false,
+                Command::Create => {}
+            }
+            continue;
+        }
+        match command {
+            Command::Create => {
+                create::create(&shared, &task).await;
+                task.cache.lock().creating = false;
+            }
+            Command::Start { container, attempt } => start::start(&shared, &task, &container, attempt).await,
+            Command::Update => create::update(&shared, &task).await,
+        }
+        shared.wake(&task);
+    }
+}
+
+impl Runtime for Pods {
+    fn wake_by(&mut self, wake: Wake) {
+        // Set once: an agent has one fleet.
+        let _ = self.shared.wake.set(wake);
+    }
+
+    fn node_changed(&mut self, node: &Value) -> Health {
+        *self.shared.node.lock() = Arc::new(node.clone());
+        pod_cidr::node_changed(&self.shared, node);
+        match self.shared.unready.lock().clone() {
+            Some(why) => Health::NotReady(why),
+            None => Health::Ready,
+        }
+    }
+
+    fn refuses(&self, pod: &Pod<'_>) -> Option<Rejection> {
+        evict::refusal(&self.shared.pressure.lock(), pod)
+    }
+
+    fn list(&self) -> Vec<Held> {
+        let pods = self.shared.pods.lock();
+        let mut all: Vec<Held> =
+            pods.iter().map(|(uid, task)| Held { key: task.key.clone(), uid: *uid }).collect();
+        all.sort_by(|a, b| a.key.cmp(&b.key));
+        all
+    }
+
+    fn recover(&mut self, pod: &Pod<'_>) {
+        if let Some(task) = self.shared.task(short_uid(pod.uid)) {
+            task.cache.lock().pod = Arc::new(pod.tree.clone());
+            if !pod.is_over() && pod.deletion.is_none() {
+                recover::pod(&self.shared, &task);
+            }
+        }
+    }
+
+    fn look(&mut self, pod: &Pod<'_>, _: Millis) -> Option<Sandbox> {
+        let task = self.shared.task(short_uid(pod.uid))?;
+        let probes = &self.shared.probes;
+        let probed = |container: &str| probes.results(&task.uid, container);
+        Some(task.cache.lock().view(&self.shared.parts.runtime_name, pod, &probed))
+    }
+
+    fn take_events(&mut self, uid: u128) -> Vec<Happening> {
+        self.shared.task(uid).map(|task| task.cache.lock().take_events()).unwrap_or_default()
+    }
+
+    fn create(&mut self, pod: &Pod<'_>, _: Millis) {
+        let task = self.shared.ensure(Key::new(pod.namespace, pod.name), pod.uid);
+        task.cache.lock().pod = Arc::new(pod.tree.clone());
+        task.create();
+    }
+
+    fn update(&mut self, pod: &Pod<'_>, _: Millis) {
+        let Some(task) = self.shared.task(short_uid(pod.uid)) else { return };
+        let mut cache = task.cache.lock();
+        let version = |tree: &Value| tree.str_at(&["metadata", "resourceVersion"]).map(str::to_owned);
+        // What the pod was given may change without the object.
+        let same = version(&cache.pod) == version(pod.tree) && cache.pod.get("spec") == pod.tree.get("spec");
+        if same && cache.resize_error.is_none() {
+            return;
+        }
+        cache.pod = Arc::new(pod.tree.clone());
+        let ready = cache.sandbox.as_ref().is_some_and(|sandbox| sandbox.ready);
+        cache.resizing |= ready;
+        drop(cache);
+        if ready {
+            let _ = task.commands.send(Command::Update);
+        } else {
+            // One that is under way reads the object.
+            task.create();
+        }
+    }
+
+    fn start(&mut self, pod: &Pod<'_>, container: usize, attempt: u32, _: Millis) {
+        let Some(task) = self.shared.task(short_uid(pod.uid)) else { return };
+        let container = pod.containers[container].name.to_owned();
+        let mut cache = task.cache.lock();
+        let slot = cache.slot(&container);
+        (slot.starting, slot.error) = (true, None);
+        let _ = task.commands.send(Command::Start { container, attempt });
+    }
+
+    fn kill(&mut self, pod: &Pod<'_>, container: usize, _: Millis) {
+        if let Some(task) = self.shared.task(short_uid(pod.uid)) {
+            stop::kill(&self.shared, &task, pod.containers[container].name);
+        }
+    }
+
+    fn stop(&mut self, pod: &Pod<'_>, grace_seconds: i64, _: Millis) {
+        if let Some(task) = self.shared.task(short_uid(pod.uid)) {
+            stop::stop(&self.shared, &task, grace_seconds);
+        }
+    }
+
+    fn release(&mut self, uid: u128) -> bool {
+        let Some(task) = self.shared.task(uid) else { return true };
+        let mut cache = task.cache.lock();
+        match cache.release {
+            Release::Done => return true,
+            Release::Asked => return false,
+            Release::No => cache.release = Release::Asked,
+        }
+        drop(cache);
+        stop::release(&self.shared, &task);
+        false
+    }
+
+    fn remove(&mut self, uid: u128) {
+        if let Some(task) = self.shared.task(uid) {
+            stop::remove(&self.shared, &task);
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! What is known of one pod: its sandbox, and of each container the run it is at and the one before.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use node::container_runtime::{Container, Evicted, Exit, Happening, Millis, Running, Sandbox, StartError};
+use node::pod::Pod;
+use object::Value;
+use runtime::Severity;
+
+use crate::probes::Probed;
+use crate::volumes::MountedVolume;
+
+pub struct Cache {
+    /// The object as it was last seen; null until then.
+    pub pod: Arc<Value>,
+    pub sandbox: Option<SandboxRef>,
+    /// What this process mounted, by name.
+    pub volumes: Option<Arc<BTreeMap<String, MountedVolume>>>,
+    /// By name.
+    pub containers: BTreeMap<String, Slot>,
+    pub release: Release,
+    /// The sandbox is being made, or will be.
+    pub creating: bool,
+    /// When what still runs is ended by force.
+    pub stop_by: Option<Millis>,
+    /// The node ends the pod.
+    pub evicted: Option<Evicted>,
+    /// The object changed, and what the pod may use was not set anew yet.
+    pub resizing: bool,
+    /// Why that failed last.
+    pub resize_error: Option<String>,
+    /// What the pod as a whole was last limited to.
+    pub pod_resources: Option<Value>,
+    events: Vec<Told>,
+}
+
+impl Default for Cache {
+    fn default() -> Cache {
+        Cache {
+            pod: Arc::new(Value::Null),
+            sandbox: None,
+            volumes: None,
+            containers: BTreeMap::new(),
+            release: Release::No,
+            creating: false,
+            stop_by: None,
+            evicted: None,
+            resizing: false,
+            resize_error: None,
+            pod_resources: None,
+            events: Vec::new(),
+        }
+    }
+}
+
+/// With the name of the container it is about; empty: the pod.
+struct Told {
+    container: String,
+    severity: Severity,
+    reason: String,
+    message: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SandboxRef {
+    pub id: String,
+    pub attempt: u32,
+    pub ready: bool,
+    pub ips: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Release {
+    #[default]
+    No,
+    Asked,
+    Done,
+}
+
+/// One container of the pod.
+#[derive(Default)]
+pub struct Slot {
+    /// A start was asked for and has not come to an end.
+    pub starting: bool,
+    /// How the last start failed.
+    pub error: Option<StartError>,
+    /// The latest run that there is anything of.
+    pub run: Option<Run>,
+    /// How the run before that ended.
+    pub before: Option<Exit>,
+    /// What the latest run was last limited to, as far as this process knows.
+    pub resources: Option<cri::LinuxContainerResources>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    pub id: String,
+    /// As the pod asked for it.
+    pub image: String,
+    pub image_id: String,
+    pub attempt: u32,
+    pub state: RunState,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunState {
+    Created,
+    Running { since: Millis },
+    Exited(Exit),
+}
+
+impl Run {
+    pub fn is_running(&self) -> bool {
+        matches!(self.state, RunState::Running { .. })
+    }
+    fn exit(&self) -> Option<&Exit> {
+        match &self.state {
+            RunState::Exited(exit) => Some(exit),
+            _ => None,
+        }
+    }
+}
+
+impl Slot {
+    /// News of a run. That of one before the latest says how that ended.
+    pub fn saw(&mut self, run: Run) {
+        match &self.run {
+            Some(known) if known.attempt > run.attempt => self.before = run.exit().cloned(),
+            Some(known) if known.attempt < run.attempt => {
+                self.before = known.exit().cloned();
+                self.run = Some(run);
+            }
+            // Nothing comes back from the dead.
+            Some(known) if known.id == run.id && known.exit().is_some() && run.exit().is_none() => {}
+            _ => self.run = Some(run),
+        }
+    }
+
+    /// The runtime does not know a run any more that had not ended: somebody removed it.
+    pub fn lose(&mut self, id: &str, now: Millis) {
+        let Some(run) = self.run.as_mut().filter(|run| run.id == id && run.exit().is_none()) else { return };
+        let started = match run.state {
+            RunState::Running { since } => since,
+            _ => now,
+        };
+        let mut exit = Exit::new(137, started, now, run.id.clone());
+        exit.reason = "ContainerStatusUnknown".into();
+        exit.message = "The container could not be located when the pod was terminated".to_owned();
+        run.state = RunState::Exited(exit);
+    }
+
+    fn view(&self, runtime: &str, image: &str, probed: Probed) -> Option<Running> {
+        let of_run = |state: Container, last: Option<Exit>| {
+            let run = self.run.as_ref();
+            Running {
+                id: run.map(|run| format!("{runtime}://{}", run.id)).unwrap_or_default(),
+                image_id: run.map(|run| run.image_id.clone()).unwrap_or_default(),
+                outdated: run.is_some_and(|run| run.image != image),
+                attempt: run.map_or(0, |run| run.attempt),
+                state,
+                last,
+            }
+        };
+        let ended = || self.run.as_ref().and_then(Run::exit).or(self.before.as_ref()).cloned();
+        if let Some(error) = &self.error {
+            return Some(of_run(Container::Failed(error.clone()), ended()));
+        }
+        match self.run.as_ref().map(|run| &run.state) {
+            Some(RunState::Running { since }) => {
+                let Probed { started, ready, .. } = probed;
+                let mut seen =
+                    of_run(Container::Running { since: *since, started, ready }, self.before.clone());
+                // Its successor is on the way.
+                seen.outdated &= !self.starting;
+                Some(seen)
+            }
+            _ if self.starting => Some(of_run(Container::Created, ended())),
+            Some(RunState::Exited(exit)) => {
+                Some(of_run(Container::Exited(exit.clone()), self.before.clone()))
+            }
+            // Made, and not started: this process or the one before it was interrupted.
+            Some(RunState::Created) | None => None,
+        }
+    }
+}
+
+impl Cache {
+    pub fn slot(&mut self, container: &str) -> &mut Slot {
+        self.containers.entry(container.to_owned()).or_default()
+    }
+
+    pub fn tell(&mut self, container: &str, severity: Severity, reason: &str, message: impl Into<String>) {
+        let (container, reason) = (container.to_owned(), reason.to_owned());
+        self.events.push(Told { container, severity, reason, message: message.into() });
+    }
+
+    pub fn take_events(&mut self) -> Vec<Happening> {
+        if self.events.is_empty() {
+            return Vec::new();
+        }
+        let pod = self.pod.clone();
+        let pod = Pod::read(&pod);
+        let place = |name: &str| pod.containers.iter().position(|container| container.name == name);
+        let events = self.events.drain(..);
+        let happening = |told: Told| Happening {
+            severity: told.severity,
+            reason: told.reason,
+            message: told.message,
+            container: place(&told.container),
+        };
+        events.map(happening).collect()
+    }
+
+    /// As the agent is shown it; ids with the name of the runtime before them.
+    pub fn view(&self, runtime: &str, pod: &Pod<'_>, probed: &dyn Fn(&str) -> Probed) -> Sandbox {
+        let sandbox = self.sandbox.as_ref();
+        let containers = pod.containers.iter().map(|container| {
+            let slot = self.containers.get(container.name)?;
+            slot.view(runtime, container.image, probed(container.name))
+        });
+        Sandbox {
+            ready: sandbox.is_some_and(|sandbox| sandbox.ready),
+            ips: sandbox.map(|sandbox| sandbox.ips.clone()).unwrap_or_default(),
+            containers: containers.collect(),
+            next: None,
+            evicted: self.evicted.clone(),
+            resizing: self.resizing,
+            resize_error: self.resize_error.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(attempt: u32, state: RunState) -> Run {
+        let (id, image, image_id) = (format!("id-{attempt}"), "image".to_owned(), String::new());
+        Run { id, image, image_id, attempt, state }
+    }
+    fn exited(attempt: u32, code: i32) -> Run {
+        run(attempt, RunState::Exited(Exit::new(code, 1, 2, format!("id-{attempt}"))))
+    }
+    const PROBED: Probed = Probed { started: true, ready: true, kill: None };
+
+    #[test]
+    fn the_run_before_is_told_with_the_one_that_is() {
+        let mut slot = Slot::default();
+        slot.saw(exited(0, 7));
+        slot.saw(run(1, RunState::Running { since: 5 }));
+        let seen = slot.view("test", "image", PROBED).unwrap();
+        assert_eq!((seen.attempt, seen.last.map(|exit| exit.code)), (1, Some(7)));
+        assert!(matches!(seen.state, Container::Running { since: 5, .. }));
+    }
+
+    #[test]
+    fn old_news_changes_nothing() {
+        let mut slot = Slot::default();
+        slot.saw(exited(1, 0));
+        slot.saw(run(1, RunState::Running { since: 5 }));
+        slot.saw(run(0, RunState::Running { since: 1 }));
+        assert!(matches!(slot.view("test", "image", PROBED).unwrap().state, Container::Exited(_)));
+    }
+
+    #[test]
+    fn a_start_under_way_is_no_reason_for_another() {
+        let mut slot = Slot { starting: true, ..Slot::default() };
+        assert_eq!(slot.view("test", "image", PROBED).unwrap().state, Container::Created);
+        slot.saw(exited(0, 1));
+        let seen = slot.view("test", "image", PROBED).unwrap();
+        assert_eq!((seen.state, seen.last.map(|exit| exit.code)), (Container::Created, Some(1)));
+    }
+
+    #[test]
+    fn a_container_with_another_image_is_outdated_until_its_successor_is_asked_for() {
+        let mut slot = Slot::default();
+        slot.saw(run(0, RunState::Running { since: 5 }));
+        assert!(slot.view("test", "other", PROBED).unwrap().outdated);
+        slot.starting = true;
+        assert!(!slot.view("test", "other", PROBED).unwrap().outdated);
+    }
+}

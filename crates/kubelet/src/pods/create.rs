@@ -1,0 +1,124 @@
+//! What the containers of a pod share: its volumes, its cgroup, its sandbox.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use object::Value;
+use runtime::Severity;
+
+use super::cache::SandboxRef;
+use super::{PodTask, Shared, resize};
+use crate::generate::About;
+
+/// How long a pod that could not be set up waits for the next attempt: at first, and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const MOST_PAUSE: Duration = Duration::from_secs(30);
+
+/// Sets up the pod; tried until it is there, or not wanted any more.
+pub async fn create(shared: &Arc<Shared>, task: &Arc<PodTask>) {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let pod = task.cache.lock().pod.clone();
+        let done = tokio::select! {
+            biased;
+            () = task.stopped() => return,
+            mounted = prepare(shared, task, &pod) => match mounted {
+                Ok(()) => run_sandbox(shared, task, &pod).await,
+                Err((reason, message)) => Err((reason, message)),
+            },
+        };
+        let Err((reason, message)) = done else { return };
+        tracing::info!(pod = task.key.as_str(), reason, message, "failed to set up pod, retrying");
+        task.cache.lock().tell("", Severity::Warning, reason, message);
+        shared.wake(task);
+        tokio::select! {
+            () = task.stopped() => return,
+            () = shared.parts.env.sleep(pause) => {}
+        }
+        pause = (pause * 2).min(MOST_PAUSE);
+    }
+}
+
+type Failure = (&'static str, String);
+
+/// What has to be there before the sandbox.
+async fn prepare(shared: &Shared, task: &PodTask, pod: &Value) -> Result<(), Failure> {
+    shared.parts.objects.register(pod);
+    let mounted = shared.parts.volumes.mount(pod).await;
+    mounted.map(|volumes| task.cache.lock().volumes = Some(Arc::new(volumes))).map_err(|error| {
+        let told: Vec<&str> = error.events().collect();
+        let told = if told.is_empty() {
+            format!("Unable to attach or mount volumes: {}", error.summary())
+        } else {
+            told.join("; ")
+        };
+        ("FailedMount", told)
+    })
+}
+
+/// Not to be cut short: what the runtime made must be known.
+async fn run_sandbox(shared: &Arc<Shared>, task: &Arc<PodTask>, pod: &Arc<Value>) -> Result<(), Failure> {
+    let guard = task.lane.clone().lock_owned().await;
+    let (shared_too, task_too, pod) = (shared.clone(), task.clone(), pod.clone());
+    let run = async move {
+        let _guard = guard;
+        let (shared, task) = (shared_too, task_too);
+        let attempt = task.sandbox().map_or(0, |before| before.attempt + 1);
+        let sandbox = shared.sandbox_config(&pod, attempt);
+        let sandbox = sandbox.map_err(|error| (FAILED, error.message))?;
+        {
+            let mut cache = task.cache.lock();
+            for event in sandbox.events.into_iter().filter(|event| event.about == About::Pod) {
+                cache.tell("", event.severity, event.reason, event.message);
+            }
+        }
+        shared.make_groups(&pod).await.map_err(|message| ("FailedCreatePodContainer", message))?;
+        let request =
+            cri::RunPodSandboxRequest { config: Some(sandbox.config), runtime_handler: String::new() };
+        let made = shared.parts.cri.run_pod_sandbox(request).await;
+        let id =
+            made.map_err(|error| (FAILED, format!("Failed to create pod sandbox: {error}")))?.pod_sandbox_id;
+        let ips = shared.addresses(&id).await;
+        task.cache.lock().sandbox = Some(SandboxRef { id, attempt, ready: true, ips });
+        Ok(())
+    };
+    // An error of the join is a panic of ours: told where it happened.
+    shared
+        .parts
+        .env
+        .spawn("run pod sandbox", run)
+        .await
+        .unwrap_or_else(|error| Err((FAILED, error.to_string())))
+}
+
+const FAILED: &str = "FailedCreatePodSandBox";
+
+impl Shared {
+    pub(super) async fn addresses(&self, sandbox: &str) -> Vec<String> {
+        let request = cri::PodSandboxStatusRequest { pod_sandbox_id: sandbox.to_owned(), verbose: false };
+        let status = self.parts.cri.pod_sandbox_status(request).await;
+        let Some(network) = status.ok().and_then(|status| status.status).and_then(|status| status.network)
+        else {
+            return Vec::new();
+        };
+        let more = network.additional_ips.into_iter().map(|ip| ip.ip);
+        std::iter::once(network.ip).chain(more).filter(|ip| !ip.is_empty()).collect()
+    }
+}
+
+/// The object changed while the pod runs: limits of its containers, what its volumes show of it.
+pub async fn update(shared: &Arc<Shared>, task: &Arc<PodTask>) {
+    let pod = task.cache.lock().pod.clone();
+    shared.parts.objects.register(&pod);
+    if let Err(error) = shared.parts.volumes.refresh(&pod).await {
+        let mut cache = task.cache.lock();
+        for event in error.events() {
+            cache.tell("", Severity::Warning, "FailedMount", event);
+        }
+    }
+    let resized = resize::resize(shared, task, &pod).await;
+    let mut cache = task.cache.lock();
+    cache.resize_error = resized.err();
+    // Otherwise there is news already, and this is done once more.
+    cache.resizing = !Arc::ptr_eq(&cache.pod, &pod);
+}

@@ -1,0 +1,253 @@
+//! What nobody needs any more: dead containers and sandboxes, unused images, directories, logs and groups of pods that are gone.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use node::pod::{Pod, short_uid};
+use object::Value;
+use runtime::Severity;
+
+use super::cache::Release;
+use super::{Pods, Shared};
+use crate::blocking::block;
+use crate::generate::cgroups::{PodCgroups, enforcement_event};
+use crate::images::ImageFileSystem;
+use crate::images::collect::{ContainerPolicy, containers, sandboxes, uid_of_logs};
+
+const PERIOD: Duration = Duration::from_secs(60);
+/// Images, and volumes whose object may be gone, are looked at once in so many periods.
+const IMAGE_PERIODS: u64 = 5;
+
+pub fn start(shared: &Arc<Shared>) {
+    let env = shared.parts.env.clone();
+    env.spawn("garbage", run(Arc::downgrade(shared)));
+}
+
+async fn run(shared: Weak<Shared>) {
+    let mut enforced = false;
+    // Without an owner at the last look: pods may be known to the agent before they are here.
+    let mut unowned = BTreeSet::new();
+    for round in 0_u64.. {
+        let Some(strong) = shared.upgrade() else { return };
+        let env = strong.parts.env.clone();
+        if enforced {
+            strong.update_classes().await;
+        } else {
+            enforced = enforce_allocatable(&strong).await;
+        }
+        if round > 0 {
+            collect_containers(&strong, false).await;
+            // Until the node was heard of, nobody knows whose anything is.
+            if !strong.node.lock().is_null() {
+                unowned = collect_directories(&strong, &unowned).await;
+            }
+        }
+        if round.is_multiple_of(IMAGE_PERIODS) {
+            if let Err(error) = strong.parts.volumes.reclaim().await {
+                tracing::warn!(%error, "failed to remove directories of deleted volumes");
+            }
+            let age = PERIOD.saturating_mul(u32::try_from(round).unwrap_or(u32::MAX));
+            collect_images(&strong, age).await;
+        }
+        drop(strong);
+        env.sleep(PERIOD).await;
+    }
+}
+
+impl Pods {
+    /// All that are dead, also those of pods that are still shown but over.
+    pub(crate) async fn remove_dead_containers(&self) {
+        collect_containers(&self.shared, true).await;
+    }
+}
+
+/// Dead containers but the last of each, and all of pods that are gone; or, if `over` ones need nothing either, of those.
+async fn collect_containers(shared: &Arc<Shared>, over: bool) {
+    let cri = &shared.parts.cri;
+    let gone = |uid: &str| match shared.task(short_uid(uid)) {
+        None => true,
+        Some(task) => over && task.cache.lock().release == Release::Done,
+    };
+    let Ok(listed) = cri.list_containers(cri::ListContainersRequest { filter: None }).await else { return };
+    let now = i64::try_from(shared.parts.env.now_nanos()).unwrap_or(i64::MAX);
+    let plan = containers(&listed.containers, &ContainerPolicy::default(), now, &gone);
+    let mut left = listed.containers;
+    for removal in plan {
+        let container_id = removal.id.clone();
+        if removal.stop_first {
+            let request = cri::StopContainerRequest { container_id: container_id.clone(), timeout: 2 };
+            if cri.stop_container(request).await.is_err() {
+                continue;
+            }
+        }
+        match cri.remove_container(cri::RemoveContainerRequest { container_id }).await {
+            Ok(_) => {
+                let at = left.iter().position(|container| container.id == removal.id);
+                if let Some(log) = at.and_then(|at| log_of(shared, &left.swap_remove(at))) {
+                    // What cannot be removed goes with its pod.
+                    let _ = block(move || container_log::remove(&log)).await;
+                }
+            }
+            Err(error) => tracing::warn!(id = removal.id, %error, "failed to remove a dead container"),
+        }
+    }
+    let Ok(listed) = cri.list_pod_sandbox(cri::ListPodSandboxRequest { filter: None }).await else { return };
+    for pod_sandbox_id in sandboxes(&listed.items, &left, &gone) {
+        // Whatever it holds is given back first.
+        let request = cri::StopPodSandboxRequest { pod_sandbox_id: pod_sandbox_id.clone() };
+        let stopped = cri.stop_pod_sandbox(request).await;
+        let removed = match stopped {
+            Ok(_) => cri.remove_pod_sandbox(cri::RemovePodSandboxRequest { pod_sandbox_id }).await.map(drop),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = removed {
+            tracing::warn!(%error, "failed to remove a dead sandbox");
+        }
+    }
+}
+
+fn log_of(shared: &Shared, container: &cri::Container) -> Option<PathBuf> {
+    let label = |name: &str| container.labels.get(name).map(String::as_str);
+    let (namespace, name) = (label("io.kubernetes.pod.namespace")?, label("io.kubernetes.pod.name")?);
+    let metadata = container.metadata.as_ref()?;
+    let logs = &shared.parts.config.pod_logs_directory;
+    let pod = container_log::pod_directory(logs, namespace, name, label("io.kubernetes.pod.uid")?);
+    Some(container_log::container_log(&pod, &metadata.name, metadata.attempt))
+}
+
+/// Of pods that were not known at the last look either. Those found now.
+async fn collect_directories(shared: &Arc<Shared>, before: &BTreeSet<String>) -> BTreeSet<String> {
+    let known: BTreeSet<String> = shared.tasks().iter().map(|task| task.uid.clone()).collect();
+    let mut found: BTreeSet<String> = match shared.parts.volumes.orphans(&known).await {
+        Ok(orphans) => orphans.into_iter().collect(),
+        Err(error) => {
+            tracing::warn!(%error, "failed to look for directories of pods that are gone");
+            BTreeSet::new()
+        }
+    };
+    let logs = shared.parts.config.pod_logs_directory.clone();
+    let listed = block(move || log_directories(logs)).await.unwrap_or_default();
+    let orphaned: Vec<(String, PathBuf)> =
+        listed.into_iter().filter(|(uid, _)| !known.contains(uid)).collect();
+    for uid in found.intersection(before) {
+        tracing::info!(uid, "removing the directory of a pod that is gone");
+        let removed = match shared.parts.volumes.remove(uid).await {
+            Ok(()) => shared.remove_groups(uid).await,
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(error) = removed {
+            tracing::warn!(uid, error, "failed to clean up after a pod that is gone");
+        }
+    }
+    for (uid, directory) in &orphaned {
+        if before.contains(uid) {
+            let directory = directory.clone();
+            // What cannot be removed now is found again.
+            let _ = block(move || std::fs::remove_dir_all(directory)).await;
+        }
+    }
+    found.extend(orphaned.into_iter().map(|(uid, _)| uid));
+    found
+}
+
+/// With the uid of the pod.
+fn log_directories(logs: PathBuf) -> Vec<(String, PathBuf)> {
+    let entries = std::fs::read_dir(logs).into_iter().flatten().flatten();
+    let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let named = directories.filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        Some((uid_of_logs(&name)?.to_owned(), entry.path()))
+    });
+    named.collect()
+}
+
+/// Takes note of which images are used, and removes some if their disk is nearly full, or they were not used for long. `age`: how
+/// long that has been watched.
+async fn collect_images(shared: &Arc<Shared>, age: Duration) {
+    let (images, config) = (&shared.parts.images, &shared.parts.config);
+    if age.is_zero() {
+        if let Err(error) = images.detect().await {
+            tracing::warn!(%error, "failed to look at images");
+        }
+        return;
+    }
+    let max_age = config.image_maximum_gc_age;
+    if !max_age.is_zero()
+        && age > max_age
+        && let Err(error) = images.delete_old(config).await
+    {
+        tracing::warn!(%error, "failed to remove old images");
+    }
+    let disk = match image_file_system(shared).await {
+        Ok(disk) => disk,
+        Err(error) => return tracing::warn!(error, "failed to look at the images' file system"),
+    };
+    if let Err(error) = images.collect_garbage(config, disk).await {
+        tracing::warn!(%error, "image garbage collection failed");
+        if let Some(event) = error.event {
+            shared.parts.events.of_node(event.severity, event.reason, event.message);
+        }
+    }
+}
+
+async fn image_file_system(shared: &Arc<Shared>) -> Result<ImageFileSystem, String> {
+    let info = shared.parts.cri.image_fs_info(cri::ImageFsInfoRequest {}).await;
+    let info = info.map_err(|error| error.to_string())?;
+    let place = info.image_filesystems.into_iter().find_map(|of| of.fs_id).map(|id| id.mountpoint);
+    let place = place.ok_or("the runtime does not say where its images are")?;
+    let read = block(move || crate::server::stats::fs_of(place.as_ref(), 0)).await;
+    let fs = read.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+    let (capacity, available) = (fs.capacity_bytes.unwrap_or(0), fs.available_bytes.unwrap_or(0));
+    Ok(ImageFileSystem { capacity, available })
+}
+
+/// Sets the limits of all pods together. `true`: done, or not wanted.
+async fn enforce_allocatable(shared: &Arc<Shared>) -> bool {
+    let config = &shared.parts.config;
+    if !config.cgroups_per_qos || !config.enforce_node_allocatable.iter().any(|what| what == "pods") {
+        return true;
+    }
+    let outcome = shared.with_groups(|groups, shared, pods| {
+        let node = shared.node.lock().clone();
+        groups.set_up(&shared.node_view(&node), pods)
+    });
+    let outcome = outcome.await;
+    let event = enforcement_event(config, &outcome);
+    let severity = event.severity;
+    shared.parts.events.of_node(severity, event.reason, event.message);
+    severity == Severity::Normal
+}
+
+impl Shared {
+    /// Gives the classes their shares anew.
+    pub(super) async fn update_classes(self: &Arc<Shared>) {
+        if !self.parts.config.cgroups_per_qos {
+            return;
+        }
+        let outcome = self.with_groups(|groups, shared, pods| {
+            let node = shared.node.lock().clone();
+            groups.update_classes(&shared.node_view(&node), pods)
+        });
+        if let Err(error) = outcome.await {
+            tracing::warn!(%error, "failed to update the shares of the classes of pods");
+        }
+    }
+
+    /// With the pods that are not over.
+    async fn with_groups(
+        self: &Arc<Shared>,
+        work: fn(&PodCgroups, &Arc<Shared>, Vec<&Value>) -> std::io::Result<()>,
+    ) -> std::io::Result<()> {
+        let shared = self.clone();
+        let done = block(move || {
+            let tasks = shared.tasks();
+            let pods: Vec<Arc<Value>> = tasks.iter().map(|task| task.cache.lock().pod.clone()).collect();
+            let here = pods.iter().filter(|pod| pod.as_map().is_some() && !Pod::read(pod).is_over());
+            let here: Vec<&Value> = here.map(|pod| &**pod).collect();
+            work(&PodCgroups::new(&shared.parts.config), &shared, here)
+        });
+        done.await.unwrap_or_else(Err)
+    }
+}

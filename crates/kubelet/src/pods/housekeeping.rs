@@ -1,0 +1,101 @@
+//! What has to be done from time to time: logs that grew, containers and images nobody needs.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use super::{PodTask, Shared};
+use crate::blocking::block;
+
+/// Logs are looked at so often.
+const LOGS: Duration = Duration::from_secs(10);
+
+pub fn start(shared: &Arc<Shared>) {
+    let env = shared.parts.env.clone();
+    env.spawn("container logs", logs(Arc::downgrade(shared)));
+}
+
+async fn logs(shared: Weak<Shared>) {
+    loop {
+        let Some(strong) = shared.upgrade() else { return };
+        let env = strong.parts.env.clone();
+        for task in strong.tasks() {
+            rotate(&strong, &task).await;
+        }
+        drop(strong);
+        env.sleep(LOGS).await;
+    }
+}
+
+/// Logs of running containers that are longer than they may be.
+async fn rotate(shared: &Arc<Shared>, task: &Arc<PodTask>) {
+    let config = &shared.parts.config;
+    for (name, id, attempt) in task.running_with_attempt() {
+        let pod = task.cache.lock().pod.clone();
+        if pod.as_map().is_none() {
+            continue;
+        }
+        let log = shared.log_path(&pod, &name, attempt);
+        let (most, files) = (config.container_log_max_size, config.container_log_max_files);
+        let path = log.clone();
+        let grown = move || std::fs::metadata(&path).is_ok_and(|metadata| metadata.len() >= most);
+        if !block(grown).await.unwrap_or(false) {
+            continue;
+        }
+        let now = container_log::Timestamp::utc(shared.parts.env.now_nanos() as i128);
+        let path = log.clone();
+        let moved = block(move || {
+            container_log::make_room(&path, files)?;
+            container_log::rotate_latest(&path, now, || Ok(()))
+        });
+        let moved = moved.await.unwrap_or_else(|error| Err(std::io::Error::other(error)));
+        let request = cri::ReopenContainerLogRequest { container_id: id };
+        let reopened = shared.parts.cri.reopen_container_log(request).await;
+        if let Err(error) = moved {
+            tracing::warn!(log = %log.display(), %error, "failed to rotate log");
+        } else if let Err(error) = reopened {
+            tracing::warn!(log = %log.display(), %error, "failed to reopen log");
+        }
+    }
+}
+
+impl Shared {
+    pub(super) fn tasks(&self) -> Vec<Arc<PodTask>> {
+        let mut all: Vec<Arc<PodTask>> = self.pods.lock().values().cloned().collect();
+        all.sort_by(|a, b| a.key.cmp(&b.key));
+        all
+    }
+
+    pub(super) async fn remove_directories(&self, task: &PodTask) {
+        let config = &self.parts.config;
+        let mut directories: Vec<PathBuf> = vec![config.root_directory.join("pods").join(&task.uid)];
+        let (namespace, name) = (task.key.namespace(), task.key.name());
+        directories.push(container_log::pod_directory(
+            &config.pod_logs_directory,
+            namespace,
+            name,
+            &task.uid,
+        ));
+        let removed = block(move || {
+            for directory in directories {
+                match std::fs::remove_dir_all(&directory) {
+                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                        tracing::warn!(directory = %directory.display(), %error, "failed to remove directory");
+                    }
+                    _ => {}
+                }
+            }
+        });
+        let _ = removed.await;
+    }
+}
+
+impl PodTask {
+    /// Name, id and number of restarts of what runs.
+    pub(super) fn running_with_attempt(&self) -> Vec<(String, String, u32)> {
+        let cache = self.cache.lock();
+        let runs = cache.containers.iter().filter_map(|(name, slot)| Some((name, slot.run.as_ref()?)));
+        let running = runs.filter(|(_, run)| run.is_running());
+        running.map(|(name, run)| (name.clone(), run.id.clone(), run.attempt)).collect()
+    }
+}

@@ -1,0 +1,295 @@
+//! What a sandbox and a container are made of: gathered here, put together by [`crate::generate`].
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use node::pod::{Container, Pod};
+use object::Value;
+
+use super::{PodTask, Shared};
+use crate::blocking::block;
+use crate::generate::cgroups::PodCgroups;
+use crate::generate::{
+    self, ContainerInputs, DeviceResources, Fetched, GenerateError, ImageUser, MountedVolume, NodeView,
+    Resolv, Wanted, files, labels,
+};
+use crate::images::{self, ImageError, ImageEvent, WantedImage};
+use crate::probes::{RuntimeTarget, Target};
+use crate::volumes;
+
+/// What has to be known of the machine.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    pub memory_capacity: i64,
+    pub cpu_capacity_milli: i64,
+    pub pid_capacity: i64,
+    pub cgroup_v2: bool,
+    pub swap_controller: bool,
+    pub hugepage_sizes: Vec<String>,
+    pub recursive_read_only: bool,
+    pub resolv: Resolv,
+}
+
+impl Shared {
+    pub(super) fn node_view<'a>(&'a self, node: &'a Value) -> NodeView<'a> {
+        let parts = &self.parts;
+        let facts = &parts.facts;
+        NodeView {
+            node: node.as_map().map(|_| node),
+            host_ips: &parts.host_ips,
+            memory_capacity: facts.memory_capacity,
+            cpu_capacity_milli: facts.cpu_capacity_milli,
+            pid_capacity: facts.pid_capacity,
+            cgroup_v2: facts.cgroup_v2,
+            swap_controller: facts.swap_controller,
+            hugepage_sizes: &facts.hugepage_sizes,
+            recursive_read_only: facts.recursive_read_only,
+            ..NodeView::new(&parts.config, &facts.resolv)
+        }
+    }
+
+    pub(super) fn sandbox_config(
+        &self,
+        pod: &Value,
+        attempt: u32,
+    ) -> Result<generate::Sandbox, GenerateError> {
+        let node = self.node.lock().clone();
+        generate::sandbox_config(pod, attempt, &self.node_view(&node))
+    }
+
+    /// The limits a running container should have.
+    pub(super) fn resources(&self, pod: &Value, container: &Value) -> cri::LinuxContainerResources {
+        let node = self.node.lock().clone();
+        generate::limits::container_resources(pod, container, &self.node_view(&node))
+    }
+
+    pub(super) async fn container_config(
+        &self,
+        task: &PodTask,
+        tree: &Arc<Value>,
+        container: &Container<'_>,
+        attempt: u32,
+        image: &cri::ImageSpec,
+    ) -> Result<cri::ContainerConfig, GenerateError> {
+        let failed = |message: String| GenerateError { reason: "CreateContainerConfigError", message };
+        let volumes = task.cache.lock().volumes.clone().unwrap_or_default();
+        let volumes = if volumes.is_empty() {
+            Arc::new(self.parts.volumes.mount(tree).await.map_err(|error| failed(error.summary()))?)
+        } else {
+            volumes
+        };
+        let mut mounted = BTreeMap::new();
+        for (name, volume) in volumes.iter() {
+            mounted.insert(name.clone(), self.for_runtime(task, tree, container, volume).await?);
+        }
+        let sources = self.sources(tree, container.spec, &mounted).await;
+        let request = cri::ImageStatusRequest { image: Some(image.clone()), verbose: false };
+        let status = self.parts.cri.image_status(request).await;
+        let image_user = ImageUser::of(status.ok().and_then(|status| status.image).as_ref());
+        let pod_ips = task.sandbox().map(|sandbox| sandbox.ips).unwrap_or_default();
+        let target = {
+            let cache = task.cache.lock();
+            let id_of = |name: &str| {
+                let run = cache.containers.get(name)?.run.as_ref()?;
+                run.is_running().then_some(run.id.as_str())
+            };
+            generate::target_id(container.spec, id_of)?.map(str::to_owned)
+        };
+        let log = self.write_files(tree, container.spec, &pod_ips).await?;
+        let node = self.node.lock().clone();
+        let view = self.node_view(&node);
+        let (devices, mut parts) = (DeviceResources::default(), BTreeMap::new());
+        let none = BTreeMap::new();
+        let inputs = || ContainerInputs {
+            node: &view,
+            pod: tree,
+            container: container.spec,
+            restart_count: attempt,
+            image_ref: &image.image,
+            image_user: &image_user,
+            pod_ips: &pod_ips,
+            volumes: &mounted,
+            sources: &sources,
+            parts: &none,
+            termination_log: log.as_deref(),
+            target_id: target.as_deref(),
+            devices: &devices,
+        };
+        let wanted_parts = generate::wanted_parts(&inputs())?;
+        for wanted in wanted_parts {
+            let Some(volume) = volumes.get(&wanted.volume) else { continue };
+            let of_volume = (wanted.volume.as_str(), volume);
+            let prepared = self.parts.volumes.prepare_sub_path(
+                &task.uid,
+                of_volume,
+                &wanted.path,
+                container.name,
+                wanted.index,
+            );
+            parts.insert(wanted.index, prepared.await.map_err(failed)?);
+        }
+        generate::container_config(&ContainerInputs { parts: &parts, ..inputs() })
+    }
+
+    /// The files that belong to one run of a container; that of its last words.
+    async fn write_files(
+        &self,
+        pod: &Arc<Value>,
+        container: &Value,
+        pod_ips: &[String],
+    ) -> Result<Option<PathBuf>, GenerateError> {
+        let (config, pod, container, pod_ips) =
+            (self.parts.config.clone(), pod.clone(), container.clone(), pod_ips.to_vec());
+        let id = self.parts.env.random() as u32;
+        let written = block(move || {
+            files::write_etc_hosts(&config, &pod, &pod_ips)?;
+            files::make_log_directory(&config, &pod, container.str_at(&["name"]).unwrap_or(""))?;
+            files::create_termination_log(&config, &pod, &container, id)
+        });
+        let failed = |message: String| GenerateError { reason: "CreateContainerError", message };
+        written.await.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))
+    }
+
+    /// A volume that is an image is pulled like the image of a container.
+    async fn for_runtime(
+        &self,
+        task: &PodTask,
+        pod: &Arc<Value>,
+        container: &Container<'_>,
+        volume: &volumes::MountedVolume,
+    ) -> Result<MountedVolume, GenerateError> {
+        let (host_path, read_only) = (volume.host_path.clone(), volume.read_only);
+        let Some(of) = &volume.image else {
+            return Ok(MountedVolume { host_path, read_only, ..MountedVolume::default() });
+        };
+        let image =
+            self.ensure_image(task, pod, container.name, &of.reference, of.pull_policy.as_deref()).await;
+        let image =
+            image.map_err(|error| GenerateError { reason: "ErrImagePull", message: error.message })?;
+        Ok(MountedVolume { host_path, read_only, image: Some(image), ..MountedVolume::default() })
+    }
+
+    /// The image, pulled if it must be; what happens meanwhile is told of the container.
+    pub(super) async fn ensure_image(
+        &self,
+        task: &PodTask,
+        pod: &Arc<Value>,
+        container: &str,
+        image: &str,
+        pull_policy: Option<&str>,
+    ) -> Result<cri::ImageSpec, ImageError> {
+        let (secrets, missing) = images::pull_secrets(&self.parts.objects, pod).await;
+        if let Some(event) = missing {
+            task.cache.lock().tell("", event.severity, event.reason, event.message);
+        }
+        let sandbox = self.sandbox_config(pod, 0).ok().map(|sandbox| sandbox.config);
+        let sandbox = sandbox.as_ref();
+        let wanted = WantedImage { pod, image, pull_policy, secrets: &secrets, sandbox, runtime_handler: "" };
+        let tell = |event: ImageEvent| {
+            task.cache.lock().tell(container, event.severity, event.reason, event.message);
+            self.wake(task);
+        };
+        Ok(self.parts.images.ensure(wanted, &tell).await?.spec)
+    }
+
+    /// What the variables of a container come from, as far as they name it.
+    async fn sources(
+        &self,
+        pod: &Value,
+        container: &Value,
+        volumes: &BTreeMap<String, MountedVolume>,
+    ) -> Fetched {
+        let namespace = pod.str_at(&["metadata", "namespace"]).unwrap_or("");
+        let (mut fetched, wanted) = (Fetched::default(), Wanted::of(container));
+        let objects = &self.parts.objects;
+        for name in wanted.config_maps {
+            fetched.config_maps.insert(name.to_owned(), found(objects.config_map(namespace, name).await));
+        }
+        for name in wanted.secrets {
+            fetched.secrets.insert(name.to_owned(), found(objects.secret(namespace, name).await));
+        }
+        for (volume, path) in wanted.files {
+            let Some(volume) = volumes.get(volume) else { continue };
+            let (from, of) = (volume.host_path.clone(), path.to_owned());
+            let read = block(move || files::read_volume_file(&from, &of));
+            let read = read.await.unwrap_or_else(|error| Err(error.to_string()));
+            fetched.files.insert((volume.host_path.clone(), path.to_owned()), read);
+        }
+        let services = objects.services();
+        if services.has_synced() {
+            let mut near: BTreeMap<String, Vec<Arc<Value>>> = BTreeMap::new();
+            for service in services.store().list() {
+                let of = service.namespace();
+                if of == namespace || of == "default" {
+                    near.entry(of.to_owned()).or_default().push(Arc::new(runtime::tree(&service)));
+                }
+            }
+            fetched.services = Some(near);
+        }
+        fetched
+    }
+
+    pub(super) fn target(&self, task: &PodTask, pod: &Value, id: &str) -> Arc<dyn Target> {
+        let host = self.parts.host_ips.first().map(ToString::to_string);
+        let own = task.sandbox().and_then(|sandbox| sandbox.ips.first().cloned());
+        Arc::new(RuntimeTarget {
+            env: self.parts.env.clone(),
+            runtime: self.parts.cri.clone(),
+            container_id: id.to_owned(),
+            pod_ip: if Pod::read(pod).host_network { host } else { own },
+        })
+    }
+
+    pub(super) fn watch_probes(&self, task: &PodTask, pod: &Value, container: &str, id: &str) {
+        let since = {
+            let cache = task.cache.lock();
+            let run = cache.containers.get(container).and_then(|slot| slot.run.as_ref());
+            match run.map(|run| &run.state) {
+                Some(super::cache::RunState::Running { since }) => *since,
+                _ => return,
+            }
+        };
+        let target = self.target(task, pod, id);
+        self.probes.set(&task.uid, pod, container, id, since.saturating_mul(1_000_000), target);
+    }
+
+    pub(super) fn log_path(&self, pod: &Value, container: &str, attempt: u32) -> PathBuf {
+        labels::log_directory(&self.parts.config.pod_logs_directory, pod)
+            .join(labels::log_path(container, attempt))
+    }
+
+    /// The pod's cgroup, and those above it.
+    pub(super) async fn make_groups(self: &Arc<Shared>, pod: &Arc<Value>) -> Result<(), String> {
+        let is_burstable = generate::qos_class(pod) == "Burstable";
+        let (shared, pod) = (self.clone(), pod.clone());
+        let made = block(move || {
+            let node = shared.node.lock().clone();
+            PodCgroups::new(&shared.parts.config).create_pod(&pod, &shared.node_view(&node)).map(drop)
+        });
+        made.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        // The shares of the other classes do not depend on their pods.
+        if is_burstable {
+            self.update_classes().await;
+        }
+        Ok(())
+    }
+
+    /// By uid: the object may have changed, or never have been seen by this process.
+    pub(super) async fn remove_groups(self: &Arc<Shared>, uid: &str) -> Result<(), String> {
+        let (shared, uid) = (self.clone(), uid.to_owned());
+        let removed = block(move || {
+            let groups = PodCgroups::new(&shared.parts.config);
+            groups.pods().get(&uid).map_or(Ok(()), |path| groups.remove_pod(path))
+        });
+        removed.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+    }
+}
+
+fn found(read: Result<Arc<object::Obj>, crate::objects::ObjectError>) -> Result<Option<Arc<Value>>, String> {
+    match read {
+        Ok(obj) => Ok(Some(Arc::new(runtime::tree(&obj)))),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error.to_string()),
+    }
+}

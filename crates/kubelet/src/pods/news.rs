@@ -1,0 +1,201 @@
+//! What the runtime has to tell: containers that ended, sandboxes that are gone.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use node::container_runtime::{Exit, Millis};
+use node::pod::{Pod, Restart, short_uid};
+use runtime::Severity;
+
+use super::cache::{Run, RunState};
+use super::{PodTask, Shared, recover, stop, termination};
+use crate::blocking::block;
+use crate::generate::labels::ContainerInfo;
+use crate::probes::{Outcome, Outcomes};
+
+/// A runtime that does not tell is asked so often.
+const RELIST: Duration = Duration::from_secs(1);
+/// And one that does, in case it forgot something.
+const RELIST_RARELY: Duration = Duration::from_secs(300);
+
+/// Follows the runtime as long as the pods are there.
+pub fn follow(shared: &Arc<Shared>) {
+    let env = shared.parts.env.clone();
+    env.spawn("container events", watch(Arc::downgrade(shared)));
+}
+
+async fn watch(shared: Weak<Shared>) {
+    loop {
+        let Some(strong) = shared.upgrade() else { return };
+        let env = strong.parts.env.clone();
+        let events = strong.parts.cri.container_events(cri::GetEventsRequest {}).await;
+        // Whatever happened before the stream began, or while there was none.
+        let listed = recover::all(&strong).await;
+        strong.set_unready(listed.as_ref().err().map(|error| format!("container runtime is down: {error}")));
+        drop(strong);
+        let Ok(mut events) = events else {
+            env.sleep(RELIST).await;
+            continue;
+        };
+        loop {
+            let event = tokio::select! {
+                event = events.next() => event,
+                () = env.sleep(RELIST_RARELY) => break,
+            };
+            let Some(Ok(event)) = event else {
+                env.sleep(RELIST).await;
+                break;
+            };
+            let Some(strong) = shared.upgrade() else { return };
+            happened(&strong, event);
+        }
+    }
+}
+
+fn happened(shared: &Arc<Shared>, event: cri::ContainerEventResponse) {
+    let Some(sandbox) = event.pod_sandbox_status else { return };
+    let uid = sandbox.metadata.map(|metadata| metadata.uid).unwrap_or_default();
+    let Some(task) = shared.task(short_uid(&uid)) else { return };
+    if event.container_id == sandbox.id {
+        let is_current = task.sandbox().is_some_and(|known| known.id == sandbox.id && known.ready);
+        if is_current && sandbox.state == cri::PodSandboxState::NotReady as i32 {
+            lost(shared, &task);
+        }
+        return;
+    }
+    let name = {
+        let cache = task.cache.lock();
+        let of = |(_, slot): &(&String, &super::cache::Slot)| {
+            slot.run.as_ref().is_some_and(|run| run.id == event.container_id)
+        };
+        cache.containers.iter().find(of).map(|(name, _)| name.clone())
+    };
+    // One that is being started is looked at by whoever starts it.
+    let Some(name) = name else { return };
+    let (shared, id) = (shared.clone(), event.container_id);
+    let env = shared.parts.env.clone();
+    env.spawn("container news", async move {
+        shared.refresh(&task, &name, &id).await;
+        shared.wake(&task);
+    });
+}
+
+/// The sandbox is gone and nobody asked for that: everything in it has ended, and it is made anew.
+pub fn lost(shared: &Arc<Shared>, task: &Arc<PodTask>) {
+    {
+        let mut cache = task.cache.lock();
+        let Some(sandbox) = &mut cache.sandbox else { return };
+        sandbox.ready = false;
+        let pod = cache.pod.clone();
+        let ends = Pod::read(&pod).restart == Restart::Never && !cache.containers.is_empty();
+        if task.is_stopping() || ends {
+            return;
+        }
+        cache.tell(
+            "",
+            Severity::Normal,
+            "SandboxChanged",
+            "Pod sandbox changed, it will be killed and re-created.",
+        );
+    }
+    let (shared, task) = (shared.clone(), task.clone());
+    let env = shared.parts.env.clone();
+    env.spawn("sandbox lost", async move {
+        recover::containers(&shared, &task).await;
+        task.create();
+        shared.wake(&task);
+    });
+}
+
+/// What probes found out.
+pub fn of_probes(shared: &Weak<Shared>) -> Arc<Outcomes> {
+    let shared = shared.clone();
+    Arc::new(move |outcome| {
+        let Some(shared) = shared.upgrade() else { return };
+        let (Outcome::Changed { uid, .. } | Outcome::Event { uid, .. } | Outcome::Kill { uid, .. }) =
+            &outcome;
+        let Some(task) = shared.task(short_uid(uid)) else { return };
+        match outcome {
+            Outcome::Changed { .. } => {}
+            Outcome::Event { container, reason, message, .. } => {
+                task.cache.lock().tell(&container, Severity::Warning, reason, message);
+            }
+            Outcome::Kill { container, kill, .. } => {
+                let pod = {
+                    let mut cache = task.cache.lock();
+                    cache.tell(&container, Severity::Normal, "Killing", kill.message);
+                    cache.pod.clone()
+                };
+                let grace = kill.grace_seconds.unwrap_or_else(|| Pod::read(&pod).grace_seconds);
+                let (shared, task) = (shared.clone(), task.clone());
+                let env = shared.parts.env.clone();
+                env.spawn("kill container", async move {
+                    stop::container(&shared, &task, &pod, &container, &kill.container_id, grace).await;
+                });
+            }
+        }
+        shared.wake(&task);
+    })
+}
+
+impl Shared {
+    pub(super) fn set_unready(&self, why: Option<String>) {
+        *self.unready.lock() = why;
+    }
+
+    /// Asks the runtime how a container is.
+    pub(super) async fn refresh(self: &Arc<Shared>, task: &Arc<PodTask>, name: &str, id: &str) {
+        let request = cri::ContainerStatusRequest { container_id: id.to_owned(), verbose: false };
+        match self.parts.cri.container_status(request).await {
+            Ok(cri::ContainerStatusResponse { status: Some(status), .. }) => {
+                let runtime = self.parts.runtime_name.clone();
+                let read = block(move || run_of(&status, &runtime));
+                let Ok(run) = read.await else { return };
+                let ended = matches!(run.state, RunState::Exited(_));
+                task.cache.lock().slot(name).saw(run);
+                if ended {
+                    self.probes.stop(&task.uid, name);
+                }
+            }
+            Ok(_) => {}
+            Err(error) if error.code == cri::Code::NotFound => {
+                task.cache.lock().slot(name).lose(id, self.now());
+                self.probes.stop(&task.uid, name);
+            }
+            Err(error) => {
+                tracing::warn!(pod = task.key.as_str(), container = name, %error, "failed to get container status");
+            }
+        }
+    }
+}
+
+/// A run as the runtime describes it. Reads files.
+pub fn run_of(status: &cri::ContainerStatus, runtime: &str) -> Run {
+    let info = ContainerInfo::read(&status.annotations);
+    let millis = |nanos: i64| nanos / 1_000_000;
+    let state = match cri::ContainerState::try_from(status.state) {
+        Ok(cri::ContainerState::Running) => RunState::Running { since: millis(status.started_at) },
+        Ok(cri::ContainerState::Created) => RunState::Created,
+        _ => RunState::Exited(exit_of(status, &info, runtime)),
+    };
+    Run {
+        id: status.id.clone(),
+        image: status.image.as_ref().map(|image| image.user_specified_image.clone()).unwrap_or_default(),
+        image_id: status.image_ref.clone(),
+        attempt: info.restart_count,
+        state,
+    }
+}
+
+fn exit_of(status: &cri::ContainerStatus, info: &ContainerInfo, runtime: &str) -> Exit {
+    let millis = |nanos: i64| -> Millis { nanos / 1_000_000 };
+    let started = if status.started_at > 0 { status.started_at } else { status.created_at };
+    let (started, finished) = (millis(started), millis(status.finished_at));
+    let mut exit = Exit::new(status.exit_code, started, finished, format!("{runtime}://{}", status.id));
+    if !status.reason.is_empty() {
+        exit.reason = status.reason.clone().into();
+    }
+    exit.message = termination::message(status, info);
+    exit
+}

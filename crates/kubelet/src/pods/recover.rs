@@ -1,0 +1,105 @@
+//! What the runtime holds from before this process, or was told while nobody listened.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use node::pod::short_uid;
+use runtime::Key;
+
+use super::cache::{Run, RunState, SandboxRef};
+use super::{PodTask, Shared, news};
+
+const POD_UID: &str = "io.kubernetes.pod.uid";
+const CONTAINER_NAME: &str = "io.kubernetes.container.name";
+
+/// Brings every pod of the runtime up to date; those that are new get a task.
+pub async fn all(shared: &Arc<Shared>) -> Result<(), cri::Error> {
+    let cri = &shared.parts.cri;
+    let sandboxes = cri.list_pod_sandbox(cri::ListPodSandboxRequest { filter: None }).await?;
+    // The newest of each pod.
+    let mut newest: BTreeMap<String, cri::PodSandbox> = BTreeMap::new();
+    for sandbox in sandboxes.items {
+        let Some(uid) = sandbox.labels.get(POD_UID).cloned() else { continue };
+        match newest.get(&uid) {
+            Some(known) if known.created_at > sandbox.created_at => {}
+            _ => drop(newest.insert(uid, sandbox)),
+        }
+    }
+    for (uid, sandbox) in newest {
+        let Some(metadata) = sandbox.metadata else { continue };
+        let known = shared.task(short_uid(&uid));
+        let is_new = known.is_none();
+        let task =
+            known.unwrap_or_else(|| shared.ensure(Key::new(&metadata.namespace, &metadata.name), &uid));
+        let ready = sandbox.state == cri::PodSandboxState::Ready as i32;
+        if is_new {
+            let ips = shared.addresses(&sandbox.id).await;
+            let known = SandboxRef { id: sandbox.id, attempt: metadata.attempt, ready, ips };
+            task.cache.lock().sandbox = Some(known);
+        } else if !ready && task.sandbox().is_some_and(|known| known.id == sandbox.id && known.ready) {
+            news::lost(shared, &task);
+            continue;
+        }
+    }
+    statuses(shared, None).await
+}
+
+/// The containers of one pod.
+pub async fn containers(shared: &Arc<Shared>, task: &Arc<PodTask>) {
+    let selector = [(POD_UID.to_owned(), task.uid.clone())].into();
+    let filter = cri::ContainerFilter { label_selector: selector, ..cri::ContainerFilter::default() };
+    if let Err(error) = statuses(shared, Some(filter)).await {
+        tracing::warn!(pod = task.key.as_str(), %error, "failed to list containers");
+    }
+}
+
+async fn statuses(shared: &Arc<Shared>, filter: Option<cri::ContainerFilter>) -> Result<(), cri::Error> {
+    let listed = shared.parts.cri.list_containers(cri::ListContainersRequest { filter }).await?;
+    for container in listed.containers {
+        let Some(uid) = container.labels.get(POD_UID) else { continue };
+        let (Some(name), Some(task)) = (container.labels.get(CONTAINER_NAME), shared.task(short_uid(uid)))
+        else {
+            continue;
+        };
+        if is_known(&task, name, &container) {
+            continue;
+        }
+        shared.refresh(&task, name, &container.id).await;
+        shared.wake(&task);
+    }
+    Ok(())
+}
+
+/// Nothing about it can be new.
+fn is_known(task: &PodTask, name: &str, container: &cri::Container) -> bool {
+    let cache = task.cache.lock();
+    let Some(slot) = cache.containers.get(name) else { return false };
+    let same = |run: &Run| match run.state {
+        RunState::Exited(_) => true,
+        RunState::Running { .. } => container.state == cri::ContainerState::Running as i32,
+        RunState::Created => container.state == cri::ContainerState::Created as i32,
+    };
+    let current = slot.run.as_ref().is_some_and(|run| run.id == container.id && same(run));
+    // While it is being started, whoever does so looks at it.
+    current || slot.starting || slot.before.as_ref().is_some_and(|before| before.id.ends_with(&container.id))
+}
+
+/// A pod whose object is known now: its objects are followed, and its containers probed.
+pub fn pod(shared: &Arc<Shared>, task: &Arc<PodTask>) {
+    let pod = task.cache.lock().pod.clone();
+    shared.parts.objects.register(&pod);
+    let running: Vec<(String, String)> = {
+        let cache = task.cache.lock();
+        let runs = cache.containers.iter().filter_map(|(name, slot)| Some((name, slot.run.as_ref()?)));
+        runs.filter(|(_, run)| run.is_running()).map(|(name, run)| (name.clone(), run.id.clone())).collect()
+    };
+    for (name, id) in running {
+        shared.watch_probes(task, &pod, &name, &id);
+    }
+    // What its volumes show may have changed meanwhile; one whose sandbox is gone gets another.
+    if task.sandbox().is_some_and(|sandbox| sandbox.ready) {
+        let _ = task.commands.send(super::Command::Update);
+    } else {
+        task.create();
+    }
+}

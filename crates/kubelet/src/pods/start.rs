@@ -1,0 +1,144 @@
+//! The start of one container: its image, its configuration, the container itself, and what is to be done right after.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use node::container_runtime::StartError;
+use node::pod::{Pod, Role};
+use object::Value;
+use runtime::Severity;
+
+use super::cache::RunState;
+use super::{PodTask, Shared, stop};
+use crate::hooks::{Hook, HookEvent};
+
+/// How a start failed: the container's reason and message, and the event that tells of it.
+pub struct Failed {
+    pub reason: Cow<'static, str>,
+    pub message: String,
+}
+
+pub async fn start(shared: &Arc<Shared>, task: &Arc<PodTask>, name: &str, attempt: u32) {
+    let pod = task.cache.lock().pod.clone();
+    let outcome = run(shared, task, &pod, name, attempt).await;
+    let mut cache = task.cache.lock();
+    let slot = cache.slot(name);
+    slot.starting = false;
+    if let Err(Some(failed)) = outcome {
+        let Failed { reason, message } = failed;
+        tracing::info!(
+            pod = task.key.as_str(),
+            container = name,
+            reason = &*reason,
+            message,
+            "failed to start container"
+        );
+        slot.error = Some(StartError { reason, message, at: shared.now() });
+    }
+}
+
+/// `Err(None)`: it is not wanted any more, or what happened is shown by the container itself.
+async fn run(
+    shared: &Arc<Shared>,
+    task: &Arc<PodTask>,
+    tree: &Arc<Value>,
+    name: &str,
+    attempt: u32,
+) -> Result<(), Option<Failed>> {
+    let pod = Pod::read(tree);
+    let container = pod.containers.iter().find(|container| container.name == name).ok_or(None)?;
+    stop::replace(shared, task, &pod, container).await;
+    let policy = container.spec.str_at(&["imagePullPolicy"]);
+    let image = tokio::select! {
+        biased;
+        () = task.stopped() => return Err(None),
+        image = shared.ensure_image(task, tree, name, container.image, policy) => image,
+    };
+    let tell =
+        |severity, reason: &str, message: String| task.cache.lock().tell(name, severity, reason, message);
+    let failed = |reason: &'static str, message: String| {
+        tell(Severity::Warning, "Failed", format!("Error: {message}"));
+        Some(Failed { reason: Cow::Borrowed(reason), message })
+    };
+    let image = image.map_err(|error| {
+        let event = error.event();
+        tell(event.severity, event.reason, event.message);
+        Some(Failed { reason: error.reason.to_string().into(), message: error.message })
+    })?;
+    if task.is_stopping() {
+        return Err(None);
+    }
+    // From here on nothing is given up half way: what the runtime made must be known.
+    let guard = task.lane.clone().lock_owned().await;
+    let sandbox = task.sandbox().filter(|sandbox| sandbox.ready).ok_or(None)?;
+    let config = shared.container_config(task, tree, container, attempt, &image).await;
+    let config = config.map_err(|error| failed(error.reason, error.message))?;
+    let resources = config.linux.as_ref().and_then(|linux| linux.resources.clone());
+    task.cache.lock().slot(name).resources = resources;
+    let sandbox_config = shared
+        .sandbox_config(tree, sandbox.attempt)
+        .map_err(|error| failed("CreateContainerConfigError", error.message))?
+        .config;
+    let request = cri::CreateContainerRequest {
+        pod_sandbox_id: sandbox.id,
+        config: Some(config),
+        sandbox_config: Some(sandbox_config),
+    };
+    let created = shared.parts.cri.create_container(request).await;
+    let id = created.map_err(|error| failed("CreateContainerError", error.message))?.container_id;
+    tell(Severity::Normal, "Created", "Container created".to_owned());
+    let started =
+        shared.parts.cri.start_container(cri::StartContainerRequest { container_id: id.clone() }).await;
+    shared.refresh(task, name, &id).await;
+    if let Err(error) = started {
+        // The container itself shows how it ended, where the runtime says so.
+        let told = failed("RunContainerError", error.message);
+        let exited = task
+            .cache
+            .lock()
+            .slot(name)
+            .run
+            .as_ref()
+            .is_some_and(|run| matches!(run.state, RunState::Exited(_)));
+        return Err(told.filter(|_| !exited));
+    }
+    tell(Severity::Normal, "Started", "Container started".to_owned());
+    shared.watch_probes(task, tree, container.name, &id);
+    drop(guard);
+    shared.wake(task);
+    if container.role == Role::Ephemeral {
+        return Ok(());
+    }
+    post_start(shared, task, tree, &pod, container, &id).await
+}
+
+/// The hook; the container is ended if it fails.
+async fn post_start(
+    shared: &Arc<Shared>,
+    task: &Arc<PodTask>,
+    tree: &Arc<Value>,
+    pod: &Pod<'_>,
+    container: &node::pod::Container<'_>,
+    id: &str,
+) -> Result<(), Option<Failed>> {
+    let target = shared.target(task, tree, id);
+    let events = |event: HookEvent| {
+        task.cache.lock().tell(container.name, Severity::Warning, event.reason, event.message);
+    };
+    let hook = Hook { pod: tree, container: container.spec, target: &*target, events: &events };
+    let done = tokio::select! {
+        biased;
+        () = task.stopped() => return Err(None),
+        done = shared.parts.hooks.post_start(hook) => done,
+    };
+    let Err(error) = done else { return Ok(()) };
+    tracing::debug!(
+        pod = task.key.as_str(),
+        container = container.name,
+        error = error.message,
+        "postStart hook failed"
+    );
+    task.cache.lock().tell(container.name, Severity::Normal, "Killing", "FailedPostStartHook");
+    stop::container(shared, task, tree, container.name, id, pod.grace_seconds).await;
+    Err(None)
+}

@@ -1,0 +1,238 @@
+//! The end of containers and pods: asked, then forced; then what they had is given back.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use node::pod::{self, Pod, Role, short_uid};
+use object::Value;
+use runtime::Severity;
+
+use super::cache::Release;
+use super::{PodTask, Pods, Shared};
+use crate::hooks::{Hook, HookEvent};
+use crate::shutdown::EndPods;
+
+/// A container has at least so long after its hook.
+const LEAST_GRACE_SECONDS: i64 = 2;
+/// What is to be removed and still runs has so long.
+const REMOVE_GRACE_SECONDS: i64 = 2;
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const MOST_PAUSE: Duration = Duration::from_secs(30);
+
+/// Ends all containers of a pod. Asked again with less grace, the shorter one counts.
+pub fn stop(shared: &Arc<Shared>, task: &Arc<PodTask>, grace_seconds: i64) {
+    let first = !task.stopping.send_replace(true);
+    let by = shared.now().saturating_add(grace_seconds.max(0).saturating_mul(1000));
+    {
+        let mut cache = task.cache.lock();
+        // Asked for once more, with nothing new.
+        if cache.stop_by.is_some_and(|known| known <= by) {
+            return;
+        }
+        cache.stop_by = Some(by);
+    }
+    shared.probes.terminate(&task.uid);
+    let (shared, task) = (shared.clone(), task.clone());
+    let env = shared.parts.env.clone();
+    env.spawn("stop pod", async move {
+        let pod = task.cache.lock().pod.clone();
+        if !first {
+            // Its hooks run already: only what is left is hurried.
+            hurry(&shared, &task, grace_seconds).await;
+            return;
+        }
+        end_all(&shared, &task, &pod, grace_seconds).await;
+        shared.wake(&task);
+    });
+}
+
+/// For a machine that goes down: the containers end and stay ended.
+impl EndPods<String> for Pods {
+    fn end<'a>(&'a self, uid: String, grace_seconds: i64) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let Some(task) = self.shared.task(short_uid(&uid)) else { return };
+            task.stopping.send_replace(true);
+            self.shared.probes.terminate(&task.uid);
+            let pod = task.cache.lock().pod.clone();
+            end_all(&self.shared, &task, &pod, grace_seconds).await;
+        })
+    }
+}
+
+/// Containers first, then sidecars from the last to the first, all within one grace.
+async fn end_all(shared: &Arc<Shared>, task: &Arc<PodTask>, tree: &Arc<Value>, grace_seconds: i64) {
+    // What is being started is waited for: it ends like the others.
+    drop(task.lane.lock().await);
+    let began = shared.now();
+    let left = || (grace_seconds - (shared.now() - began) / 1000).max(0);
+    let pod = Pod::read(tree);
+    let sidecars = |name: &str| pod.containers.iter().any(|c| c.name == name && c.role == Role::Sidecar);
+    let running = running(task);
+    let mains = running.iter().filter(|(name, _)| !sidecars(name));
+    let ends = mains.map(|(name, id)| container(shared, task, tree, name, id, left()));
+    futures_util::future::join_all(ends).await;
+    for of_pod in pod.containers.iter().rev().filter(|c| c.role == Role::Sidecar) {
+        if let Some((name, id)) = running.iter().find(|(name, _)| name == of_pod.name) {
+            container(shared, task, tree, name, id, left()).await;
+        }
+    }
+}
+
+/// Name and id of what runs, as far as is known.
+fn running(task: &PodTask) -> Vec<(String, String)> {
+    let cache = task.cache.lock();
+    let runs = cache.containers.iter().filter_map(|(name, slot)| Some((name, slot.run.as_ref()?)));
+    runs.filter(|(_, run)| run.is_running()).map(|(name, run)| (name.clone(), run.id.clone())).collect()
+}
+
+async fn hurry(shared: &Arc<Shared>, task: &Arc<PodTask>, grace_seconds: i64) {
+    let ends = running(task).into_iter().map(|(name, id)| async move {
+        stop_container(shared, task, &name, &id, grace_seconds).await;
+    });
+    futures_util::future::join_all(ends).await;
+    shared.wake(task);
+}
+
+/// Ends one container: its hook, then its signal, then by force.
+pub async fn container(
+    shared: &Arc<Shared>,
+    task: &Arc<PodTask>,
+    tree: &Arc<Value>,
+    name: &str,
+    id: &str,
+    grace_seconds: i64,
+) {
+    let pod = Pod::read(tree);
+    let spec = pod.containers.iter().find(|container| container.name == name).map(|container| container.spec);
+    let hook = spec.and_then(|spec| spec.at(&["lifecycle", "preStop"]).map(|hook| (spec, hook)));
+    let mut left = grace_seconds;
+    if let Some((spec, _)) = hook {
+        let target = shared.target(task, tree, id);
+        let events =
+            |event: HookEvent| task.cache.lock().tell(name, Severity::Warning, event.reason, event.message);
+        let hook = Hook { pod: tree, container: spec, target: &*target, events: &events };
+        left = shared.parts.hooks.pre_stop(hook, grace_seconds).await;
+        if grace_seconds > 0 {
+            left = left.max(LEAST_GRACE_SECONDS);
+        }
+    }
+    stop_container(shared, task, name, id, left).await;
+}
+
+async fn stop_container(shared: &Arc<Shared>, task: &Arc<PodTask>, name: &str, id: &str, grace_seconds: i64) {
+    let request = cri::StopContainerRequest { container_id: id.to_owned(), timeout: grace_seconds.max(0) };
+    if let Err(error) = shared.parts.cri.stop_container(request).await
+        && error.code != cri::Code::NotFound
+    {
+        let told = format!(
+            "error killing pod: failed to \"KillContainer\" for \"{name}\" with KillContainerError: \"{error}\""
+        );
+        task.cache.lock().tell("", Severity::Warning, "FailedKillPod", told);
+    }
+    shared.refresh(task, name, id).await;
+    shared.wake(task);
+}
+
+/// Ends one container by force. What is being started is waited for, by whoever asks again.
+pub fn kill(shared: &Arc<Shared>, task: &Arc<PodTask>, name: &str) {
+    let running = running(task).into_iter().find(|(of, _)| of == name);
+    let Some((name, id)) = running else { return };
+    let (shared, task) = (shared.clone(), task.clone());
+    let env = shared.parts.env.clone();
+    env.spawn("kill container", async move { stop_container(&shared, &task, &name, &id, 0).await });
+}
+
+/// A container that still runs makes room for its successor.
+pub async fn replace(shared: &Arc<Shared>, task: &Arc<PodTask>, pod: &Pod<'_>, of_pod: &pod::Container<'_>) {
+    let running = {
+        let cache = task.cache.lock();
+        let run = cache.containers.get(of_pod.name).and_then(|slot| slot.run.as_ref());
+        run.filter(|run| run.is_running()).map(|run| run.id.clone())
+    };
+    if let Some(id) = running {
+        let tree = task.cache.lock().pod.clone();
+        container(shared, task, &tree, of_pod.name, &id, pod.grace_seconds).await;
+    }
+}
+
+/// Gives back what a pod does not need any more in which nothing runs.
+pub fn release(shared: &Arc<Shared>, task: &Arc<PodTask>) {
+    task.stopping.send_replace(true);
+    let (shared, task) = (shared.clone(), task.clone());
+    let env = shared.parts.env.clone();
+    env.spawn("release pod", async move {
+        drop(task.lane.lock().await);
+        give_back(&shared, &task).await;
+        task.cache.lock().release = Release::Done;
+        shared.wake(&task);
+    });
+}
+
+/// Tried until it succeeds: nothing else would find what is left.
+async fn give_back(shared: &Arc<Shared>, task: &Arc<PodTask>) {
+    shared.probes.remove(&task.uid);
+    let mut pause = FIRST_PAUSE;
+    while let Err(why) = try_give_back(shared, task).await {
+        tracing::warn!(pod = task.key.as_str(), error = why, "failed to release pod, retrying");
+        shared.parts.env.sleep(pause).await;
+        pause = (pause * 2).min(MOST_PAUSE);
+    }
+    shared.parts.objects.unregister(&task.uid);
+}
+
+async fn try_give_back(shared: &Arc<Shared>, task: &Arc<PodTask>) -> Result<(), String> {
+    if let Some(sandbox) = task.sandbox() {
+        let request = cri::StopPodSandboxRequest { pod_sandbox_id: sandbox.id };
+        match shared.parts.cri.stop_pod_sandbox(request).await {
+            Err(error) if error.code != cri::Code::NotFound => return Err(error.to_string()),
+            _ => {}
+        }
+        let mut cache = task.cache.lock();
+        if let Some(sandbox) = &mut cache.sandbox {
+            sandbox.ready = false;
+        }
+    }
+    shared.parts.volumes.unmount(&task.uid).await.map_err(|error| error.to_string())?;
+    shared.remove_groups(&task.uid).await
+}
+
+/// Ends what runs and forgets everything.
+pub fn remove(shared: &Arc<Shared>, task: &Arc<PodTask>) {
+    if task.removing.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    task.stopping.send_replace(true);
+    let (shared, task) = (shared.clone(), task.clone());
+    let env = shared.parts.env.clone();
+    env.spawn("remove pod", async move {
+        drop(task.lane.lock().await);
+        hurry(&shared, &task, REMOVE_GRACE_SECONDS).await;
+        give_back(&shared, &task).await;
+        let mut pause = FIRST_PAUSE;
+        while let Err(error) = remove_from_runtime(&shared, &task).await {
+            tracing::warn!(pod = task.key.as_str(), %error, "failed to remove pod, retrying");
+            shared.parts.env.sleep(pause).await;
+            pause = (pause * 2).min(MOST_PAUSE);
+        }
+        shared.remove_directories(&task).await;
+        shared.pods.lock().remove(&task.uid());
+    });
+}
+
+async fn remove_from_runtime(shared: &Arc<Shared>, task: &Arc<PodTask>) -> Result<(), cri::Error> {
+    let filter = cri::PodSandboxFilter {
+        label_selector: [("io.kubernetes.pod.uid".to_owned(), task.uid.clone())].into(),
+        ..cri::PodSandboxFilter::default()
+    };
+    let cri = &shared.parts.cri;
+    let sandboxes = cri.list_pod_sandbox(cri::ListPodSandboxRequest { filter: Some(filter) }).await?;
+    for sandbox in sandboxes.items {
+        let pod_sandbox_id = sandbox.id;
+        cri.stop_pod_sandbox(cri::StopPodSandboxRequest { pod_sandbox_id: pod_sandbox_id.clone() }).await?;
+        // With its containers.
+        cri.remove_pod_sandbox(cri::RemovePodSandboxRequest { pod_sandbox_id }).await?;
+    }
+    Ok(())
+}

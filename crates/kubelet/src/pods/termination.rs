@@ -1,0 +1,121 @@
+//! How a container ended, in its own words: what it wrote to its termination message path, or the end of its log.
+
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+use crate::generate::labels::ContainerInfo;
+
+const MOST_MESSAGE_BYTES: u64 = 4096;
+/// Of a log that stands in for a message.
+const MOST_LOG_BYTES: usize = 2048;
+const MOST_LOG_LINES: usize = 80;
+
+/// The message of a container that ended; reads files, so not to be called where others wait.
+pub fn message(status: &cri::ContainerStatus, info: &ContainerInfo) -> String {
+    let own = &status.message;
+    let mount = status.mounts.iter().find(|mount| mount.container_path == info.termination_message_path);
+    let written = mount
+        .filter(|_| !info.termination_message_path.is_empty())
+        .and_then(|mount| head(Path::new(&mount.host_path)))
+        .unwrap_or_default();
+    let falls_back = info.termination_message_policy == "FallbackToLogsOnError" && status.exit_code != 0;
+    let told =
+        if written.is_empty() && falls_back { tail_of_log(Path::new(&status.log_path)) } else { written };
+    match (own.is_empty(), told.is_empty()) {
+        (_, true) => own.clone(),
+        (true, false) => told,
+        (false, false) => format!("{own}: {told}"),
+    }
+}
+
+/// The beginning of a file that a container wrote: it may be anything.
+fn head(path: &Path) -> Option<String> {
+    use rustix::fs::{Mode, OFlags};
+    // Neither waits for the other end of a pipe nor follows a link out of the container.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = std::fs::File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut message = Vec::new();
+    file.take(MOST_MESSAGE_BYTES).read_to_end(&mut message).ok()?;
+    Some(String::from_utf8_lossy(&message).into_owned())
+}
+
+fn tail_of_log(path: &Path) -> String {
+    let Ok(mut file) = std::fs::File::open(path) else { return String::new() };
+    let size = file.metadata().map(|metadata| metadata.len()).unwrap_or(0);
+    // Each line has its time and stream before it.
+    let window = (MOST_LOG_BYTES + MOST_LOG_LINES * 64) as u64;
+    let _ = file.seek(SeekFrom::Start(size.saturating_sub(window)));
+    let mut bytes = Vec::new();
+    if file.take(window).read_to_end(&mut bytes).is_err() {
+        return String::new();
+    }
+    let mut lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
+    if size > window {
+        // The first is cut.
+        lines.remove(0);
+    }
+    let mut said = Vec::new();
+    let first = lines.len().saturating_sub(MOST_LOG_LINES + 1);
+    for line in &lines[first..] {
+        let mut parts = line.splitn(4, |byte| *byte == b' ');
+        let (_, _, tag, text) = (parts.next(), parts.next(), parts.next(), parts.next());
+        let Some(text) = text else { continue };
+        said.extend_from_slice(text);
+        if tag.is_some_and(|tag| tag.starts_with(b"F")) {
+            said.push(b'\n');
+        }
+    }
+    let from = said.len().saturating_sub(MOST_LOG_BYTES);
+    String::from_utf8_lossy(&said[from..]).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(log: &Path, message: &Path, exit_code: i32) -> cri::ContainerStatus {
+        let mount = cri::Mount {
+            container_path: "/dev/termination-log".to_owned(),
+            host_path: message.to_string_lossy().into_owned(),
+            ..cri::Mount::default()
+        };
+        cri::ContainerStatus {
+            exit_code,
+            mounts: vec![mount],
+            log_path: log.to_string_lossy().into_owned(),
+            ..cri::ContainerStatus::default()
+        }
+    }
+    fn info(policy: &str) -> ContainerInfo {
+        ContainerInfo {
+            termination_message_path: "/dev/termination-log".to_owned(),
+            termination_message_policy: policy.to_owned(),
+            ..ContainerInfo::default()
+        }
+    }
+
+    #[test]
+    fn a_message_is_read_and_a_log_stands_in_for_it_after_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let (log, file) = (folder.path().join("0.log"), folder.path().join("message"));
+        std::fs::write(&log, "2026-01-01T00:00:00Z stdout F one\n2026-01-01T00:00:00Z stderr P tw\n2026-01-01T00:00:00Z stderr F o\n").unwrap();
+        std::fs::write(&file, "").unwrap();
+        let of = |policy: &str, code: i32| message(&status(&log, &file, code), &info(policy));
+        assert_eq!(of("FallbackToLogsOnError", 1), "one\ntwo\n");
+        assert_eq!(of("FallbackToLogsOnError", 0), "");
+        assert_eq!(of("File", 1), "");
+        std::fs::write(&file, "x".repeat(5000)).unwrap();
+        assert_eq!(of("FallbackToLogsOnError", 1).len(), 4096);
+    }
+
+    #[test]
+    fn a_link_in_place_of_the_message_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("message");
+        std::os::unix::fs::symlink("/etc/hostname", &file).unwrap();
+        assert_eq!(message(&status(&folder.path().join("none"), &file, 1), &info("File")), "");
+    }
+}

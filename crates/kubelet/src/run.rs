@@ -1,0 +1,369 @@
+//! A node with containers, put together: the agent, its pods and what they need, the HTTPS port.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth::pki::Identity;
+use auth::x509::ClientCa;
+use client::Client;
+use client::resources::{NODES, PODS};
+use env::Env;
+use node::agent::{Agent, Parts as AgentParts};
+use node::machine::{Describe, Machine, NodeIdentity};
+use node::pod::Pod;
+use object::Value;
+use runtime::{ControllerRegistry, Informer, Informers, Key, Recorder, Scope, Stop};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use crate::admit::{self, Kernel};
+use crate::blocking;
+use crate::certificates::{self, Keeper, Purpose, SERVER_FILE, ServingSlot};
+use crate::config::Config;
+use crate::eviction::Evictor;
+use crate::generate::{Resolv, cgroups};
+use crate::hooks::Hooks;
+use crate::images::{ImageOptions, Images};
+use crate::machine::{self, LocalMachine, RuntimeFacts, SharedMachine};
+use crate::objects::Objects;
+use crate::pods::{Changes, Facts, NodeEvents, Parts, Pods};
+use crate::server::{self, Server};
+use crate::shutdown::{self, Periods, RunningPod};
+use crate::volumes::Volumes;
+
+/// What a node is told.
+pub struct Settings {
+    pub config: Config,
+    /// As `system:node:NAME` in `system:nodes`.
+    pub client: Arc<dyn Client>,
+    pub cri: Arc<dyn cri::Runtime>,
+    pub hostname: String,
+    /// `--node-ip`; empty: found.
+    pub node_ip: String,
+    /// Who may ask the node's port for something, beside those with a token.
+    pub client_ca: ClientCa,
+    /// Where its certificates are.
+    pub certificates: certificates::Store,
+}
+
+/// A node that runs. Its pods go on when it stops.
+pub struct Kubelet {
+    pub pods: Pods,
+    pub machine: Arc<LocalMachine>,
+    env: Env,
+    config: Arc<Config>,
+    server: Server,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("cannot use {directory}: {source}; choose another with --data-dir")]
+    Directory { directory: String, source: std::io::Error },
+    #[error("{0}")]
+    Address(#[from] machine::AddressError),
+    #[error("the container runtime does not answer: {0}")]
+    Runtime(#[from] cri::Error),
+    #[error("{0}")]
+    Capacity(String),
+    #[error("the serving certificate cannot be used: {0}")]
+    Certificate(String),
+    #[error("cannot listen on {address}:{port}: {source}; choose another port with --port")]
+    Listen { address: String, port: u16, source: std::io::Error },
+}
+
+/// How often the runtime is looked at for what the Node says.
+const LOOK: Duration = Duration::from_secs(10);
+
+impl Kubelet {
+    pub async fn start(
+        env: &Env,
+        settings: Settings,
+        controllers: &Arc<ControllerRegistry>,
+        stop: Stop,
+    ) -> Result<Kubelet, StartError> {
+        let Settings { mut config, client, cri, hostname, node_ip, client_ca, certificates } = settings;
+        if config.port == 0 {
+            config.port = free_port(&config.address)?;
+        }
+        for directory in [config.root_directory.join("pods"), config.pod_logs_directory.clone()] {
+            make_directory(&directory)?;
+        }
+        let addresses = machine::node_addresses(&node_ip)?;
+        let facts = machine::Facts::read(Path::new("/"), &config.root_directory);
+        let runtime = RuntimeFacts::read(&*cri).await?;
+        let runtime_name = runtime.name.clone();
+        let known = pod_facts(&facts, &config);
+        let kernel = Kernel::read(Path::new("/"), &facts.kernel_version);
+        let machine = Arc::new(LocalMachine::new(config.clone(), &hostname, facts, addresses.clone()));
+        machine.set_runtime(runtime);
+        let mut tasks = Vec::new();
+        let changes = Changes::default();
+        let config = Arc::new(config);
+        let (objects, more) = {
+            let changes = changes.clone();
+            Objects::start(env, client.clone(), Arc::new(move |uid: &str| changes.changed(uid)), stop.clone())
+        };
+        tasks.extend(more);
+        let images = Images::new(env.clone(), &config, cri.clone(), blocking::pool(), image_options(&config));
+        let images = images.map_err(|source| directory_error(&config.root_directory, source))?;
+        let of_machine = Machine::new(SharedMachine(machine.clone()));
+        let capacity = of_machine.capacity().map_err(StartError::Capacity)?;
+        let (events, task) =
+            Recorder::start_on(env, client.clone(), "kubelet", &config.node_name, stop.clone());
+        tasks.push(task);
+        let pods = Pods::open(
+            Parts {
+                env: env.clone(),
+                config: config.clone(),
+                cri: cri.clone(),
+                runtime_name,
+                volumes: Arc::new(volumes(env, &config, &client, &objects, &machine)),
+                images: Arc::new(images),
+                objects,
+                hooks: Hooks::new(env),
+                facts: known,
+                host_ips: addresses.clone(),
+                events: node_events(&events, &config.node_name),
+            },
+            &changes,
+        )
+        .await?;
+        let informers = Informers::new(env.clone(), client.clone(), stop.clone());
+        let of_node = |resource: &client::Gvr, selector: String| {
+            informers.scoped(Scope { field_selector: selector, ..Scope::all(resource) })
+        };
+        let own_pods = of_node(&PODS, format!("spec.nodeName={}", config.node_name));
+        let own_node = of_node(&NODES, format!("metadata.name={}", config.node_name));
+        let serving = Arc::new(ServingSlot::default());
+        let renamed = Arc::new(Notify::new());
+        let keeper =
+            ServingCertificate { serving: serving.clone(), store: certificates, renamed: renamed.clone() };
+        tasks.extend(keeper.keep(env, &config, &client, &machine, stop.clone())?);
+        let of_server = server::Settings {
+            address: config.address.clone(),
+            port: config.port,
+            certificate: serving,
+            client_ca,
+            node_name: config.node_name.clone(),
+        };
+        let view = NodeView {
+            pods: pods.clone(),
+            objects: own_pods.clone(),
+            cri: cri.clone(),
+            config: config.clone(),
+        };
+        let view = Arc::new(view);
+        let server =
+            Server::start(env, of_server, view, client.clone(), stop.clone()).await.map_err(|source| {
+                StartError::Listen { address: config.address.clone(), port: config.port, source }
+            })?;
+        let agent = Agent::new(
+            env,
+            AgentParts {
+                name: config.node_name.clone(),
+                ip: addresses.first().map(IpAddr::to_string).unwrap_or_default(),
+                zone: String::new(),
+                machine: Arc::new(of_machine),
+                capacity,
+                client: client.clone(),
+                events: Some(Arc::new(events)),
+                runtime: pods.runtime(),
+                admit: Some(admit::local(config.clone(), kernel)),
+            },
+        );
+        let catalog = client.catalog();
+        let fleet =
+            node::fleet::start(env, vec![agent], &own_pods, &own_node, &catalog, controllers, stop.clone());
+        tasks.extend(fleet);
+        tasks.extend(informers.take_tasks());
+        let evictor = Evictor::new(env, pods.clone(), machine.clone());
+        tasks.push(env.spawn("eviction", evictor.run(stop.clone())));
+        tasks.push(env.spawn("runtime facts", look_again(env.clone(), machine.clone(), cri, stop.clone())));
+        let watched = (env.clone(), machine.clone());
+        tasks.push(env.spawn("machine", async move {
+            let (env, machine) = watched;
+            machine.watch(&env, &node_ip, &|| renamed.notify_one(), stop).await;
+        }));
+        Ok(Kubelet { pods, machine, env: env.clone(), config, server, tasks })
+    }
+
+    /// The machine goes down: pods end in the order of their priority, each group within its time.
+    pub async fn end_pods(&self) {
+        let objects = self.pods.objects();
+        let running = objects.iter().map(|pod| Pod::read(pod)).filter(|pod| !pod.is_over());
+        let running = running.map(|pod| {
+            let priority = pod.tree.at(&["spec", "priority"]).and_then(Value::as_int).unwrap_or(0);
+            RunningPod {
+                key: pod.uid.to_owned(),
+                priority: i32::try_from(priority).unwrap_or(0),
+                grace_seconds: pod.grace_seconds,
+            }
+        });
+        shutdown::run(&self.env, &Periods::of(&self.config), running.collect(), &self.pods).await;
+    }
+
+    /// Waits for everything that ends with the [`Stop`] it was started with.
+    pub async fn stopped(self) {
+        self.server.join().await;
+        for task in self.tasks {
+            // A panic in it was already reported.
+            let _ = task.await;
+        }
+    }
+}
+
+/// For several nodes on one machine, such as those of tests. Somebody else may take it before the node does, which then says so.
+fn free_port(address: &str) -> Result<u16, StartError> {
+    let bound = std::net::TcpListener::bind((address, 0)).and_then(|listener| listener.local_addr());
+    bound.map(|bound| bound.port()).map_err(|source| StartError::Listen {
+        address: address.to_owned(),
+        port: 0,
+        source,
+    })
+}
+
+/// The certificate of the node's port: files that people gave, or one that the cluster signs.
+struct ServingCertificate {
+    serving: Arc<ServingSlot>,
+    store: certificates::Store,
+    /// The node may have other names now.
+    renamed: Arc<Notify>,
+}
+
+impl ServingCertificate {
+    fn keep(
+        self,
+        env: &Env,
+        config: &Arc<Config>,
+        client: &Arc<dyn Client>,
+        machine: &Arc<LocalMachine>,
+        stop: Stop,
+    ) -> Result<Option<JoinHandle<()>>, StartError> {
+        let ServingCertificate { serving, store, renamed } = self;
+        if let Some((certificate, key)) = &config.tls_files {
+            let read = |path: &Path| {
+                std::fs::read(path)
+                    .map_err(|error| StartError::Certificate(format!("{}: {error}", path.display())))
+            };
+            let identity = Identity::from_pem(&read(certificate)?, &read(key)?);
+            serving.set(&identity.map_err(StartError::Certificate)?);
+            return Ok(None);
+        }
+        let current = store.read(SERVER_FILE, env.now_seconds());
+        if let Some(identity) = &current {
+            serving.set(identity);
+        }
+        let machine = machine.clone();
+        let keeper = Keeper {
+            env: env.clone(),
+            requests: Arc::new(client.clone()),
+            purpose: Purpose::Serving,
+            node: config.node_name.clone(),
+            store,
+            file: SERVER_FILE,
+            names: Box::new(move || machine.serving_names()),
+            changed: renamed,
+            install: Box::new(move |identity| serving.set(identity)),
+        };
+        Ok(Some(env.spawn("serving certificate", keeper.run(current, stop))))
+    }
+}
+
+/// The node as its port shows it.
+struct NodeView {
+    pods: Pods,
+    /// With the status that was last written.
+    objects: Arc<Informer>,
+    cri: Arc<dyn cri::Runtime>,
+    config: Arc<Config>,
+}
+
+impl server::Node for NodeView {
+    fn pods(&self) -> Vec<Arc<Value>> {
+        let mut all = self.objects.store().list();
+        all.sort_by(|a, b| Key::of(a).cmp(&Key::of(b)));
+        all.iter().map(|pod| Arc::new(runtime::tree(pod))).collect()
+    }
+    fn find(&self, namespace: &str, name: &str) -> Option<Arc<Value>> {
+        self.objects.store().get(namespace, name).map(|pod| Arc::new(runtime::tree(&pod)))
+    }
+    fn runtime(&self) -> Arc<dyn cri::Runtime> {
+        self.cri.clone()
+    }
+    fn config(&self) -> Value {
+        self.config.configz()
+    }
+    fn root_directory(&self) -> PathBuf {
+        self.config.root_directory.clone()
+    }
+    fn pod_logs_directory(&self) -> PathBuf {
+        self.config.pod_logs_directory.clone()
+    }
+    fn probe_metrics(&self, out: &mut String) {
+        self.pods.write_probe_metrics(out);
+    }
+}
+
+fn make_directory(directory: &Path) -> Result<(), StartError> {
+    std::fs::create_dir_all(directory).map_err(|source| directory_error(directory, source))
+}
+
+fn directory_error(directory: &Path, source: std::io::Error) -> StartError {
+    StartError::Directory { directory: directory.display().to_string(), source }
+}
+
+fn image_options(_config: &Config) -> ImageOptions {
+    ImageOptions { verification: Default::default(), parallel: None, node_keyring: Default::default() }
+}
+
+/// What the machine is, for those who make containers.
+fn pod_facts(facts: &machine::Facts, config: &Config) -> Facts {
+    let resolv = std::fs::read_to_string(&config.resolv_conf).ok();
+    let resolv = resolv.and_then(|text| Resolv::parse(&text).ok()).unwrap_or_default();
+    Facts {
+        memory_capacity: facts.memory_bytes,
+        cpu_capacity_milli: facts.cores.saturating_mul(1000),
+        cgroup_v2: Path::new("/sys/fs/cgroup/cgroup.controllers").exists(),
+        hugepage_sizes: cgroups::hugepage_sizes(),
+        resolv,
+        ..Facts::default()
+    }
+}
+
+fn volumes(
+    env: &Env,
+    config: &Arc<Config>,
+    client: &Arc<dyn Client>,
+    objects: &Arc<Objects>,
+    machine: &Arc<LocalMachine>,
+) -> Volumes {
+    let machine = machine.clone();
+    let allocatable = Arc::new(move || {
+        let nobody = NodeIdentity { name: "", ip: "", zone: "" };
+        Value::Map(machine.describe(&nobody).allocatable)
+    });
+    Volumes::new(env.clone(), config.clone(), client.clone(), objects.clone(), blocking::pool(), allocatable)
+}
+
+fn node_events(events: &Recorder, node: &str) -> NodeEvents {
+    let events = events.clone();
+    NodeEvents::new(node, move |about, severity, reason, message| {
+        events.event_on(about, severity, reason, message);
+    })
+}
+
+/// What the runtime says of itself and its images: told with the next report of the node.
+async fn look_again(env: Env, machine: Arc<LocalMachine>, cri: Arc<dyn cri::Runtime>, stop: Stop) {
+    loop {
+        tokio::select! {
+            () = stop.stopped() => return,
+            () = env.sleep(LOOK) => {}
+        }
+        if let Ok(runtime) = RuntimeFacts::read(&*cri).await {
+            machine.set_runtime(runtime);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Who may ask what, and what everybody is told.
+
+use std::time::Duration;
+
+use http::header::{ACCEPT, ALLOW, AUTHORIZATION};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http_body_util::{BodyExt, Empty};
+use hyper_util::rt::TokioIo;
+
+use super::fixture::{Fixture, USER, text};
+
+fn bearer(token: &str) -> HeaderMap {
+    let value = HeaderValue::from_str(&format!("Bearer {token}")).unwrap();
+    HeaderMap::from_iter([(AUTHORIZATION, value)])
+}
+
+#[tokio::test]
+async fn without_credentials_only_unknown_paths_are_answered() {
+    let fixture = Fixture::start().await;
+    let get =
+        async |target: &str| text(fixture.send(None, Method::GET, target, HeaderMap::new()).await).await;
+    assert_eq!(get("/healthz").await, (StatusCode::UNAUTHORIZED, "Unauthorized".to_owned()));
+    assert_eq!(get("/pods").await.0, StatusCode::UNAUTHORIZED);
+    assert_eq!(get("/exec/a").await.0, StatusCode::UNAUTHORIZED);
+    assert_eq!(get("/nothing").await, (StatusCode::NOT_FOUND, "404 page not found\n".to_owned()));
+    assert!(fixture.reviews.asked.lock().is_empty());
+    let wrong = fixture.send(None, Method::GET, "/pods", bearer("wrong")).await;
+    assert_eq!(text(wrong).await, (StatusCode::UNAUTHORIZED, "Unauthorized".to_owned()));
+}
+
+#[tokio::test]
+async fn tokens_and_decisions_are_asked_for_once() {
+    let fixture = Fixture::start().await;
+    fixture.reviews.allowed.lock().push(("jane".to_owned(), "metrics".to_owned()));
+    for _ in 0..2 {
+        let metrics = fixture.send(None, Method::GET, "/metrics", bearer("good")).await;
+        assert_eq!(metrics.status(), StatusCode::OK);
+    }
+    let asked = fixture.reviews.asked.lock().clone();
+    assert_eq!(asked.len(), 2, "{asked:?}");
+    let spec = codec::json::to_vec(asked[1].get("spec").unwrap());
+    assert_eq!(
+        String::from_utf8(spec).unwrap(),
+        r#"{"resourceAttributes":{"verb":"get","version":"v1","resource":"nodes","subresource":"metrics","name":"n1"},"user":"jane","groups":["ops","system:authenticated"],"extra":{"scope":["a"]},"uid":"7"}"#
+    );
+}
+
+#[tokio::test]
+async fn the_narrow_subresource_is_enough_and_proxy_still_is() {
+    let fixture = Fixture::start().await;
+    fixture
+        .reviews
+        .allowed
+        .lock()
+        .extend([("narrow".to_owned(), "pods".to_owned()), ("broad".to_owned(), "proxy".to_owned())]);
+    let get = async |user: &str, target: &str| {
+        text(fixture.send(Some(user), Method::GET, target, HeaderMap::new()).await).await
+    };
+    assert_eq!(get("narrow", "/pods").await.0, StatusCode::OK);
+    assert_eq!(get("broad", "/pods").await.0, StatusCode::OK);
+    let refusal = "Forbidden (user=narrow, verb=get, resource=nodes, subresource(s)=[configz proxy])\n";
+    assert_eq!(get("narrow", "/configz").await, (StatusCode::FORBIDDEN, refusal.to_owned()));
+    let refusal = "Forbidden (user=broad, verb=get, resource=nodes, subresource(s)=[stats])\n";
+    assert_eq!(get("broad", "/stats/summary").await, (StatusCode::FORBIDDEN, refusal.to_owned()));
+}
+
+#[tokio::test]
+async fn reviews_that_fail_are_an_error() {
+    let fixture = Fixture::start().await;
+    *fixture.reviews.failing.lock() = true;
+    let message = format!("Authorization error (user={USER}, verb=get, resource=nodes, subresource=healthz)");
+    assert_eq!(fixture.get("/healthz").await, (StatusCode::INTERNAL_SERVER_ERROR, message));
+}
+
+#[tokio::test]
+async fn certificates_of_others_are_refused() {
+    let (fixture, other) = (Fixture::start().await, Fixture::start().await);
+    // A client of another cluster, which trusts this one's server.
+    let identity = other.pki.issue_client(USER, &[], 3600, other.env.now_seconds()).unwrap();
+    let chain = identity.chain();
+    let authenticator = &crate::server::authenticate::Authenticator::new(
+        &fixture.env,
+        fixture.reviews.clone(),
+        fixture.pki.client_ca(),
+    );
+    let certificate = authenticator.certificate(Some(&chain));
+    assert!(matches!(certificate, crate::server::authenticate::Certificate::Invalid));
+    assert!(authenticator.authenticate(&certificate, &mut HeaderMap::new()).await.is_none());
+    assert!(
+        authenticator.authenticate(&certificate, &mut bearer("good")).await.is_some(),
+        "a token is enough"
+    );
+}
+
+#[tokio::test]
+async fn paths_and_methods_are_answered_as_kubelet_does() {
+    let fixture = Fixture::start().await;
+    assert_eq!(fixture.get("/exec/a").await, (StatusCode::NOT_FOUND, "404: Page Not Found".to_owned()));
+    let post = fixture.send(Some(USER), Method::POST, "/pods", HeaderMap::new()).await;
+    assert_eq!(post.headers()[ALLOW], "GET");
+    assert_eq!(text(post).await, (StatusCode::METHOD_NOT_ALLOWED, "405: Method Not Allowed".to_owned()));
+    let off = fixture.get("/logs/syslog").await;
+    assert_eq!(off, (StatusCode::METHOD_NOT_ALLOWED, "logs endpoint is disabled.\n".to_owned()));
+    assert_eq!(fixture.get("/runningpods").await.0, StatusCode::MOVED_PERMANENTLY);
+    let accept = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("text/html"))]);
+    let html = fixture.send(Some(USER), Method::GET, "/pods", accept).await;
+    assert_eq!(html.status(), StatusCode::NOT_ACCEPTABLE);
+    let checkpoint = |target: &'static str| fixture.send(Some(USER), Method::POST, target, HeaderMap::new());
+    let (status, message) = text(checkpoint("/checkpoint/default/web/app").await).await;
+    assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
+    assert!(
+        message.starts_with("checkpointing of default/web/app failed (rpc error: code = Unimplemented"),
+        "{message}"
+    );
+    let (status, message) = text(checkpoint("/checkpoint/default/web/none").await).await;
+    assert_eq!((status, message.as_str()), (StatusCode::NOT_FOUND, "container none does not exist"));
+}
+
+#[tokio::test]
+async fn pods_and_configuration_are_told() {
+    let fixture = Fixture::start().await;
+    let (status, pods) = fixture.get("/pods").await;
+    assert_eq!(status, StatusCode::OK);
+    let start = r#"{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"name":"web""#;
+    assert!(pods.starts_with(start), "{pods}");
+    let (_, running) = fixture.get("/runningpods/").await;
+    assert_eq!(
+        running,
+        r#"{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"name":"web","namespace":"default","uid":"u1","creationTimestamp":null},"spec":{"containers":[{"name":"app","image":"busybox","resources":{}}]},"status":{}}]}"#
+    );
+    let (_, config) = fixture.get("/configz").await;
+    assert_eq!(config, r#"{"kubeletconfig":{"kind":"KubeletConfiguration","maxPods":110}}"#);
+}
+
+#[tokio::test]
+async fn health_tells_of_the_sync_loop() {
+    let fixture = Fixture::start().await;
+    assert_eq!(fixture.get("/healthz").await, (StatusCode::OK, "ok".to_owned()));
+    let verbose = "[+]ping ok\n[+]log ok\n[+]syncloop ok\nhealthz check passed\n";
+    assert_eq!(fixture.get("/healthz?verbose").await, (StatusCode::OK, verbose.to_owned()));
+    *fixture.node.stuck.lock() = Some("sync Loop took longer than expected".to_owned());
+    let failed = "[+]ping ok\n[+]log ok\n[-]syncloop failed: reason withheld\nhealthz check failed\n";
+    assert_eq!(fixture.get("/healthz").await, (StatusCode::INTERNAL_SERVER_ERROR, failed.to_owned()));
+    let why = "internal server error: sync Loop took longer than expected\n";
+    assert_eq!(fixture.get("/healthz/syncloop").await, (StatusCode::INTERNAL_SERVER_ERROR, why.to_owned()));
+    assert_eq!(fixture.get("/healthz?exclude=syncloop").await.1, "ok");
+}
+
+#[tokio::test]
+async fn http2_is_spoken() {
+    let fixture = Fixture::start().await;
+    let tls = fixture.connect(Some(USER), b"h2").await;
+    let handshake =
+        hyper::client::conn::http2::handshake(hyper_util::rt::TokioExecutor::new(), TokioIo::new(tls));
+    let (mut sender, connection) = handshake.await.unwrap();
+    fixture.env.spawn("test-connection", async move {
+        let _ = connection.await;
+    });
+    let request = http::Request::get("https://127.0.0.1/healthz").body(Empty::<bytes::Bytes>::new()).unwrap();
+    let response = sender.send_request(request).await.unwrap();
+    assert_eq!(response.status(), StatusCode::OK);
+    assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "ok");
+}
+
+#[tokio::test]
+async fn a_renewed_certificate_serves_new_connections() {
+    let fixture = Fixture::start().await;
+    let served = |tls: &tokio_rustls::client::TlsStream<tokio::net::TcpStream>| {
+        tls.get_ref().1.peer_certificates().unwrap()[0].to_vec()
+    };
+    let before = served(&fixture.connect(None, b"http/1.1").await);
+    let other = tempfile::TempDir::new().unwrap();
+    // The same CA, another certificate.
+    for file in ["ca.crt", "ca.key"] {
+        std::fs::copy(fixture.directory.path().join("pki").join(file), other.path().join(file)).unwrap();
+    }
+    let names = ["127.0.0.1".to_owned()];
+    let renewed = auth::Pki::open_or_create(other.path(), fixture.env.now_seconds(), &names).unwrap();
+    fixture.certificate.swap(renewed.serving()).unwrap();
+    let after = served(&fixture.connect(None, b"http/1.1").await);
+    assert_ne!(before, after);
+}
+
+#[tokio::test]
+async fn a_stop_ends_idle_connections() {
+    let fixture = Fixture::start().await;
+    let tls = fixture.connect(Some(USER), b"http/1.1").await;
+    let (_sender, connection) =
+        hyper::client::conn::http1::handshake::<_, Empty<bytes::Bytes>>(TokioIo::new(tls)).await.unwrap();
+    let ended = fixture.env.spawn("test-connection", async move { connection.await.is_ok() });
+    fixture.stopper.stop();
+    fixture.env.timeout(Duration::from_secs(10), fixture.server.join()).await.unwrap();
+    fixture.env.timeout(Duration::from_secs(10), ended).await.unwrap().unwrap();
+}

@@ -1,0 +1,119 @@
+//! What is left of pods, and what volumes take.
+
+use std::collections::BTreeSet;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use client::resources::PERSISTENT_VOLUMES;
+
+use super::local::{self, Records};
+use super::source::EMPTY_DIR;
+use super::usage::{self, Usage};
+use super::{Volumes, mounts, tree};
+
+/// How much the files of one volume take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeUsage {
+    pub volume: String,
+    pub usage: Usage,
+    /// An emptyDir, which has a limit; else the files of a config map and the like.
+    pub empty_dir: bool,
+    /// In memory: the disk is not used.
+    pub memory: bool,
+}
+
+impl Volumes {
+    /// Removes all volumes of a pod whose containers are gone, also those an earlier agent has made.
+    pub async fn unmount(&self, uid: &str) -> io::Result<()> {
+        self.remove_parts(uid, Some(&["volume-subpaths", "volumes", "plugins"])).await
+    }
+
+    /// The same with everything else in the pod's directory.
+    pub async fn remove(&self, uid: &str) -> io::Result<()> {
+        self.remove_parts(uid, None).await
+    }
+
+    async fn remove_parts(&self, uid: &str, parts: Option<&'static [&'static str]>) -> io::Result<()> {
+        if !local::is_name(uid) {
+            return Ok(());
+        }
+        let turn = self.turn(uid);
+        let _turn = turn.lock().await;
+        let directory = self.pod_directory(uid);
+        let done = self.blocking(move || {
+            if !directory.exists() {
+                return Ok(());
+            }
+            mounts::unmount_below(&directory)?;
+            match parts {
+                Some(parts) => parts.iter().try_for_each(|part| tree::remove(&directory.join(part))),
+                None => tree::remove(&directory),
+            }
+        });
+        done.await?
+    }
+
+    /// Directories of pods that are not known (any more), to be removed.
+    pub async fn orphans(&self, known: &BTreeSet<String>) -> io::Result<Vec<String>> {
+        let (pods, known) = (self.pods_directory(), known.clone());
+        let found = self.blocking(move || {
+            let entries = match std::fs::read_dir(pods) {
+                Ok(entries) => entries,
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+                Err(error) => return Err(error),
+            };
+            let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+            names.filter(|name| !name.as_ref().is_ok_and(|name| known.contains(name))).collect()
+        });
+        found.await?
+    }
+
+    /// What the volumes of a pod take, those that count: emptyDirs, and files of config maps and the like.
+    pub async fn usage(&self, uid: &str) -> io::Result<Vec<VolumeUsage>> {
+        if !local::is_name(uid) {
+            return Ok(Vec::new());
+        }
+        let directory = self.pod_directory(uid).join("volumes");
+        self.blocking(move || measure(&directory)).await?
+    }
+
+    /// Removes directories of the provisioner whose PersistentVolume is gone; to be called now and then. The names of those removed.
+    pub async fn reclaim(&self) -> io::Result<Vec<String>> {
+        let records = self.records();
+        let names = self.blocking(move || Records { directory: records }.names()).await??;
+        let mut removed = Vec::new();
+        for name in names {
+            // Only a clear answer counts: a server that is away, or does not let the node look, keeps the data.
+            match self.client.get(PERSISTENT_VOLUMES.at("", &name)).await {
+                Err(status) if status.code == 404 && status.reason == "NotFound" => {}
+                _ => continue,
+            }
+            let (records, volumes, volume) = (self.records(), self.provisioned.clone(), name.clone());
+            self.blocking(move || Records { directory: records }.remove(&volumes, &volume)).await??;
+            tracing::info!(volume = name, "removed the directory of a deleted volume");
+            removed.push(name);
+        }
+        Ok(removed)
+    }
+}
+
+fn measure(volumes: &Path) -> io::Result<Vec<VolumeUsage>> {
+    let mut all = Vec::new();
+    for plugin in ["kubernetes.io~configmap", "kubernetes.io~secret", "kubernetes.io~projected", EMPTY_DIR] {
+        let entries = match std::fs::read_dir(volumes.join(plugin)) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        for entry in entries {
+            let entry = entry?;
+            all.push(VolumeUsage {
+                volume: entry.file_name().to_string_lossy().into_owned(),
+                usage: usage::measure(&entry.path())?,
+                empty_dir: plugin == EMPTY_DIR,
+                memory: mounts::at(&entry.path())?.is_some(),
+            });
+        }
+    }
+    Ok(all)
+}

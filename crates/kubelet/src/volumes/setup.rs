@@ -1,0 +1,113 @@
+//! The part of a mount that touches the disk: done on a thread that may block, from values it owns.
+
+use std::path::{Path, PathBuf};
+
+use env::Env;
+
+use super::empty_dir::{self, Medium};
+use super::local::{self, Records};
+use super::ownership::{ChangePolicy, Ownership};
+use super::payload::Payload;
+use super::{atomic, host_path};
+
+/// What is to be done for one volume.
+pub enum SetUp {
+    EmptyDir {
+        directory: PathBuf,
+        ready: PathBuf,
+        medium: Medium,
+        group: Option<u32>,
+    },
+    Files {
+        directory: PathBuf,
+        medium: Medium,
+        payload: Payload,
+        nested: Vec<String>,
+        group: Option<u32>,
+    },
+    HostPath {
+        path: String,
+        kind: String,
+    },
+    Local {
+        path: String,
+        options: Vec<String>,
+        target: PathBuf,
+        pods: PathBuf,
+        read_only: bool,
+        owner: Option<Ownership>,
+    },
+    Provisioned {
+        path: PathBuf,
+        records: PathBuf,
+        owner: Option<Ownership>,
+    },
+}
+
+impl SetUp {
+    /// Where the volume is then.
+    pub fn run(self, env: &Env) -> Result<PathBuf, String> {
+        match self {
+            SetUp::EmptyDir { directory, ready, medium, group } => {
+                if empty_dir::set_up(&directory, empty_dir::is_ready(&ready), &medium)? {
+                    own(&directory, group, false);
+                    empty_dir::set_ready(&ready)?;
+                }
+                Ok(directory)
+            }
+            SetUp::Files { directory, medium, payload, nested, group } => {
+                let new = empty_dir::set_up(&directory, atomic::is_written(&directory), &medium)?;
+                let written = write(env, &directory, &payload, &nested, group);
+                if let Err(error) = written {
+                    // Nobody has it yet: the next attempt begins anew.
+                    if new && let Err(error) = empty_dir::tear_down(&directory) {
+                        tracing::warn!(directory = %directory.display(), %error, "failed to remove volume");
+                    }
+                    return Err(error);
+                }
+                Ok(directory)
+            }
+            SetUp::HostPath { path, kind } => host_path::check(&path, &kind).map(|()| PathBuf::from(path)),
+            SetUp::Local { path, options, target, pods, read_only, owner } => {
+                let first = local::bind(&path, &target, &pods, read_only, &options)?;
+                if let Some(owner) = owner.filter(|_| first && !read_only) {
+                    owner.apply(&target).map_err(|error| format!("{path}: {error}"))?;
+                }
+                Ok(target)
+            }
+            SetUp::Provisioned { path, records, owner } => {
+                let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+                Records { directory: records }.make(&path).map_err(failed)?;
+                if let Some(owner) = owner {
+                    owner.apply(&path).map_err(failed)?;
+                }
+                Ok(path)
+            }
+        }
+    }
+}
+
+fn write(
+    env: &Env,
+    directory: &Path,
+    payload: &Payload,
+    nested: &[String],
+    group: Option<u32>,
+) -> Result<(), String> {
+    for place in nested {
+        let made = std::fs::create_dir_all(directory.join(place));
+        made.map_err(|error| format!("unable to create nested volume mountpoints: {error}"))?;
+    }
+    let owner = |group| Ownership { group, read_only: true, policy: ChangePolicy::Always };
+    let own = || group.map_or(Ok(()), |group| owner(group).apply(directory));
+    atomic::write(env, directory, payload, own).map(drop).map_err(|error| error.to_string())
+}
+
+/// Of an emptyDir: what cannot be given to the group stays root's, as with kubelet.
+fn own(directory: &Path, group: Option<u32>, read_only: bool) {
+    let Some(group) = group else { return };
+    let owner = Ownership { group, read_only, policy: ChangePolicy::Always };
+    if let Err(error) = owner.apply(directory) {
+        tracing::warn!(directory = %directory.display(), %error, "failed to give a volume to its group");
+    }
+}

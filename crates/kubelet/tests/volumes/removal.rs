@@ -1,0 +1,98 @@
+//! What is left of pods that are gone, and parts of volumes.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use serde_json::json;
+
+use crate::node::{TestNode, is_root, mounts_below, uid};
+
+#[tokio::test(start_paused = true)]
+async fn what_an_agent_left_that_was_killed_is_found_and_removed() {
+    if !is_root() {
+        return;
+    }
+    let node = TestNode::new(31).await;
+    let volumes = json!([
+        {"name": "memory", "emptyDir": {"medium": "Memory"}},
+        {"name": "disk", "emptyDir": {}},
+    ]);
+    let (gone, kept) = (node.pod("gone", volumes.clone()).await, node.pod("kept", volumes).await);
+    let mounted = node.volumes.mount(&gone).await.unwrap();
+    node.volumes.mount(&kept).await.unwrap();
+    fs::create_dir_all(mounted["disk"].host_path.join("a/b")).unwrap();
+    fs::write(mounted["memory"].host_path.join("f"), "x").unwrap();
+    assert_eq!(mounts_below(node.path()).len(), 2);
+
+    let known = BTreeSet::from([uid(&kept).to_owned()]);
+    let orphans = node.volumes.orphans(&known).await.unwrap();
+    assert_eq!(orphans, [uid(&gone)]);
+    node.volumes.remove(&orphans[0]).await.unwrap();
+    assert!(!node.volumes.pod_directory(uid(&gone)).exists());
+    assert_eq!(mounts_below(node.path()).len(), 1);
+    assert_eq!(node.volumes.orphans(&known).await.unwrap(), Vec::<String>::new());
+    for uid in ["", "..", "../..", "a/b"] {
+        node.volumes.remove(uid).await.unwrap();
+    }
+    assert!(node.volumes.pod_directory(uid(&kept)).exists());
+    node.end(&[&kept]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sub_path_is_made_once_and_never_leads_out_of_its_volume() {
+    if !is_root() {
+        return;
+    }
+    let node = TestNode::new(32).await;
+    let pod = node.pod("web", json!([{"name": "data", "emptyDir": {}}])).await;
+    let volume = node.mount(&pod).await;
+    let prepare = async |sub_path: &str, index| {
+        node.volumes.prepare_sub_path(uid(&pod), ("data", &volume), sub_path, "main", index).await
+    };
+    let place = prepare("a/b", 0).await.unwrap();
+    assert!(place.ends_with("volume-subpaths/data/main/0"));
+    fs::write(place.join("f"), "x").unwrap();
+    assert!(volume.host_path.join("a/b/f").exists());
+    // The pod puts a link there afterwards: the container keeps what was found.
+    fs::rename(volume.host_path.join("a/b"), volume.host_path.join("moved")).unwrap();
+    symlink("/etc", volume.host_path.join("a/b")).unwrap();
+    assert!(place.join("f").exists());
+    assert_eq!(
+        prepare("a/b", 0).await.unwrap_err(),
+        "failed to create subPath directory for volumeMount \"data\" of container \"main\""
+    );
+    assert_eq!(prepare("moved", 0).await.unwrap(), place);
+    assert!(place.join("f").exists());
+    // Started again, the container gets what is there then.
+    assert_eq!(prepare("a", 0).await.unwrap(), place);
+    assert!(!place.join("f").exists());
+    assert_eq!(mounts_below(&place).len(), 1);
+    fs::write(volume.host_path.join("file"), "y").unwrap();
+    let file = prepare("file", 2).await.unwrap();
+    assert_eq!(fs::read_to_string(file).unwrap(), "y");
+    assert_eq!(prepare("/a", 3).await.unwrap_err(), "error SubPath `/a` must not be an absolute path");
+    node.volumes.unmount(uid(&pod)).await.unwrap();
+    assert!(!volume.host_path.exists());
+    node.end(&[&pod]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mount_somebody_left_in_a_volume_is_not_emptied() {
+    if !is_root() {
+        return;
+    }
+    let node = TestNode::new(33).await;
+    let pod = node.pod("web", json!([{"name": "data", "emptyDir": {}}])).await;
+    let volume = node.mount(&pod).await;
+    let outside = node.path().join("outside");
+    fs::create_dir_all(outside.join("d")).unwrap();
+    fs::write(outside.join("d/precious"), "x").unwrap();
+    let inner = volume.host_path.join("inner");
+    fs::create_dir(&inner).unwrap();
+    rustix::mount::mount_bind(&outside, &inner).unwrap();
+    node.volumes.unmount(uid(&pod)).await.unwrap();
+    assert!(outside.join("d/precious").exists());
+    assert!(!volume.host_path.exists());
+    node.end(&[&pod]).await;
+}

@@ -1,0 +1,234 @@
+//! In-place resize: what a pod asks for now may be more than its node has to give.
+//!
+//! ```text
+//!  spec.resources ──fits?── yes ──> given: limits are set anew, or the container is restarted ──> PodResizeInProgress, until it is so
+//!                    └────── no ──> PodResizePending, and the pod keeps what the status says it was given
+//! ```
+//! What was given is in the status: a process that comes later goes by that.
+
+use std::collections::BTreeSet;
+
+use object::{Map, Value};
+use runtime::Severity;
+
+use crate::admit::Rejection;
+use crate::container_runtime::{Container as State, Millis, Sandbox};
+use crate::pod::{Container, Pod, Role};
+use crate::worker::{PodWorker, SyncResult};
+
+/// How long a resize that does not fit waits for the next attempt, if no other pod makes room before.
+const RETRY_MILLIS: Millis = 180_000;
+/// How long one that failed waits.
+const FAILED_MILLIS: Millis = 10_000;
+
+#[derive(Debug, Default)]
+pub struct Resize {
+    pub pending: Option<Box<Pending>>,
+    pub progress: Option<Box<Progress>>,
+}
+
+/// There is no room for it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Pending {
+    pub message: String,
+    pub generation: i64,
+}
+
+/// It was given, and is not everywhere yet.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    pub generation: i64,
+    pub error: Option<String>,
+    /// Containers that get it by a restart, by their place.
+    restarts: BTreeSet<usize>,
+}
+
+impl Resize {
+    /// Is the container to be restarted with what it was given?
+    pub fn restarts(&self, index: usize) -> bool {
+        self.progress.as_ref().is_some_and(|progress| progress.restarts.contains(&index))
+    }
+
+    /// It was asked for.
+    pub fn restarted(&mut self, index: usize) {
+        if let Some(progress) = &mut self.progress {
+            progress.restarts.remove(&index);
+        }
+    }
+}
+
+/// What the pod was given, if that is not what it asks for.
+pub fn given(pod: &Pod<'_>) -> Option<Value> {
+    let changed = |container: &Container<'_>| {
+        is_resizable(container)
+            && said(pod, container).is_some_and(|said| differs(Some(said), resources(container.spec)))
+    };
+    let of_pod = of_pod(pod);
+    if of_pod.is_none() && !pod.containers.iter().any(changed) {
+        return None;
+    }
+    let mut tree = pod.tree.clone();
+    for list in ["initContainers", "containers"] {
+        let Some(Value::List(all)) = tree.map_at(&["spec"]).get_mut(list) else { continue };
+        for spec in all {
+            let name = spec.str_at(&["name"]).unwrap_or_default().to_owned();
+            let container = pod.containers.iter().find(|c| c.name == name && is_resizable(c));
+            if let Some(said) = container.and_then(|container| said(pod, container)) {
+                spec.make_map().set("resources", said.clone());
+            }
+        }
+    }
+    if let Some(said) = of_pod {
+        tree.map_at(&["spec"]).set("resources", said.clone());
+    }
+    Some(tree)
+}
+
+/// What the pod as a whole was given, if that is not what it asks for.
+fn of_pod<'a>(pod: &Pod<'a>) -> Option<&'a Value> {
+    let wanted = pod.tree.at(&["spec", "resources"])?;
+    let said = pod.tree.at(&["status", "resources"])?;
+    differs(Some(said), Some(wanted)).then_some(said)
+}
+
+fn is_resizable(container: &Container<'_>) -> bool {
+    container.role != Role::Ephemeral
+}
+
+fn resources(spec: &Value) -> Option<&Value> {
+    spec.get("resources")
+}
+
+/// What the status says a container was given.
+fn said<'a>(pod: &Pod<'a>, container: &Container<'_>) -> Option<&'a Value> {
+    let (_, list) = container.role.lists();
+    let all = pod.tree.at(&["status", list]).and_then(Value::as_list)?;
+    all.iter().find(|status| status.str_at(&["name"]) == Some(container.name))?.get("resources")
+}
+
+/// In what can be changed while the pod runs.
+fn differs(a: Option<&Value>, b: Option<&Value>) -> bool {
+    let of = |value: Option<&Value>, list: &str| value.and_then(|value| value.get(list)).cloned();
+    ["requests", "limits"].into_iter().any(|list| !kinds::same(of(a, list).as_ref(), of(b, list).as_ref()))
+}
+
+/// Does the container have to be restarted for it?
+fn needs_restart(pod: &Pod<'_>, container: &Container<'_>) -> bool {
+    let Some(said) = said(pod, container) else { return false };
+    let wanted = resources(container.spec);
+    let policies = container.spec.get("resizePolicy").and_then(Value::as_list).unwrap_or_default();
+    policies.iter().filter(|policy| policy.str_at(&["restartPolicy"]) == Some("RestartContainer")).any(
+        |policy| {
+            let name = policy.str_at(&["resourceName"]).unwrap_or_default();
+            let of =
+                |value: Option<&Value>, list: &str| value.and_then(|value| value.at(&[list, name])).cloned();
+            let changed = |list: &str| !kinds::same(of(Some(said), list).as_ref(), of(wanted, list).as_ref());
+            changed("requests") || changed("limits")
+        },
+    )
+}
+
+impl PodWorker {
+    /// Something else is asked for than was given, and `fits` is what the node says to it. Whether it is given.
+    pub(super) fn resize(
+        &mut self,
+        pod: &Pod<'_>,
+        fits: Result<(), Rejection>,
+        sandbox: &Sandbox,
+        now: Millis,
+        step: &mut SyncResult,
+    ) -> bool {
+        let generation = pod.generation;
+        match fits {
+            Ok(()) => {
+                self.resize.pending = None;
+                if self.resize.progress.as_ref().is_some_and(|before| before.generation == generation) {
+                    // It was given before, and the status could not be written.
+                    return true;
+                }
+                let runs = |index: usize| {
+                    matches!(sandbox.container(index).map(|c| &c.state), Some(State::Running { .. }))
+                };
+                let all = pod.containers.iter().enumerate();
+                let restarts = all.filter(|(index, c)| runs(*index) && needs_restart(pod, c));
+                let restarts = restarts.map(|(index, _)| index).collect();
+                self.resize.progress = Some(Box::new(Progress { generation, error: None, restarts }));
+                let told = told(pod, "Pod resize started", generation, "");
+                step.tell(None, Severity::Normal, "ResizeStarted", told);
+                true
+            }
+            Err(Rejection { reason, message }) => {
+                let is_new =
+                    self.resize.pending.as_ref().is_none_or(|before| before.generation != generation);
+                if is_new && !is_said(pod, generation) {
+                    let told = told(pod, &format!("Pod resize {reason}"), generation, &message);
+                    step.tell(None, Severity::Warning, "ResizeDeferred", told);
+                }
+                self.resize.pending = Some(Box::new(Pending { message, generation }));
+                step.wake = super::earlier(step.wake, Some(now + RETRY_MILLIS));
+                false
+            }
+        }
+    }
+
+    /// Has the runtime what was given?
+    pub(super) fn resize_progress(
+        &mut self,
+        pod: &Pod<'_>,
+        sandbox: &Sandbox,
+        now: Millis,
+        step: &mut SyncResult,
+    ) {
+        let Some(progress) = &mut self.resize.progress else { return };
+        let generation = progress.generation;
+        if let Some(error) = &sandbox.resize_error {
+            if progress.error.as_ref() != Some(error) {
+                let told = told(pod, "Pod resize error", generation, error);
+                step.tell(None, Severity::Warning, "ResizeError", told);
+            }
+            progress.error = Some(error.clone());
+            step.wake = super::earlier(step.wake, Some(now + FAILED_MILLIS));
+            return;
+        }
+        let starting = sandbox.containers.iter().flatten().any(|c| c.state == State::Created);
+        if sandbox.resizing || starting || !progress.restarts.is_empty() {
+            return;
+        }
+        self.resize.progress = None;
+        let told = told(pod, "Pod resize completed", generation, "");
+        step.tell(None, Severity::Normal, "ResizeCompleted", told);
+    }
+}
+
+/// People know that this one is waited for.
+fn is_said(pod: &Pod<'_>, generation: i64) -> bool {
+    let conditions = pod.tree.at(&["status", "conditions"]).and_then(Value::as_list).unwrap_or_default();
+    conditions.iter().any(|c| {
+        c.str_at(&["type"]) == Some(super::conditions::RESIZE_PENDING)
+            && c.get("observedGeneration").and_then(Value::as_int) == Some(generation)
+    })
+}
+
+/// What is asked for, in the words of kubelet's events.
+fn told(pod: &Pod<'_>, what: &str, generation: i64, error: &str) -> String {
+    let mut summary = Map::with_capacity(4);
+    for (list, init) in [("initContainers", true), ("containers", false)] {
+        let of = pod.containers.iter().filter(|c| is_resizable(c) && c.role.is_init() == init);
+        let entries: Vec<Value> = of
+            .map(|container| {
+                let mut entry = Map::with_capacity(2);
+                entry.set("name", container.name);
+                entry.set("resources", resources(container.spec).cloned().unwrap_or_else(Value::map));
+                Value::Map(entry)
+            })
+            .collect();
+        if !entries.is_empty() {
+            summary.set(list, Value::List(entries));
+        }
+    }
+    summary.set("generation", Value::Int(generation));
+    if !error.is_empty() {
+        summary.set("error", error);
+    }
+    format!("{what}: {}", String::from_utf8_lossy(&codec::json::to_vec(&Value::Map(summary))))
+}

@@ -1,0 +1,164 @@
+//! What a pod asks for changes while it runs.
+
+use super::*;
+
+fn spec(resources: &str, policy: &str) -> String {
+    format!(
+        r#"{{"containers":[{{"name":"c","resizePolicy":[{policy}],"resources":{resources}}},{{"name":"d"}}]}}"#
+    )
+}
+
+const ONE: &str = r#"{"requests":{"cpu":"1"},"limits":{"cpu":"1"}}"#;
+const TWO: &str = r#"{"requests":{"cpu":"2"},"limits":{"cpu":"2"}}"#;
+
+impl Life {
+    fn ask_for(&mut self, spec: &str) {
+        let spec = codec::json::parse(spec.as_bytes(), None).unwrap();
+        self.tree.make_map().set("spec", spec);
+        let metadata = self.tree.map_at(&["metadata"]);
+        let generation = metadata.get("generation").and_then(Value::as_int).unwrap();
+        metadata.set("generation", Value::Int(generation + 1));
+    }
+
+    fn step_with(&mut self, fits: bool) -> SyncResult {
+        let pod = Pod::read(&self.tree);
+        let host = Host { ip: "172.16.0.1", unprepared: None };
+        let message = "Node didn't have enough resource: cpu, requested: 2000, used: 0, capacity: 1000";
+        let no = || Rejection { reason: "OutOfcpu".to_owned(), message: message.to_owned() };
+        let admit = &mut |_: &Pod<'_>, _: Requests| if fits { Ok(()) } else { Err(no()) };
+        let step = self.worker.step(&pod, &host, admit, &mut self.runtime, self.now);
+        if let Some(status) = &step.status {
+            self.tree.make_map().set("status", status.clone());
+        }
+        step
+    }
+
+    fn condition(&self, kind: &str) -> Option<&Value> {
+        let all = self.tree.at(&["status", "conditions"]).and_then(Value::as_list).unwrap_or_default();
+        all.iter().find(|c| c.str_at(&["type"]) == Some(kind))
+    }
+
+    fn given(&self) -> (&str, &str) {
+        let all = self.tree.at(&["status", "containerStatuses"]).and_then(Value::as_list).unwrap();
+        let c = &all[0];
+        let text = |path: &[&str]| c.at(path).and_then(Value::as_str).unwrap_or("");
+        (text(&["allocatedResources", "cpu"]), text(&["resources", "limits", "cpu"]))
+    }
+}
+
+fn events(step: &SyncResult) -> Vec<(&str, &str)> {
+    step.events.iter().map(|event| (&*event.reason, &*event.message)).collect()
+}
+
+#[test]
+fn what_fits_is_given_and_told() {
+    let mut life = Life::new(&spec(ONE, ""));
+    life.step();
+    assert_eq!(life.given(), ("1", "1"));
+    life.ask_for(&spec(TWO, ""));
+    life.runtime.resizing = true;
+    life.runtime.log();
+    let step = life.step_with(true);
+    let resources = r#"{"containers":[{"name":"c","resources":{"requests":{"cpu":"2"},"limits":{"cpu":"2"}}},{"name":"d","resources":{}}],"generation":2}"#;
+    assert_eq!(events(&step), [("ResizeStarted", &*format!("Pod resize started: {resources}"))]);
+    assert_eq!(life.given(), ("2", "2"));
+    assert_eq!(life.worker.requests.cpu_milli, 2000);
+    let condition = life.condition("PodResizeInProgress").unwrap();
+    assert_eq!(condition.get("observedGeneration").and_then(Value::as_int), Some(2));
+    assert!(life.step_with(true).events.is_empty());
+    life.runtime.resizing = false;
+    let step = life.step_with(true);
+    assert_eq!(events(&step), [("ResizeCompleted", &*format!("Pod resize completed: {resources}"))]);
+    assert!(life.condition("PodResizeInProgress").is_none());
+    assert_eq!(life.runtime.log(), "", "nothing was restarted");
+}
+
+#[test]
+fn what_does_not_fit_waits_and_the_pod_keeps_what_it_has() {
+    let mut life = Life::new(&spec(ONE, ""));
+    life.step();
+    life.ask_for(&spec(TWO, ""));
+    let step = life.step_with(false);
+    let (reason, message) = events(&step)[0];
+    assert_eq!(reason, "ResizeDeferred");
+    assert!(message.starts_with(r#"Pod resize OutOfcpu: {"containers":[{"name":"c","#), "{message}");
+    let error = r#""generation":2,"error":"Node didn't have enough resource: cpu, requested: 2000, used: 0, capacity: 1000"}"#;
+    assert!(message.ends_with(error), "{message}");
+    assert_eq!((life.given(), life.worker.requests.cpu_milli), (("1", "1"), 1000));
+    let condition = life.condition("PodResizePending").unwrap();
+    assert_eq!(condition.str_at(&["reason"]), Some("Deferred"));
+    assert!(life.worker.waits_for_room() && step.wake.is_some());
+    let step = life.step_with(false);
+    assert!(step.events.is_empty() && step.status.is_none(), "said once");
+    // Another process goes by what the status says.
+    life.worker = PodWorker::new(&Pod::read(&life.tree));
+    assert_eq!(life.worker.requests.cpu_milli, 1000);
+    assert!(life.step_with(false).events.is_empty());
+    // There is room now.
+    let step = life.step_with(true);
+    assert_eq!(events(&step).iter().map(|e| e.0).collect::<Vec<_>>(), ["ResizeStarted", "ResizeCompleted"]);
+    assert_eq!(life.given(), ("2", "2"));
+    assert!(life.condition("PodResizePending").is_none() && !life.worker.waits_for_room());
+}
+
+#[test]
+fn a_resize_that_is_taken_back_is_forgotten() {
+    let mut life = Life::new(&spec(ONE, ""));
+    life.step();
+    life.ask_for(&spec(TWO, ""));
+    life.step_with(false);
+    life.ask_for(&spec(ONE, ""));
+    let step = life.step_with(false);
+    assert!(step.events.is_empty());
+    assert!(life.condition("PodResizePending").is_none());
+}
+
+#[test]
+fn a_container_is_restarted_where_its_policy_says_so() {
+    let cpu = r#"{"resourceName":"cpu","restartPolicy":"RestartContainer"}"#;
+    let memory = r#"{"resourceName":"memory","restartPolicy":"RestartContainer"}"#;
+    for (policy, log) in [(cpu, "start-0-1"), (memory, "")] {
+        let mut life = Life::new(&spec(ONE, policy));
+        life.step();
+        life.runtime.log();
+        life.ask_for(&spec(TWO, policy));
+        let step = life.step_with(true);
+        assert_eq!(life.runtime.log(), log);
+        let told = step.events.iter().any(|e| e.message == "Container c resize requires restart");
+        assert_eq!(told, !log.is_empty());
+        life.step_with(true);
+        assert_eq!((life.runtime.log().as_str(), life.given()), ("", ("2", "2")));
+    }
+}
+
+#[test]
+fn a_failure_is_told_until_it_passes() {
+    let mut life = Life::new(&spec(ONE, ""));
+    life.step();
+    life.ask_for(&spec(TWO, ""));
+    life.runtime.resize_error = Some("no".to_owned());
+    let step = life.step_with(true);
+    assert_eq!(step.events.iter().map(|e| &*e.reason).collect::<Vec<_>>(), ["ResizeStarted", "ResizeError"]);
+    let condition = life.condition("PodResizeInProgress").unwrap();
+    assert_eq!((condition.str_at(&["reason"]), condition.str_at(&["message"])), (Some("Error"), Some("no")));
+    assert!(step.wake.is_some() && life.step_with(true).events.is_empty());
+    life.runtime.resize_error = None;
+    let step = life.step_with(true);
+    assert_eq!(step.events[0].reason, "ResizeCompleted");
+}
+
+#[test]
+fn pods_have_resources_of_their_own() {
+    let of = |cpu: &str| {
+        format!(r#"{{"resources":{{"requests":{{"cpu":"{cpu}"}}}},"containers":[{{"name":"c"}}]}}"#)
+    };
+    let mut life = Life::new(&of("1"));
+    life.step();
+    assert_eq!(life.tree.str_at(&["status", "allocatedResources", "cpu"]), Some("1"));
+    life.ask_for(&of("2"));
+    life.step_with(false);
+    assert_eq!(life.tree.str_at(&["status", "resources", "requests", "cpu"]), Some("1"));
+    assert!(life.condition("PodResizePending").is_some());
+    life.step_with(true);
+    assert_eq!(life.tree.str_at(&["status", "allocatedResources", "cpu"]), Some("2"));
+}

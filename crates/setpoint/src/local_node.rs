@@ -1,0 +1,271 @@
+//! The node on this machine that `setpoint up` runs beside the control plane: real containers, by the embedded runtime.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow};
+use apiserver::{Api, LocalClients};
+use auth::x509::ClientCa;
+use clap::{Arg, ArgMatches, value_parser};
+use client::Clients;
+use container_runtime::{Embedded, Spawner};
+use env::Env;
+use kubelet::certificates;
+use kubelet::config::Config;
+use kubelet::run::Kubelet;
+use network::addresses::Cidr;
+use network::rules::Protocol;
+use runtime::Stopper;
+
+pub fn flags() -> [Arg; 6] {
+    [
+        Arg::new("node")
+            .long("node")
+            .value_name("auto|true|false")
+            .value_parser(["auto", "true", "false"])
+            .default_value("auto")
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("true")
+            .help("Run a node with containers on this machine; auto: as root, unless there are simulated nodes"),
+        Arg::new("node-name")
+            .long("node-name")
+            .value_name("NAME")
+            .help("Name of that node [default: this machine's host name]"),
+        Arg::new("node-port")
+            .long("node-port")
+            .value_name("PORT")
+            .value_parser(value_parser!(u16))
+            .default_value("10250")
+            .help("Port of that node's own server, for logs and exec; 0 picks a free port"),
+        Arg::new("node-config")
+            .long("node-config")
+            .value_name("FILE")
+            .value_parser(value_parser!(PathBuf))
+            .help("A KubeletConfiguration file for that node; flags take precedence"),
+        Arg::new("pod-cidr")
+            .long("pod-cidr")
+            .value_name("CIDR[,CIDR]")
+            .default_value("10.244.0.0/24")
+            .help("Addresses of that node's pods"),
+        Arg::new("bridge")
+            .long("bridge")
+            .value_name("NAME")
+            .default_value("setpoint0")
+            .help("Bridge that connects that node's pods, and name of its nftables table and cgroup; one for each node of a machine"),
+    ]
+}
+
+/// What the flags say about the node.
+pub struct Settings {
+    name: String,
+    /// The content of a KubeletConfiguration file, and its name.
+    config: Option<(PathBuf, Vec<u8>)>,
+    port: u16,
+    pod_ranges: Vec<Cidr>,
+    bridge: String,
+}
+
+impl Settings {
+    /// `None`: there is no node. `simulated`: there are simulated ones.
+    pub fn from_matches(matches: &ArgMatches, simulated: bool) -> Result<Option<Settings>> {
+        // `server` has no such flags.
+        let Ok(Some(wanted)) = matches.try_get_one::<String>("node") else { return Ok(None) };
+        let is_root = rustix::process::geteuid().is_root();
+        match wanted.as_str() {
+            "false" => return Ok(None),
+            "auto" if simulated || !is_root => return Ok(None),
+            "true" if !is_root => {
+                return Err(anyhow!(
+                    "--node: containers need root; run as root, or use simulated nodes with --simulated-nodes 3"
+                ));
+            }
+            _ => {}
+        }
+        let text = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
+        let ranges = text("pod-cidr");
+        let ranges = ranges.split(',').map(|range| {
+            Cidr::parse(range.trim())
+                .map_err(|error| anyhow!("--pod-cidr {range}: {error}; use 10.244.0.0/24"))
+        });
+        let config = match matches.get_one::<PathBuf>("node-config") {
+            Some(file) => {
+                let bytes = std::fs::read(file);
+                let bytes =
+                    bytes.with_context(|| format!("--node-config: cannot read {}", file.display()))?;
+                // What is wrong with it is told before anything starts.
+                let checked = Config::new("node", PathBuf::from("/")).with_file(&bytes);
+                checked.map_err(|error| anyhow!("--node-config {}: {error}", file.display()))?;
+                Some((file.clone(), bytes))
+            }
+            None => None,
+        };
+        let bridge = text("bridge");
+        if bridge.is_empty() || bridge.len() > 11 || !bridge.bytes().all(|b| b.is_ascii_alphanumeric()) {
+            return Err(anyhow!(
+                "--bridge {bridge} is not a name for a bridge: use up to 11 letters and digits"
+            ));
+        }
+        Ok(Some(Settings {
+            name: text("node-name"),
+            config,
+            port: matches.get_one::<u16>("node-port").copied().unwrap_or(10250),
+            pod_ranges: ranges.collect::<Result<_>>()?,
+            bridge,
+        }))
+    }
+
+    /// Where pods of this node reach the API server: at the gateway of their network.
+    pub fn api_address(&self, port: u16) -> Option<SocketAddr> {
+        let range = self.pod_ranges.first()?;
+        Some(SocketAddr::new(range.gateway(), port))
+    }
+
+    /// The embedded runtime, with what an earlier run left.
+    pub fn open_runtime(
+        &self,
+        env: &Env,
+        data_dir: &Path,
+        kubernetes: IpAddr,
+        api: SocketAddr,
+    ) -> Result<Embedded> {
+        open_runtime(env, &directory(data_dir), &self.bridge, &self.pod_ranges, Some((kubernetes, api)))
+    }
+}
+
+/// The embedded runtime of a node. `kubernetes`: the address of that Service, and where pods of the node find the API server instead.
+pub fn open_runtime(
+    env: &Env,
+    directory: &Path,
+    bridge: &str,
+    pod_ranges: &[Cidr],
+    kubernetes: Option<(IpAddr, SocketAddr)>,
+) -> Result<Embedded> {
+    let spawner = Spawner::start().context("cannot start the helper of the container runtime")?;
+    // Read by the reset, which has to undo what is outside of the directory.
+    std::fs::create_dir_all(directory)
+        .and_then(|()| std::fs::write(directory.join(BRIDGE), bridge))
+        .with_context(|| format!("cannot write to {}; choose another --data-dir", directory.display()))?;
+    let same_family = kubernetes.filter(|(service, api)| service.is_ipv4() == api.is_ipv4());
+    let redirects = same_family.map(|(service, api)| (Protocol::Tcp, SocketAddr::new(service, 443), api));
+    let settings = container_runtime::Settings {
+        pod_ranges: pod_ranges.to_vec(),
+        cluster_ranges: pod_ranges.to_vec(),
+        redirects: redirects.into_iter().collect(),
+        ..runtime_settings(directory.to_owned(), bridge)
+    };
+    Embedded::open(env, settings, spawner)
+        .map_err(|error| anyhow!("cannot start the container runtime: {error}"))
+}
+
+/// All of the node, with the name of its bridge.
+pub const FOLDER: &str = "node";
+const BRIDGE: &str = "bridge";
+
+fn directory(data_dir: &Path) -> PathBuf {
+    std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.to_owned()).join(FOLDER)
+}
+
+fn runtime_settings(directory: PathBuf, bridge: &str) -> container_runtime::Settings {
+    container_runtime::Settings {
+        directory,
+        bridge: bridge.to_owned(),
+        table: bridge.to_owned(),
+        pod_ranges: Vec::new(),
+        cluster_ranges: Vec::new(),
+        redirects: Vec::new(),
+        mtu: 1500,
+        registry_hosts: PathBuf::from("/etc/containerd/certs.d"),
+        parallel_pulls: 3,
+        cgroup: PathBuf::from(bridge),
+    }
+}
+
+/// Ends the pods of a data directory and removes all they have on this machine: processes, mounts, cgroups, interfaces, rules, files.
+pub fn reset(data_dir: &Path) -> Result<()> {
+    reset_directory(&directory(data_dir))
+}
+
+/// The same of a node's own directory.
+pub fn reset_directory(directory: &Path) -> Result<()> {
+    let Ok(bridge) = std::fs::read_to_string(directory.join(BRIDGE)) else { return Ok(()) };
+    if !rustix::process::geteuid().is_root() {
+        return Err(anyhow!("{} holds a node with containers: run the reset as root", directory.display()));
+    }
+    unmount_below(directory)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let done = runtime.block_on(Embedded::reset(runtime_settings(directory.to_owned(), bridge.trim())));
+    done.map_err(|error| anyhow!("cannot remove the node in {}: {error}", directory.display()))
+}
+
+/// Volumes in memory, and parts of volumes.
+fn unmount_below(directory: &Path) -> Result<()> {
+    let mounts =
+        std::fs::read_to_string("/proc/self/mountinfo").context("cannot read the mounts of this machine")?;
+    let points = mounts.lines().filter_map(|line| line.split(' ').nth(4));
+    let mut below: Vec<&Path> = points.map(Path::new).filter(|point| point.starts_with(directory)).collect();
+    // The innermost first.
+    below.sort_by_key(|point| std::cmp::Reverse(point.components().count()));
+    for point in below {
+        rustix::mount::unmount(point, rustix::mount::UnmountFlags::DETACH)
+            .with_context(|| format!("cannot unmount {}", point.display()))?;
+    }
+    Ok(())
+}
+
+/// The node, while it runs.
+pub struct LocalNode {
+    pub name: String,
+    kubelet: Kubelet,
+    runtime: Embedded,
+    stopper: Stopper,
+}
+
+/// Starts the node. Pods of an earlier run are found again.
+pub async fn start(
+    env: &Env,
+    api: &Arc<Api>,
+    settings: &Settings,
+    data_dir: &Path,
+    client_ca: ClientCa,
+    embedded: Embedded,
+) -> Result<LocalNode> {
+    let hostname = env.hostname().to_ascii_lowercase();
+    let name = if settings.name.is_empty() { hostname.clone() } else { settings.name.clone() };
+    let root = directory(data_dir);
+    let mut config = Config::new(&name, root.clone());
+    if let Some((file, bytes)) = &settings.config {
+        config =
+            config.with_file(bytes).map_err(|error| anyhow!("--node-config {}: {error}", file.display()))?;
+    }
+    config.port = settings.port;
+    // What the flag says counts, whatever range the cluster gives the node.
+    config.pod_cidr = settings.pod_ranges.iter().map(Cidr::to_string).collect::<Vec<_>>().join(",");
+    config.cgroup_root = format!("/{}", settings.bridge);
+    let clients = LocalClients::new(api.clone());
+    let client = clients.user(&format!("system:node:{name}"), &["system:nodes"]);
+    let (stopper, stop) = Stopper::new();
+    let of_node = kubelet::run::Settings {
+        config,
+        client,
+        cri: Arc::new(embedded.clone()),
+        hostname,
+        node_ip: String::new(),
+        client_ca,
+        certificates: certificates::Store::new(&root),
+    };
+    let kubelet = Kubelet::start(env, of_node, &Arc::default(), stop)
+        .await
+        .map_err(|error| anyhow!("cannot start the node: {error}"))?;
+    Ok(LocalNode { name, kubelet, runtime: embedded, stopper })
+}
+
+impl LocalNode {
+    /// Its pods go on.
+    pub async fn stop(self) {
+        self.stopper.stop();
+        self.kubelet.stopped().await;
+        self.runtime.shutdown().await;
+    }
+}

@@ -1,0 +1,326 @@
+//! `setpoint node`: this machine as a node of a cluster that runs elsewhere.
+//!
+//! ```text
+//! flags, KubeletConfiguration ── Config ── join: certificate for the token ── run: Node, pods, certificates ── SIGTERM: pods go on
+//! ```
+
+mod run;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use env::Env;
+use kubelet::certificates::{self, Join, Trust, join};
+use kubelet::config::Config;
+use node::machine::DEFAULT_LABELS;
+
+use crate::pid_file::{PidFile, Running};
+
+/// Everything of a node is below this folder of its data directory: `setpoint node reset` deletes it.
+const FOLDER: &str = "node";
+
+pub fn command() -> Command {
+    let text = |name: &'static str, value: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name(value).help(help)
+    };
+    let file = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name("FILE").value_parser(value_parser!(PathBuf)).help(help)
+    };
+    Command::new("node")
+        .about("Run this machine as a node of a cluster, or join it first")
+        .long_about(
+            "Run this machine as a node of a cluster. The first time it joins: --server and --token are in the line that `setpoint token \
+             create` prints on the control plane. Afterwards the node has a certificate of its own and needs neither.\n\nIt stays in the \
+             foreground until Ctrl-C or SIGTERM; its pods go on running. SIGPWR ends them in the order of their priority first \
+             (shutdownGracePeriod in the configuration file).",
+        )
+        .subcommand(
+            Command::new("reset")
+                .about("Delete all that a node has on this machine: certificates, pods' files, images")
+                .arg(data_dir())
+                .arg(Arg::new("yes").long("yes").action(ArgAction::SetTrue).help("Do not ask for confirmation")),
+        )
+        .args_conflicts_with_subcommands(true)
+        .arg(data_dir())
+        .arg(text("server", "URL", "The API server, such as https://10.0.0.1:6443"))
+        .arg(text("token", "TOKEN", "The bootstrap token to join with"))
+        .arg(
+            text("ca-hash", "HASH", "Hash of the cluster CA's public key, sha256:HEX; may be repeated [default: any CA that is signed with the token]")
+                .action(ArgAction::Append),
+        )
+        .arg(file("ca-file", "The cluster's CA (PEM), instead of finding it out with the token").conflicts_with("ca-hash"))
+        .arg(text("name", "NAME", "The name of the node [default: this machine's host name]"))
+        .arg(
+            text("node-ip", "IP[,IP]", "Address of the node, or one of each family [default: the source address of the default route]")
+                .default_value("")
+                .hide_default_value(true),
+        )
+        .arg(file("config", "A KubeletConfiguration file; flags take precedence"))
+        .arg(text("container-runtime-endpoint", "URL", "Socket of a CRI runtime, such as unix:///run/containerd/containerd.sock [default: the embedded runtime]"))
+        .arg(
+            text("node-labels", "LABELS", "Labels to register the node with: key=value,...")
+                .value_delimiter(',')
+                .action(ArgAction::Append),
+        )
+        .arg(
+            text("register-with-taints", "TAINTS", "Taints to register the node with: key=value:effect,...")
+                .value_delimiter(',')
+                .action(ArgAction::Append),
+        )
+        .arg(
+            Arg::new("register-node")
+                .long("register-node")
+                .value_name("BOOL")
+                .value_parser(value_parser!(bool))
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value("true")
+                .help("Create the Node object [default: true]"),
+        )
+        .arg(Arg::new("port").long("port").value_name("PORT").value_parser(value_parser!(u16).range(1..)).help("Port of the node's own server [default: 10250]"))
+        .arg(text("bridge", "NAME", "Name of the bridge pods are connected to; one for each node of a machine").default_value("setpoint0"))
+        .arg(text("pod-cidr", "CIDR", "Addresses of pods [default: spec.podCIDR of the Node]"))
+        .arg(
+            Arg::new("log")
+                .long("log")
+                .value_name("FILTER")
+                .default_value("info")
+                .help("Log level (error, warn, info, debug, trace) or filter"),
+        )
+}
+
+fn data_dir() -> Arg {
+    Arg::new("data-dir").long("data-dir").value_name("DIR").value_parser(value_parser!(PathBuf)).help(
+        "Directory of the node: certificates, pods, images; one for each node of a machine [default: /var/lib/setpoint-node]",
+    )
+}
+
+fn directory(matches: &ArgMatches) -> PathBuf {
+    let given = matches.get_one::<PathBuf>("data-dir").cloned();
+    given.unwrap_or_else(|| PathBuf::from("/var/lib/setpoint-node"))
+}
+
+/// What the run of a node is made of.
+pub struct Settings {
+    pub config: Config,
+    pub join: Join,
+    pub node_ip: String,
+    pub bridge: String,
+}
+
+impl Settings {
+    pub fn from_matches(matches: &ArgMatches, hostname: &str) -> Result<Settings> {
+        let text = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
+        let texts = |name: &str| -> Vec<String> {
+            let given = matches.get_many::<String>(name).into_iter().flatten();
+            given.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()).collect()
+        };
+        let name =
+            matches.get_one::<String>("name").cloned().unwrap_or_else(|| hostname.to_ascii_lowercase());
+        if !object::validate_text::dns1123_subdomain(&name).is_empty() {
+            bail!("--name {name} is not a name for a node: use lower-case letters, digits, '-' and '.'");
+        }
+        let directory = std::path::absolute(directory(matches)).context("--data-dir")?;
+        let mut config = Config::new(&name, directory.join(FOLDER));
+        if let Some(file) = matches.get_one::<PathBuf>("config") {
+            let bytes =
+                std::fs::read(file).with_context(|| format!("--config: cannot read {}", file.display()))?;
+            config =
+                config.with_file(&bytes).map_err(|error| anyhow!("--config {}: {error}", file.display()))?;
+        }
+        for label in texts("node-labels") {
+            config.node_labels.push(label_of(&label)?);
+        }
+        for taint in texts("register-with-taints") {
+            if kubelet::machine::taint::parse(&taint).is_none() {
+                bail!(
+                    "--register-with-taints {taint} is not a taint: use key=value:NoSchedule, PreferNoSchedule or NoExecute"
+                );
+            }
+            config.register_with_taints.push(taint);
+        }
+        config.register_node =
+            matches.get_one::<bool>("register-node").copied().unwrap_or(config.register_node);
+        config.port = matches.get_one::<u16>("port").copied().unwrap_or(config.port);
+        if let Some(endpoint) = matches.get_one::<String>("container-runtime-endpoint") {
+            if !endpoint.starts_with("unix://") {
+                bail!(
+                    "--container-runtime-endpoint {endpoint} is not a socket: use unix:///run/containerd/containerd.sock"
+                );
+            }
+            config.container_runtime_endpoint = Some(endpoint.clone());
+        }
+        if let Some(cidr) = matches.get_one::<String>("pod-cidr") {
+            config.pod_cidr = cidr.clone();
+        }
+        let trust = match matches.get_one::<PathBuf>("ca-file") {
+            Some(file) => Trust::Authority(
+                std::fs::read_to_string(file)
+                    .with_context(|| format!("--ca-file: cannot read {}", file.display()))?,
+            ),
+            None => Trust::Token { hashes: hashes(texts("ca-hash"))? },
+        };
+        let join = Join { node: name, directory, server: text("server"), token: text("token"), trust };
+        let bridge = text("bridge");
+        // Nodes of one machine must not share it.
+        if config.cgroup_root == "/" {
+            config.cgroup_root = format!("/{bridge}");
+        }
+        Ok(Settings { config, join, node_ip: text("node-ip"), bridge })
+    }
+}
+
+fn hashes(given: Vec<String>) -> Result<Vec<String>> {
+    for hash in &given {
+        let hex = hash.strip_prefix("sha256:").unwrap_or("");
+        if hex.len() != 64 || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
+            bail!(
+                "--ca-hash {hash} is not a hash: use sha256: and 64 hexadecimal digits, as `setpoint token create` prints it"
+            );
+        }
+    }
+    Ok(given.iter().map(|hash| hash.to_ascii_lowercase()).collect())
+}
+
+fn label_of(text: &str) -> Result<(String, String)> {
+    let (key, value) = text.split_once('=').unwrap_or((text, ""));
+    let valid = object::validate_text::qualified_name(key).is_empty()
+        && object::validate_text::label_value(value).is_empty();
+    if !valid {
+        bail!("--node-labels {text} is not a label: use key=value");
+    }
+    let namespace = key.split_once('/').map_or("", |(namespace, _)| namespace);
+    let below = |domain: &str| namespace == domain || namespace.ends_with(&format!(".{domain}"));
+    let own = below("kubelet.kubernetes.io") || below("node.kubernetes.io") || DEFAULT_LABELS.contains(&key);
+    if (below("kubernetes.io") || below("k8s.io")) && !own {
+        bail!(
+            "unknown 'kubernetes.io' or 'k8s.io' labels specified with --node-labels: [{key}]; --node-labels in the 'kubernetes.io' \
+             namespace must begin with an allowed prefix (kubelet.kubernetes.io, node.kubernetes.io) or be in the specifically allowed \
+             set ({})",
+            DEFAULT_LABELS.join(", ")
+        );
+    }
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+pub fn run(matches: &ArgMatches) -> Result<()> {
+    if let Some(("reset", matches)) = matches.subcommand() {
+        return reset(matches);
+    }
+    let env = Env::machine();
+    let settings = Settings::from_matches(matches, env.hostname())?;
+    let log = matches.get_one::<String>("log").map_or("info", String::as_str);
+    crate::run::start_log(log)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("setpoint-node")
+        .build()
+        .context("cannot start the tokio runtime")?;
+    runtime.block_on(serve(&env, settings))
+}
+
+async fn serve(env: &Env, settings: Settings) -> Result<()> {
+    // Signals first: one that arrives while it joins must stop it, too.
+    let mut signals = run::Signals::listen()?;
+    let directory = settings.join.directory.clone();
+    crate::run::make_data_dir(&directory)?;
+    let _pid_file = PidFile::acquire(&directory)?.ok_or_else(|| {
+        anyhow!("another node runs on {}; choose another with --data-dir", directory.display())
+    })?;
+    let joining = join(env, settings.join);
+    let Some(joined) = signals.interrupts(joining).await else { return Ok(()) };
+    let settings = run::Run { config: settings.config, node_ip: settings.node_ip, bridge: settings.bridge };
+    run::run(env, joined?, settings, signals).await
+}
+
+/// Deletes what is the node's and nothing else.
+fn reset(matches: &ArgMatches) -> Result<()> {
+    let dir = directory(matches);
+    let store = certificates::Store::new(&dir);
+    let ours = [
+        store.kubeconfig(),
+        store.path(certificates::CLIENT_FILE),
+        store.path(certificates::SERVER_FILE),
+        dir.join(FOLDER),
+    ];
+    let found: Vec<&PathBuf> = ours.iter().filter(|path| path.exists()).collect();
+    if found.is_empty() {
+        println!("{} holds no node; nothing to delete.", dir.display());
+        return Ok(());
+    }
+    if let Some(running) = Running::find(&dir)? {
+        bail!(
+            "the node of {} runs as pid {}; stop that process first",
+            dir.display(),
+            running.pid.as_raw_nonzero()
+        );
+    }
+    if !matches.get_flag("yes") {
+        bail!(
+            "this deletes the node's certificates, pods and images in {}; pass --yes to confirm",
+            dir.display()
+        );
+    }
+    run::clean(&dir.join(FOLDER))?;
+    for path in found.into_iter().filter(|path| path.exists()) {
+        let removed = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+        removed.with_context(|| format!("cannot delete {}", path.display()))?;
+    }
+    // Both fail, as they should, unless they are empty now.
+    let _ = std::fs::remove_dir(dir.join("pki"));
+    let _ = std::fs::remove_dir(&dir);
+    println!("Deleted. To remove the Node object as well: kubectl delete node NAME");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(flags: &[&str]) -> Result<Settings> {
+        let args = ["setpoint", "node"].iter().chain(flags);
+        let matches = crate::cli::command().try_get_matches_from(args).unwrap();
+        Settings::from_matches(matches.subcommand().unwrap().1, "Some-Host")
+    }
+
+    #[test]
+    fn flags_say_what_the_node_is() {
+        let made = settings(&[
+            "--node-labels",
+            "a=b,c=d",
+            "--register-with-taints",
+            "x:NoSchedule",
+            "--port",
+            "10300",
+        ]);
+        let made = made.unwrap();
+        assert_eq!(made.join.node, "some-host");
+        assert_eq!(made.config.node_labels.len(), 2);
+        assert_eq!(
+            (made.config.port, made.config.register_with_taints),
+            (10300, vec!["x:NoSchedule".to_owned()])
+        );
+        assert_eq!(made.join.trust, Trust::Token { hashes: Vec::new() });
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_flag() {
+        for (flags, told) in [
+            (&["--name", "No_Name"][..], "--name No_Name is not a name"),
+            (&["--node-labels", "a b=c"], "--node-labels a b=c is not a label"),
+            (&["--node-labels", "node-role.kubernetes.io/x="], "unknown 'kubernetes.io' or 'k8s.io' labels"),
+            (&["--register-with-taints", "x"], "--register-with-taints x is not a taint"),
+            (&["--ca-hash", "md5:1"], "--ca-hash md5:1 is not a hash"),
+            (&["--ca-file", "/no/such/file"], "--ca-file: cannot read /no/such/file"),
+            (&["--config", "/no/such/file"], "--config: cannot read /no/such/file"),
+            (
+                &["--container-runtime-endpoint", "tcp://x"],
+                "--container-runtime-endpoint tcp://x is not a socket",
+            ),
+        ] {
+            let error = settings(flags).err().map(|error| format!("{error:#}")).unwrap_or_default();
+            assert!(error.contains(told), "{flags:?}: {error}");
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! A node that has joined, until it is stopped.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow};
+use auth::x509::ClientCa;
+use client::Client;
+use client::resources::SERVICES;
+use container_runtime::Embedded;
+use env::Env;
+use kubelet::certificates::{CLIENT_FILE, Joined, Keeper, Purpose};
+use kubelet::config::Config;
+use kubelet::run::Kubelet;
+use network::addresses::Cidr;
+use runtime::Stopper;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
+
+use crate::local_node;
+
+/// What ends a node: SIGTERM and SIGINT leave its pods running, SIGPWR says that the machine goes down.
+pub struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    power: Signal,
+}
+
+/// How a node is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    LeavePods,
+    EndPods,
+}
+
+impl Signals {
+    pub fn listen() -> Result<Signals> {
+        // Linux's number on every architecture Kubernetes runs on; tokio has no name for it.
+        const SIGPWR: i32 = 30;
+        let listen = |kind| signal(kind).context("cannot listen for signals");
+        Ok(Signals {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+            power: listen(SignalKind::from_raw(SIGPWR))?,
+        })
+    }
+
+    pub async fn ending(&mut self) -> Ending {
+        tokio::select! {
+            biased;
+            _ = self.power.recv() => Ending::EndPods,
+            _ = self.terminate.recv() => Ending::LeavePods,
+            _ = self.interrupt.recv() => Ending::LeavePods,
+        }
+    }
+
+    /// The outcome of `work`, or `None` if a signal comes first.
+    pub async fn interrupts<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            _ = self.ending() => None,
+            done = work => Some(done),
+        }
+    }
+}
+
+/// How it runs.
+pub struct Run {
+    pub config: Config,
+    pub node_ip: String,
+    pub bridge: String,
+}
+
+/// Runs pods and keeps the node in the cluster.
+pub async fn run(env: &Env, joined: Joined, settings: Run, mut signals: Signals) -> Result<()> {
+    let Run { config, node_ip, bridge } = settings;
+    tracing::info!(node = joined.node, bridge, port = config.port, pod_cidr = config.pod_cidr, "starting");
+    let (stopper, stop) = Stopper::new();
+    let client: Arc<dyn Client> = Arc::new(joined.client);
+    let rotation = joined.rotation;
+    let client_keeper = Keeper {
+        env: env.clone(),
+        requests: Arc::new(client.clone()),
+        purpose: Purpose::Client,
+        node: joined.node.clone(),
+        store: joined.store.clone(),
+        file: CLIENT_FILE,
+        names: Box::new(Vec::new),
+        changed: Arc::new(Notify::new()),
+        install: Box::new(move |identity| {
+            let (certificate, key) = (identity.certificate_pem(), identity.key_pem());
+            if let Err(error) = rotation.replace(certificate.into_bytes(), key.into_bytes()) {
+                tracing::error!(%error, "the new client certificate cannot be used");
+            }
+        }),
+    };
+    let keeping = env.spawn("client-certificate", client_keeper.run(Some(joined.identity), stop.clone()));
+    let starting = async {
+        let (cri, embedded) = open_runtime(env, &config, &bridge, &client, &joined.server).await?;
+        let certificates = auth::pki::certificates_from_pem(joined.ca_pem.as_bytes());
+        let of_node = kubelet::run::Settings {
+            client: client.clone(),
+            cri,
+            hostname: joined.node.clone(),
+            node_ip,
+            client_ca: ClientCa::new(&certificates.map_err(|error| anyhow!("the cluster's CA: {error}"))?),
+            certificates: joined.store.clone(),
+            config,
+        };
+        let started = Kubelet::start(env, of_node, &Arc::default(), stop.clone()).await;
+        Ok::<_, anyhow::Error>((
+            started.map_err(|error| anyhow!("cannot start the node: {error}"))?,
+            embedded,
+        ))
+    };
+    let Some(started) = signals.interrupts(starting).await else { return Ok(()) };
+    let (node, embedded) = started?;
+    println!("node {} has joined {}", joined.node, joined.server);
+    let ending = signals.ending().await;
+    tracing::info!(?ending, "stopping");
+    if ending == Ending::EndPods {
+        node.end_pods().await;
+    }
+    stopper.stop();
+    node.stopped().await;
+    if let Some(embedded) = embedded {
+        embedded.shutdown().await;
+    }
+    let _ = keeping.await;
+    Ok(())
+}
+
+/// The runtime behind a socket, or the embedded one.
+async fn open_runtime(
+    env: &Env,
+    config: &Config,
+    bridge: &str,
+    client: &Arc<dyn Client>,
+    server: &str,
+) -> Result<(Arc<dyn cri::Runtime>, Option<Embedded>)> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(anyhow!("a node with containers needs root: run `setpoint node` as root"));
+    }
+    if let Some(endpoint) = &config.container_runtime_endpoint {
+        let runtime = cri::Client::new(env, endpoint).map_err(|error| anyhow!("{error}"))?;
+        return Ok((Arc::new(runtime), None));
+    }
+    let ranges = config.pod_cidr.split(',').map(str::trim).filter(|range| !range.is_empty());
+    let ranges =
+        ranges.map(|range| Cidr::parse(range).map_err(|error| anyhow!("--pod-cidr {range}: {error}")));
+    let ranges = ranges.collect::<Result<Vec<Cidr>>>()?;
+    let kubernetes = kubernetes_address(&config.root_directory, client).await;
+    let redirect = kubernetes.zip(server_address(server).await);
+    let embedded = local_node::open_runtime(env, &config.root_directory, bridge, &ranges, redirect)?;
+    Ok((Arc::new(embedded.clone()), Some(embedded)))
+}
+
+/// Where pods expect the API server. It never changes, so that a node knows it also while the server is away.
+async fn kubernetes_address(directory: &Path, client: &Arc<dyn Client>) -> Option<IpAddr> {
+    let file = directory.join("kubernetes-address");
+    if let Ok(service) = client.get(SERVICES.at("default", "kubernetes")).await {
+        let address = runtime::tree(&service).str_at(&["spec", "clusterIP"]).unwrap_or_default().to_owned();
+        let written = std::fs::create_dir_all(directory).and_then(|()| std::fs::write(&file, &address));
+        if let Err(error) = written {
+            tracing::warn!(file = %file.display(), %error, "failed to write");
+        }
+        return address.parse().ok();
+    }
+    std::fs::read_to_string(&file).ok()?.trim().parse().ok()
+}
+
+async fn server_address(url: &str) -> Option<SocketAddr> {
+    let authority = url.strip_prefix("https://")?.split('/').next()?;
+    let authority = if authority.rsplit(']').next().is_some_and(|rest| rest.contains(':')) {
+        authority.to_owned()
+    } else {
+        format!("{authority}:443")
+    };
+    tokio::net::lookup_host(authority).await.ok()?.next()
+}
+
+/// Ends and unmounts whatever still runs or is mounted below the node's directory.
+pub fn clean(directory: &Path) -> Result<()> {
+    local_node::reset_directory(directory)
+}
