@@ -112,13 +112,20 @@ impl<'v> Activation<'v> {
         Ok(evaluation.result.map_err(failed))
     }
 
-    fn variable_at(&'v self, at: usize, name: &str, program: &'v Result<Program, Failure>) -> Result<Val<'v>, Error> {
+    fn variable_at(
+        &'v self,
+        at: usize,
+        name: &str,
+        program: &'v Result<Program, Failure>,
+    ) -> Result<Val<'v>, Error> {
         let cell = &self.cells[at];
         if let Some(value) = cell.value.get() {
             return value.clone();
         }
         let value = match program {
-            Err(failure) => Err(Error::new(format!("composited variable \"{name}\" fails to compile: {failure}"))),
+            Err(failure) => {
+                Err(Error::new(format!("composited variable \"{name}\" fails to compile: {failure}")))
+            }
             // Differs from kube-apiserver, which overflows its stack over a variable that is defined by itself.
             Ok(_) if cell.running.swap(true, Ordering::Relaxed) => {
                 return Err(Error::new(format!("composited variable \"{name}\" is defined by itself")));

@@ -2,7 +2,7 @@
 
 use object::Value;
 
-use crate::validating::{Decision, Evaluation};
+use crate::validating::Decision;
 
 /// Audit annotations are cut off behind so many bytes.
 pub const MAX_ANNOTATION_BYTES: usize = 10 * 1024;
@@ -51,11 +51,17 @@ pub enum ErrorType {
 impl ErrorType {
     /// Of a decision that is no plain yes.
     pub fn of(decision: &Decision) -> ErrorType {
-        // Upstream tells by the message, so a validation may be taken for one that does not compile.
-        let _: Evaluation = decision.evaluation;
         ErrorType::of_message(&decision.message)
     }
-    /// Of an error.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ErrorType::None => "no_error",
+            ErrorType::Compile => "compile_error",
+            ErrorType::OutOfBudget => "out_of_budget",
+            ErrorType::Invalid => "invalid_error",
+        }
+    }
+    /// Of an error. Upstream tells by the words too.
     pub fn of_message(message: &str) -> ErrorType {
         if message.starts_with("compilation") {
             return ErrorType::Compile;

@@ -13,14 +13,20 @@ mod denial;
 mod expression;
 mod inputs;
 mod match_conditions;
+mod mutating;
+mod type_check;
 mod types;
 mod validating;
 
-pub use denial::{ErrorType, config_error, denied, failure_annotation, warning};
+pub use denial::{ErrorType, MAX_ANNOTATION_BYTES, config_error, denied, failure_annotation, warning};
 pub use expression::{Failure, Scope, Use};
 pub use inputs::{Authorization, Inputs, Source, namespace_object};
 pub use match_conditions::MatchConditions;
-pub use validating::{Action, Annotated, AuditAnnotation, Decision, Evaluation, Outcome, Reason, ValidatingPolicy};
+pub use mutating::{MutatingPolicy, MutationError};
+pub use type_check::{ExpressionWarning, GroupVersionKind, Kinds, ObjectType, type_check};
+pub use validating::{
+    Action, Annotated, AuditAnnotation, Decision, Evaluation, Outcome, Reason, ValidatingPolicy,
+};
 
 /// What all validations of a policy may cost for one binding and parameter, and each of its mutations.
 pub const BUDGET: u64 = 10_000_000;

@@ -127,7 +127,9 @@ impl TypeProvider for Types {
                 match *name {
                     "op" | "path" | "from" if value.as_str().is_none() => {
                         let found = native_type(value);
-                        return Err(Error::new(format!("unexpected type {found} for JSONPatchType '{name}' field")));
+                        return Err(Error::new(format!(
+                            "unexpected type {found} for JSONPatchType '{name}' field"
+                        )));
                     }
                     "op" | "path" | "from" | "value" => {}
                     other => return Err(Error::new(format!("unexpected JSONPatchType field: {other}"))),

@@ -291,7 +291,8 @@ pub(crate) fn scope_of(spec: &Value) -> Scope {
 
 pub(crate) fn compile_variables(spec: &Value, scope: &mut Scope) -> Variables {
     let variables = spec.get("variables").and_then(Value::as_list).unwrap_or_default();
-    let text = |variable: &'_ Value, name: &str| variable.str_at(&[name]).map(str::to_owned).unwrap_or_default();
+    let text =
+        |variable: &'_ Value, name: &str| variable.str_at(&[name]).map(str::to_owned).unwrap_or_default();
     let pairs: Vec<(String, String)> =
         variables.iter().map(|variable| (text(variable, "name"), text(variable, "expression"))).collect();
     Variables::compile(pairs.iter().map(|(name, text)| (name.as_str(), text.as_str())), scope)
