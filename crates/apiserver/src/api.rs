@@ -88,8 +88,8 @@ impl Api {
             let services = ServiceAddresses::new(config.cluster.services.clone());
             Chain::new(&config.admission, &authorize, vec![Box::new(escalation)])?
                 .allocate_with("", "services", services)
-                .extend_with(MutatingWebhooks::new(webhooks.clone(), webhook_metrics.clone()))
-                .extend_with(ValidatingWebhooks::new(webhooks.clone(), webhook_metrics.clone()))
+                .extend_with(MutatingWebhooks::new(webhooks.clone(), webhook_metrics.clone(), &authorize))
+                .extend_with(ValidatingWebhooks::new(webhooks.clone(), webhook_metrics.clone(), &authorize))
         };
         let admissions = AdmissionMetrics::new(admission.names());
         let admission = admission.observe(admissions.clone());

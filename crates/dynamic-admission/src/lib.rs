@@ -9,6 +9,7 @@
 //! ```
 //! Nothing is locked while somebody is asked, and nobody is asked about the configuration of admission itself.
 
+pub mod authorizer;
 pub mod criteria;
 pub mod request;
 pub mod rule;
