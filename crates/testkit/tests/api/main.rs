@@ -8,6 +8,7 @@ mod facts;
 
 mod account_tokens;
 mod admission;
+mod admission_webhooks;
 mod apply;
 mod apply_behaviours;
 mod apply_faults;
@@ -78,4 +79,5 @@ mod upstream_quirks;
 mod warnings;
 mod watches;
 mod watches_compacted;
+mod webhook_server;
 mod websockets;
