@@ -98,22 +98,12 @@ impl Fleet {
 
     /// The pod, if it is on one of our nodes. What is gone is forgotten here, where it is still known which node had it.
     fn pod_changed(&self, event: &InformerEvent<'_>) -> Vec<Key> {
-        match event {
-            InformerEvent::Deleted { obj, .. } => {
-                if let Some(agent) = self.agent_of(obj) {
-                    agent.forget(obj);
-                }
-                return Vec::new();
-            }
-            InformerEvent::Updated { old, new, .. } if old.uid() != new.uid() => {
-                if let Some(agent) = self.agent_of(old) {
-                    agent.forget(old);
-                }
-            }
-            _ => {}
-        }
         let obj = event.obj();
         let Some(agent) = self.agent_of(obj) else { return Vec::new() };
+        if let InformerEvent::Deleted { .. } = event {
+            agent.forget(obj);
+            return Vec::new();
+        }
         let key = Key::of(obj);
         if agent.takes(&key) { vec![key] } else { Vec::new() }
     }

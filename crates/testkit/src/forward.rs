@@ -38,6 +38,14 @@ pub trait Forward: Send + Sync {
     fn watch<'a>(&'a self, target: Target<'a>, options: WatchOptions) -> Answer<'a, Box<dyn Watch>> {
         self.inner().watch(target, options)
     }
+    fn create<'a>(
+        &'a self,
+        target: Target<'a>,
+        body: Value,
+        options: WriteOptions<'a>,
+    ) -> Answer<'a, Arc<Obj>> {
+        self.write(Verb::Create, target, self.inner().create(target, body, options))
+    }
     fn update<'a>(
         &'a self,
         target: Target<'a>,
@@ -122,7 +130,7 @@ impl<F: Forward> Client for Forwarding<F> {
         body: Value,
         options: WriteOptions<'a>,
     ) -> Answer<'a, Arc<Obj>> {
-        self.0.write(Verb::Create, target, self.0.inner().create(target, body, options))
+        self.0.create(target, body, options)
     }
     fn update<'a>(
         &'a self,
