@@ -44,6 +44,7 @@ struct Fleet {
     node_field: usize,
     pod_queue: Arc<WorkQueue<Key>>,
     static_queue: Arc<WorkQueue<Key>>,
+    node_queue: Arc<WorkQueue<Key>>,
 }
 
 /// Keeps the agents going until stopped.
@@ -72,6 +73,7 @@ pub fn start(
         node_field,
         pod_queue: pods_controller.queue(),
         static_queue: static_controller.queue(),
+        node_queue: nodes_controller.queue(),
     });
     for agent in &fleet.agents {
         let of_agent = Arc::downgrade(&fleet);
@@ -80,6 +82,12 @@ pub fn start(
             if let Some(fleet) = of_agent.upgrade()
                 && let Some(agent) = fleet.agent(&name)
             {
+                if key.namespace().is_empty() {
+                    // Its own: pods have a namespace.
+                    agent.node_awake();
+                    fleet.node_queue.add(key.clone(), NORMAL, None);
+                    return;
+                }
                 agent.awake(key);
                 fleet.enqueue(agent, key);
             }

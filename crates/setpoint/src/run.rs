@@ -27,6 +27,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::identity::IdentitySettings;
 use crate::kubelet_client::KubeletClientSettings;
+use crate::node::SIGPWR;
 use crate::pid_file::PidFile;
 use crate::store_choice::{EtcdFiles, StoreChoice};
 use crate::{
@@ -259,6 +260,10 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
     if let Some(bootstrapping) = bootstrapping {
         bootstrapping.abort();
     }
+    if let Some(node) = node.as_ref().filter(|_| signals.going_down) {
+        tracing::info!("the machine goes down: ending pods");
+        node.end_pods().await;
+    }
     tracing::info!("stopping: ending controllers and watches, draining requests");
     let stopping = async {
         if let Some(node) = node {
@@ -302,6 +307,9 @@ async fn open_containers(
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    power: Signal,
+    /// The machine goes down: pods end with it.
+    going_down: bool,
 }
 
 impl Signals {
@@ -309,6 +317,8 @@ impl Signals {
         Ok(Signals {
             terminate: signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?,
             interrupt: signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?,
+            power: signal(SignalKind::from_raw(SIGPWR)).context("cannot listen for SIGPWR")?,
+            going_down: false,
         })
     }
 
@@ -318,6 +328,10 @@ impl Signals {
             biased;
             _ = self.terminate.recv() => None,
             _ = self.interrupt.recv() => None,
+            _ = self.power.recv() => {
+                self.going_down = true;
+                None
+            }
             done = work => Some(done),
         }
     }

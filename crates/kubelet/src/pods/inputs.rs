@@ -12,7 +12,7 @@ use crate::blocking::block;
 use crate::generate::cgroups::PodCgroups;
 use crate::generate::{
     self, ContainerInputs, DeviceResources, Fetched, GenerateError, ImageUser, MountedVolume, NodeView,
-    Resolv, Wanted, files, labels,
+    Resolv, UserNamespaces, Wanted, files, labels,
 };
 use crate::images::{self, ImageError, ImageEvent, WantedImage};
 use crate::probes::{RuntimeTarget, Target};
@@ -27,7 +27,11 @@ pub struct Facts {
     pub cgroup_v2: bool,
     pub swap_controller: bool,
     pub hugepage_sizes: Vec<String>,
+    /// Files that would tell a container of its neighbours.
+    pub masked_paths: Vec<String>,
     pub recursive_read_only: bool,
+    /// Pods can have users of their own.
+    pub user_namespaces: bool,
     pub resolv: Resolv,
 }
 
@@ -44,7 +48,9 @@ impl Shared {
             cgroup_v2: facts.cgroup_v2,
             swap_controller: facts.swap_controller,
             hugepage_sizes: &facts.hugepage_sizes,
+            masked_paths: &facts.masked_paths,
             recursive_read_only: facts.recursive_read_only,
+            user_namespaces: self.user_ranges.as_ref().map(|ranges| ranges as &dyn UserNamespaces),
             ..NodeView::new(&parts.config, &facts.resolv)
         }
     }

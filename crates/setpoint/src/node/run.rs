@@ -21,6 +21,9 @@ use tokio::sync::Notify;
 
 use crate::local_node;
 
+/// Linux's number on every architecture Kubernetes runs on; tokio has no name for it.
+pub const SIGPWR: i32 = 30;
+
 /// What ends a node: SIGTERM and SIGINT leave its pods running, SIGPWR says that the machine goes down.
 pub struct Signals {
     terminate: Signal,
@@ -37,8 +40,6 @@ pub enum Ending {
 
 impl Signals {
     pub fn listen() -> Result<Signals> {
-        // Linux's number on every architecture Kubernetes runs on; tokio has no name for it.
-        const SIGPWR: i32 = 30;
         let listen = |kind| signal(kind).context("cannot listen for signals");
         Ok(Signals {
             terminate: listen(SignalKind::terminate())?,
