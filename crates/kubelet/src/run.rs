@@ -23,7 +23,7 @@ use crate::admit::{self, Kernel};
 use crate::blocking;
 use crate::certificates::{self, Keeper, Purpose, SERVER_FILE, ServingSlot};
 use crate::config::Config;
-use crate::eviction::Evictor;
+use crate::eviction::{self, Evictor};
 use crate::generate::{Resolv, cgroups};
 use crate::hooks::Hooks;
 use crate::images::{ImageOptions, Images};
@@ -219,6 +219,11 @@ impl Kubelet {
             }
         });
         shutdown::run(&self.env, &periods, running.collect(), &self.pods).await;
+    }
+
+    /// Why it will take no pods, though it is there.
+    pub fn warning(&self) -> Option<String> {
+        eviction::full_disk(&self.config)
     }
 
     /// Waits for everything that ends with the [`Stop`] it was started with.

@@ -264,6 +264,11 @@ pub async fn start(
 }
 
 impl LocalNode {
+    /// What people should know of it.
+    pub fn warning(&self) -> Option<String> {
+        self.kubelet.warning()
+    }
+
     /// In the order of their priority, each group within its time.
     pub async fn end_pods(&self) {
         self.kubelet.end_pods().await;

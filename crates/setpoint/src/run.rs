@@ -252,7 +252,8 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
     if node.is_some() {
         env.spawn("node-metrics", api.clone().scrape_kubelets());
     }
-    announce(&settings, &url, node.as_ref().map(|node| &*node.name));
+    let warning = node.as_ref().and_then(|node| node.warning());
+    announce(&settings, &url, node.as_ref().map(|node| &*node.name), warning);
     let rotation = keys.rotation(kubeconfigs, url);
     let rotating = env.spawn("certificate-rotation", rotation.run(env.clone(), api.shutdown()));
 
@@ -530,8 +531,11 @@ fn explain_listen(error: ServerError) -> anyhow::Error {
 /// Starts the last line of the announcement.
 pub const NEXT: &str = "Next: ";
 
-fn announce(settings: &Settings, url: &str, node: Option<&str>) {
-    let text = announcement(settings, url, node);
+fn announce(settings: &Settings, url: &str, node: Option<&str>, warning: Option<String>) {
+    let mut text = announcement(settings, url, node);
+    if let Some(warning) = warning {
+        text.push_str(&format!("warning: {warning}\n"));
+    }
     // Nobody may be reading any more; the server runs all the same.
     let _ = std::io::stdout().write_all(text.as_bytes());
     if settings.detached {

@@ -119,6 +119,9 @@ pub async fn run(env: &Env, joined: Joined, settings: Run, mut signals: Signals)
     let Some(started) = signals.interrupts(starting).await else { return Ok(()) };
     let (node, embedded) = started?;
     println!("node {} has joined {}", joined.node, joined.server);
+    if let Some(warning) = node.warning() {
+        println!("warning: {warning}");
+    }
     let ending = signals.ending().await;
     tracing::info!(?ending, "stopping");
     if ending == Ending::EndPods {
