@@ -23,6 +23,7 @@ mod run_queue;
 mod serve_connection;
 mod server;
 mod shutdown;
+mod source_address;
 mod upgrade;
 mod websocket;
 

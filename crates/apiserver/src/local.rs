@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use auth::node::{IN_PROCESS, SOURCE_ADDRESS};
 use auth::{Attributes, UserInfo};
 use catalog::{Catalog, Name, Resource, Storage, Verbs};
 use client::{
@@ -69,7 +70,11 @@ impl Clients for LocalClients {
         self.client(UserInfo::service_account("kube-system", name, ""), CONTROLLERS)
     }
     fn user(&self, name: &str, groups: &[&str]) -> Arc<dyn Client> {
-        self.client(UserInfo::new(name, groups).authenticated(), field_manager_of(name))
+        let mut user = UserInfo::new(name, groups).authenticated();
+        if auth::node::name_of(&user).is_some() {
+            user.extra.insert(SOURCE_ADDRESS.to_owned(), vec![IN_PROCESS.to_owned()]);
+        }
+        self.client(user, field_manager_of(name))
     }
     fn fenced(&self, namespace: &str, lease: &str, holder: &str) -> Option<Arc<dyn Clients>> {
         let fence = LeaderFence {

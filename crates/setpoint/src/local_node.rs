@@ -234,11 +234,13 @@ pub async fn start(
     let hostname = env.hostname().to_ascii_lowercase();
     let name = if settings.name.is_empty() { hostname.clone() } else { settings.name.clone() };
     let root = directory(data_dir);
-    let mut config = Config::new(&name, root.clone());
-    if let Some((file, bytes)) = &settings.config {
-        config =
-            config.with_file(bytes).map_err(|error| anyhow!("--node-config {}: {error}", file.display()))?;
-    }
+    let config = Config::new(&name, root.clone());
+    let mut config = match &settings.config {
+        Some((file, bytes)) => {
+            config.with_file(bytes).map_err(|error| anyhow!("--node-config {}: {error}", file.display()))?
+        }
+        None => config.without_file(),
+    };
     config.port = settings.port;
     // What the flag says counts, whatever range the cluster gives the node.
     config.pod_cidr = settings.pod_ranges.iter().map(Cidr::to_string).collect::<Vec<_>>().join(",");
@@ -262,6 +264,16 @@ pub async fn start(
 }
 
 impl LocalNode {
+    /// What people should know of it.
+    pub fn warning(&self) -> Option<String> {
+        self.kubelet.warning()
+    }
+
+    /// In the order of their priority, each group within its time.
+    pub async fn end_pods(&self) {
+        self.kubelet.end_pods().await;
+    }
+
     /// Its pods go on.
     pub async fn stop(self) {
         self.stopper.stop();

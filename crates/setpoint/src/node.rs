@@ -6,6 +6,8 @@
 
 mod run;
 
+pub use run::SIGPWR;
+
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -128,6 +130,8 @@ impl Settings {
                 std::fs::read(file).with_context(|| format!("--config: cannot read {}", file.display()))?;
             config =
                 config.with_file(&bytes).map_err(|error| anyhow!("--config {}: {error}", file.display()))?;
+        } else {
+            config = config.without_file();
         }
         for label in texts("node-labels") {
             config.node_labels.push(label_of(&label)?);

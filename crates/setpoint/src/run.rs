@@ -27,6 +27,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::identity::IdentitySettings;
 use crate::kubelet_client::KubeletClientSettings;
+use crate::node::SIGPWR;
 use crate::pid_file::PidFile;
 use crate::store_choice::{EtcdFiles, StoreChoice};
 use crate::{
@@ -251,13 +252,18 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
     if node.is_some() {
         env.spawn("node-metrics", api.clone().scrape_kubelets());
     }
-    announce(&settings, &url, node.as_ref().map(|node| &*node.name));
+    let warning = node.as_ref().and_then(|node| node.warning());
+    announce(&settings, &url, node.as_ref().map(|node| &*node.name), warning);
     let rotation = keys.rotation(kubeconfigs, url);
     let rotating = env.spawn("certificate-rotation", rotation.run(env.clone(), api.shutdown()));
 
     let stopped_by = signals.interrupts(supervise(&env, &api, &engine, &pools)).await.map_or(Ok(()), Err);
     if let Some(bootstrapping) = bootstrapping {
         bootstrapping.abort();
+    }
+    if let Some(node) = node.as_ref().filter(|_| signals.going_down) {
+        tracing::info!("the machine goes down: ending pods");
+        node.end_pods().await;
     }
     tracing::info!("stopping: ending controllers and watches, draining requests");
     let stopping = async {
@@ -302,6 +308,9 @@ async fn open_containers(
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    power: Signal,
+    /// The machine goes down: pods end with it.
+    going_down: bool,
 }
 
 impl Signals {
@@ -309,6 +318,8 @@ impl Signals {
         Ok(Signals {
             terminate: signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?,
             interrupt: signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?,
+            power: signal(SignalKind::from_raw(SIGPWR)).context("cannot listen for SIGPWR")?,
+            going_down: false,
         })
     }
 
@@ -318,6 +329,10 @@ impl Signals {
             biased;
             _ = self.terminate.recv() => None,
             _ = self.interrupt.recv() => None,
+            _ = self.power.recv() => {
+                self.going_down = true;
+                None
+            }
             done = work => Some(done),
         }
     }
@@ -513,8 +528,11 @@ fn explain_listen(error: ServerError) -> anyhow::Error {
 /// Starts the last line of the announcement.
 pub const NEXT: &str = "Next: ";
 
-fn announce(settings: &Settings, url: &str, node: Option<&str>) {
-    let text = announcement(settings, url, node);
+fn announce(settings: &Settings, url: &str, node: Option<&str>, warning: Option<String>) {
+    let mut text = announcement(settings, url, node);
+    if let Some(warning) = warning {
+        text.push_str(&format!("warning: {warning}\n"));
+    }
     // Nobody may be reading any more; the server runs all the same.
     let _ = std::io::stdout().write_all(text.as_bytes());
     if settings.detached {

@@ -15,6 +15,8 @@ pub struct Cache {
     /// The object as it was last seen; null until then.
     pub pod: Arc<Value>,
     pub sandbox: Option<SandboxRef>,
+    /// What the sandbox was made with, as far as this process knows.
+    pub sandbox_config: Option<Arc<cri::PodSandboxConfig>>,
     /// What this process mounted, by name.
     pub volumes: Option<Arc<BTreeMap<String, MountedVolume>>>,
     /// By name.
@@ -40,6 +42,7 @@ impl Default for Cache {
         Cache {
             pod: Arc::new(Value::Null),
             sandbox: None,
+            sandbox_config: None,
             volumes: None,
             containers: BTreeMap::new(),
             release: Release::No,

@@ -75,14 +75,13 @@ async fn run(
     let config = config.map_err(|error| failed(error.reason, error.message))?;
     let resources = config.linux.as_ref().and_then(|linux| linux.resources.clone());
     task.cache.lock().slot(name).resources = resources;
-    let sandbox_config = shared
-        .sandbox_config(tree, sandbox.attempt)
-        .map_err(|error| failed("CreateContainerConfigError", error.message))?
-        .config;
+    let sandbox_config = shared.config_of(task, tree);
+    let sandbox_config =
+        sandbox_config.map_err(|error| failed("CreateContainerConfigError", error.message))?;
     let request = cri::CreateContainerRequest {
         pod_sandbox_id: sandbox.id,
         config: Some(config),
-        sandbox_config: Some(sandbox_config),
+        sandbox_config: Some((*sandbox_config).clone()),
     };
     let created = shared.parts.cri.create_container(request).await;
     let id = created.map_err(|error| failed("CreateContainerError", error.message))?.container_id;

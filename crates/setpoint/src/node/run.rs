@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use auth::x509::ClientCa;
@@ -20,6 +21,9 @@ use tokio::sync::Notify;
 
 use crate::local_node;
 
+/// Linux's number on every architecture Kubernetes runs on; tokio has no name for it.
+pub const SIGPWR: i32 = 30;
+
 /// What ends a node: SIGTERM and SIGINT leave its pods running, SIGPWR says that the machine goes down.
 pub struct Signals {
     terminate: Signal,
@@ -36,8 +40,6 @@ pub enum Ending {
 
 impl Signals {
     pub fn listen() -> Result<Signals> {
-        // Linux's number on every architecture Kubernetes runs on; tokio has no name for it.
-        const SIGPWR: i32 = 30;
         let listen = |kind| signal(kind).context("cannot listen for signals");
         Ok(Signals {
             terminate: listen(SignalKind::terminate())?,
@@ -117,6 +119,9 @@ pub async fn run(env: &Env, joined: Joined, settings: Run, mut signals: Signals)
     let Some(started) = signals.interrupts(starting).await else { return Ok(()) };
     let (node, embedded) = started?;
     println!("node {} has joined {}", joined.node, joined.server);
+    if let Some(warning) = node.warning() {
+        println!("warning: {warning}");
+    }
     let ending = signals.ending().await;
     tracing::info!(?ending, "stopping");
     if ending == Ending::EndPods {
@@ -150,16 +155,20 @@ async fn open_runtime(
     let ranges =
         ranges.map(|range| Cidr::parse(range).map_err(|error| anyhow!("--pod-cidr {range}: {error}")));
     let ranges = ranges.collect::<Result<Vec<Cidr>>>()?;
-    let kubernetes = kubernetes_address(&config.root_directory, client).await;
+    let kubernetes = kubernetes_address(env, &config.root_directory, client).await;
     let redirect = kubernetes.zip(server_address(server).await);
     let embedded = local_node::open_runtime(env, &config.root_directory, bridge, &ranges, redirect)?;
     Ok((Arc::new(embedded.clone()), Some(embedded)))
 }
 
+/// A server that takes longer to answer counts as away.
+const ASK: Duration = Duration::from_secs(5);
+
 /// Where pods expect the API server. It never changes, so that a node knows it also while the server is away.
-async fn kubernetes_address(directory: &Path, client: &Arc<dyn Client>) -> Option<IpAddr> {
+async fn kubernetes_address(env: &Env, directory: &Path, client: &Arc<dyn Client>) -> Option<IpAddr> {
     let file = directory.join("kubernetes-address");
-    if let Ok(service) = client.get(SERVICES.at("default", "kubernetes")).await {
+    let asked = env.timeout(ASK, client.get(SERVICES.at("default", "kubernetes"))).await;
+    if let Ok(Ok(service)) = asked {
         let address = runtime::tree(&service).str_at(&["spec", "clusterIP"]).unwrap_or_default().to_owned();
         let written = std::fs::create_dir_all(directory).and_then(|()| std::fs::write(&file, &address));
         if let Err(error) = written {

@@ -38,6 +38,8 @@ mod pauses;
 mod quotas;
 mod refusals;
 mod restart;
+mod shutdown;
+mod static_pods;
 mod sweep;
 mod tls;
 mod wire;
