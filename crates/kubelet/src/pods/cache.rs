@@ -83,6 +83,10 @@ pub enum Release {
 pub struct Slot {
     /// A start was asked for and has not come to an end.
     pub starting: bool,
+    /// What the runtime made for it: its end may be heard of before anything else is known of it.
+    pub created: Option<String>,
+    /// How the run ended that is not wholly started yet: what people saw running is not told to wait.
+    ended_early: Option<Run>,
     /// How the last start failed.
     pub error: Option<StartError>,
     /// The latest run that there is anything of.
@@ -123,9 +127,30 @@ impl Run {
 }
 
 impl Slot {
+    pub fn begin_start(&mut self) {
+        (self.starting, self.created, self.error) = (true, None, None);
+    }
+
+    pub fn end_start(&mut self) {
+        self.starting = false;
+        if let Some(run) = self.ended_early.take() {
+            self.saw(run);
+        }
+    }
+
+    /// The run there is anything of is the one that is being started, not one before it.
+    fn is_of_start(&self) -> bool {
+        self.starting && self.created.is_some() && self.created == self.run.as_ref().map(|run| run.id.clone())
+    }
+
     /// News of a run. That of one before the latest says how that ended.
     pub fn saw(&mut self, run: Run) {
         match &self.run {
+            Some(known)
+                if known.id == run.id && known.is_running() && run.exit().is_some() && self.is_of_start() =>
+            {
+                self.ended_early = Some(run);
+            }
             Some(known) if known.attempt > run.attempt => self.before = run.exit().cloned(),
             Some(known) if known.attempt < run.attempt => {
                 self.before = known.exit().cloned();
@@ -135,6 +160,11 @@ impl Slot {
             Some(known) if known.id == run.id && known.exit().is_some() && run.exit().is_none() => {}
             _ => self.run = Some(run),
         }
+    }
+
+    /// Is this the latest run, or going to be?
+    pub fn is(&self, id: &str) -> bool {
+        self.created.as_deref() == Some(id) || self.run.as_ref().is_some_and(|run| run.id == id)
     }
 
     /// The runtime does not know a run any more that had not ended: somebody removed it.
@@ -175,6 +205,8 @@ impl Slot {
                 seen.outdated &= !self.starting;
                 Some(seen)
             }
+            // What it came to is told when the start is over: until then nobody may decide on it.
+            _ if self.is_of_start() => Some(of_run(Container::Created, self.before.clone())),
             _ if self.starting => Some(of_run(Container::Created, ended())),
             Some(RunState::Exited(exit)) => {
                 Some(of_run(Container::Exited(exit.clone()), self.before.clone()))
@@ -270,6 +302,35 @@ mod tests {
         slot.saw(exited(0, 1));
         let seen = slot.view("test", "image", PROBED).unwrap();
         assert_eq!((seen.state, seen.last.map(|exit| exit.code)), (Container::Created, Some(1)));
+    }
+
+    #[test]
+    fn a_container_that_is_being_started_is_known() {
+        let slot = Slot { starting: true, created: Some("id-0".to_owned()), ..Slot::default() };
+        assert!(slot.is("id-0") && !slot.is("id-1"));
+    }
+
+    #[test]
+    fn a_container_that_ends_while_it_is_started_is_told_when_that_is_over() {
+        let begun = || {
+            let mut slot = Slot::default();
+            slot.begin_start();
+            slot.created = Some("id-0".to_owned());
+            slot
+        };
+        let mut quick = begun();
+        quick.saw(exited(0, 0));
+        let seen = quick.view("test", "image", PROBED).unwrap();
+        assert_eq!((seen.state, seen.last), (Container::Created, None));
+        let mut hooked = begun();
+        hooked.saw(run(0, RunState::Running { since: 5 }));
+        hooked.saw(exited(0, 0));
+        let seen = hooked.view("test", "image", PROBED).unwrap();
+        assert!(matches!(seen.state, Container::Running { since: 5, .. }));
+        for mut slot in [quick, hooked] {
+            slot.end_start();
+            assert!(matches!(slot.view("test", "image", PROBED).unwrap().state, Container::Exited(_)));
+        }
     }
 
     #[test]

@@ -212,12 +212,16 @@ spec: {terminationGracePeriodSeconds: 1, containers: [{name: c, image: IMAGE, co
     });
     cluster.wait("a command that is not there fails", |cluster| cluster.phase("bad") == "Failed");
     assert_eq!(cluster.container("bad", "c")["state"]["terminated"]["reason"], "StartError");
-    let waiting = cluster.container("waits", "c");
-    assert_eq!(waiting["state"]["waiting"]["reason"], "CreateContainerConfigError", "{waiting}");
+    cluster.wait("a config map that is missing is waited for", |cluster| {
+        cluster.container("waits", "c")["state"]["waiting"]["reason"] == "CreateContainerConfigError"
+    });
     cluster.kubectl.run("create configmap later --from-literal=k=v");
     cluster.wait("what it waited for has come", |cluster| cluster.phase("waits") == "Running");
 
-    // Through the API server to the node's own port and back.
+    // Through the API server to the node's own port and back, once its certificate was signed.
+    cluster.wait("the node answers", |cluster| {
+        cluster.kubectl.try_run("get --raw /api/v1/nodes/one/proxy/healthz").status.success()
+    });
     assert_eq!(cluster.kubectl.run("logs ends"), "done\n");
     let words = ["exec", "many", "-c", "web", "--", "/bin/busybox", "sh", "-c", "echo $PLAIN; exit 4"];
     let executed = cluster.kubectl.try_words(&words);
@@ -235,11 +239,10 @@ spec: {terminationGracePeriodSeconds: 1, containers: [{name: c, image: IMAGE, co
     });
 
     cluster.kubectl.run("delete pod --all --wait=true");
-    let pods = std::fs::read_dir(cluster.data().join("node/pods")).unwrap();
     cluster.wait("nothing is left of the pods", |cluster| {
-        std::fs::read_dir(cluster.data().join("node/sandboxes")).unwrap().count() == 0
+        let left = |of: &str| std::fs::read_dir(cluster.data().join("node").join(of)).unwrap().count();
+        left("sandboxes") == 0 && left("pods") == 0
     });
-    drop(pods);
 }
 
 #[test]
