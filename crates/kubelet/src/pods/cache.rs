@@ -8,6 +8,7 @@ use node::pod::Pod;
 use object::Value;
 use runtime::Severity;
 
+use crate::generate::labels::container_hash;
 use crate::probes::Probed;
 use crate::volumes::MountedVolume;
 
@@ -100,8 +101,8 @@ pub struct Slot {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     pub id: String,
-    /// As the pod asked for it.
-    pub image: String,
+    /// Of what the pod asked for: a runtime may know its image by another name.
+    pub hash: u64,
     pub image_id: String,
     pub attempt: u32,
     pub state: RunState,
@@ -180,13 +181,13 @@ impl Slot {
         run.state = RunState::Exited(exit);
     }
 
-    fn view(&self, runtime: &str, image: &str, probed: Probed) -> Option<Running> {
+    fn view(&self, runtime: &str, hash: u64, probed: Probed) -> Option<Running> {
         let of_run = |state: Container, last: Option<Exit>| {
             let run = self.run.as_ref();
             Running {
                 id: run.map(|run| format!("{runtime}://{}", run.id)).unwrap_or_default(),
                 image_id: run.map(|run| run.image_id.clone()).unwrap_or_default(),
-                outdated: run.is_some_and(|run| run.image != image),
+                outdated: run.is_some_and(|run| run.hash != hash),
                 attempt: run.map_or(0, |run| run.attempt),
                 state,
                 last,
@@ -249,7 +250,7 @@ impl Cache {
         let sandbox = self.sandbox.as_ref();
         let containers = pod.containers.iter().map(|container| {
             let slot = self.containers.get(container.name)?;
-            slot.view(runtime, container.image, probed(container.name))
+            slot.view(runtime, container_hash(container.spec), probed(container.name))
         });
         Sandbox {
             ready: sandbox.is_some_and(|sandbox| sandbox.ready),
@@ -268,12 +269,13 @@ mod tests {
     use super::*;
 
     fn run(attempt: u32, state: RunState) -> Run {
-        let (id, image, image_id) = (format!("id-{attempt}"), "image".to_owned(), String::new());
-        Run { id, image, image_id, attempt, state }
+        let (id, image_id) = (format!("id-{attempt}"), String::new());
+        Run { id, hash: HASH, image_id, attempt, state }
     }
     fn exited(attempt: u32, code: i32) -> Run {
         run(attempt, RunState::Exited(Exit::new(code, 1, 2, format!("id-{attempt}"))))
     }
+    const HASH: u64 = 7;
     const PROBED: Probed = Probed { started: true, ready: true, kill: None };
 
     #[test]
@@ -281,7 +283,7 @@ mod tests {
         let mut slot = Slot::default();
         slot.saw(exited(0, 7));
         slot.saw(run(1, RunState::Running { since: 5 }));
-        let seen = slot.view("test", "image", PROBED).unwrap();
+        let seen = slot.view("test", HASH, PROBED).unwrap();
         assert_eq!((seen.attempt, seen.last.map(|exit| exit.code)), (1, Some(7)));
         assert!(matches!(seen.state, Container::Running { since: 5, .. }));
     }
@@ -292,15 +294,15 @@ mod tests {
         slot.saw(exited(1, 0));
         slot.saw(run(1, RunState::Running { since: 5 }));
         slot.saw(run(0, RunState::Running { since: 1 }));
-        assert!(matches!(slot.view("test", "image", PROBED).unwrap().state, Container::Exited(_)));
+        assert!(matches!(slot.view("test", HASH, PROBED).unwrap().state, Container::Exited(_)));
     }
 
     #[test]
     fn a_start_under_way_is_no_reason_for_another() {
         let mut slot = Slot { starting: true, ..Slot::default() };
-        assert_eq!(slot.view("test", "image", PROBED).unwrap().state, Container::Created);
+        assert_eq!(slot.view("test", HASH, PROBED).unwrap().state, Container::Created);
         slot.saw(exited(0, 1));
-        let seen = slot.view("test", "image", PROBED).unwrap();
+        let seen = slot.view("test", HASH, PROBED).unwrap();
         assert_eq!((seen.state, seen.last.map(|exit| exit.code)), (Container::Created, Some(1)));
     }
 
@@ -320,16 +322,16 @@ mod tests {
         };
         let mut quick = begun();
         quick.saw(exited(0, 0));
-        let seen = quick.view("test", "image", PROBED).unwrap();
+        let seen = quick.view("test", HASH, PROBED).unwrap();
         assert_eq!((seen.state, seen.last), (Container::Created, None));
         let mut hooked = begun();
         hooked.saw(run(0, RunState::Running { since: 5 }));
         hooked.saw(exited(0, 0));
-        let seen = hooked.view("test", "image", PROBED).unwrap();
+        let seen = hooked.view("test", HASH, PROBED).unwrap();
         assert!(matches!(seen.state, Container::Running { since: 5, .. }));
         for mut slot in [quick, hooked] {
             slot.end_start();
-            assert!(matches!(slot.view("test", "image", PROBED).unwrap().state, Container::Exited(_)));
+            assert!(matches!(slot.view("test", HASH, PROBED).unwrap().state, Container::Exited(_)));
         }
     }
 
@@ -337,8 +339,8 @@ mod tests {
     fn a_container_with_another_image_is_outdated_until_its_successor_is_asked_for() {
         let mut slot = Slot::default();
         slot.saw(run(0, RunState::Running { since: 5 }));
-        assert!(slot.view("test", "other", PROBED).unwrap().outdated);
+        assert!(slot.view("test", HASH + 1, PROBED).unwrap().outdated);
         slot.starting = true;
-        assert!(!slot.view("test", "other", PROBED).unwrap().outdated);
+        assert!(!slot.view("test", HASH + 1, PROBED).unwrap().outdated);
     }
 }

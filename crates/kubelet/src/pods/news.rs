@@ -179,7 +179,7 @@ pub fn run_of(status: &cri::ContainerStatus, runtime: &str) -> Run {
     };
     Run {
         id: status.id.clone(),
-        image: status.image.as_ref().map(|image| image.user_specified_image.clone()).unwrap_or_default(),
+        hash: info.hash,
         image_id: status.image_ref.clone(),
         attempt: info.restart_count,
         state,

@@ -36,9 +36,13 @@ fn sha256(content: &[u8]) -> String {
 }
 
 /// A layer with busybox, and the config of an image of it.
-fn busybox(folder: &Path) -> (Vec<u8>, Vec<u8>) {
+fn busybox(folder: &Path, command: &[&str]) -> (Vec<u8>, Vec<u8>) {
     std::fs::create_dir_all(folder.join("layer/bin")).unwrap();
     std::fs::copy("/bin/busybox", folder.join("layer/bin/busybox")).unwrap();
+    for applet in ["sh", "tar"] {
+        // Made once for each folder.
+        let _ = std::os::unix::fs::symlink("busybox", folder.join("layer/bin").join(applet));
+    }
     let layer = folder.join("layer.tar");
     let mut tar = Command::new("tar");
     let packed = run(tar.arg("-cf").arg(&layer).arg("-C").arg(folder.join("layer")).arg("bin"));
@@ -50,7 +54,7 @@ fn busybox(folder: &Path) -> (Vec<u8>, Vec<u8>) {
         other => other,
     };
     let config = serde_json::json!({
-        "architecture": architecture, "os": "linux", "config": {"Cmd": ["/bin/busybox", "sh"]},
+        "architecture": architecture, "os": "linux", "config": {"Cmd": command, "Env": ["PATH=/bin"]},
         "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{}", sha256(&layer))]},
     });
     (layer, config.to_string().into_bytes())
@@ -58,7 +62,12 @@ fn busybox(folder: &Path) -> (Vec<u8>, Vec<u8>) {
 
 /// What `docker save` writes.
 pub fn archive(folder: &Path, name: &str) -> std::path::PathBuf {
-    let (layer, config) = busybox(folder);
+    archive_of(folder, name, &["/bin/busybox", "sh"])
+}
+
+/// The same of an image that runs something else.
+pub fn archive_of(folder: &Path, name: &str, command: &[&str]) -> std::path::PathBuf {
+    let (layer, config) = busybox(folder, command);
     let manifest = serde_json::json!([{"Config": "config.json", "RepoTags": [name], "Layers": ["one.tar"]}]);
     let saved = folder.join("saved");
     std::fs::create_dir_all(&saved).unwrap();
@@ -193,7 +202,7 @@ fn lay(folder: &Path, repository: &str, tag: &str) {
         );
         hex
     };
-    let (layer, config) = busybox(folder);
+    let (layer, config) = busybox(folder, &["/bin/busybox", "sh"]);
     let describe = |kind: &str, content: &[u8]| serde_json::json!({"mediaType": kind, "size": content.len(), "digest": format!("sha256:{}", put(content))});
     let manifest = serde_json::json!({
         "schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
