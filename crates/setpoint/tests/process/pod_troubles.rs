@@ -123,7 +123,7 @@ fn bad_images_run_nowhere() {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let device = tar("device", &["bin", "memory"]);
     lay_image(folder, "device", "1", &device, &config_of(&device));
-    std::fs::File::create(folder.join("bomb/zeros")).unwrap().set_len(300 << 20).unwrap();
+    std::fs::File::create(folder.join("bomb/zeros")).unwrap().set_len(260 << 20).unwrap();
     let bomb = tar("bomb", &["zeros"]);
     let config = config_of(&bomb);
     drop(bomb);
@@ -205,7 +205,7 @@ fn a_node_that_is_short_of_something_ends_pods_and_takes_no_more() {
     assert_eq!(status["reason"], "Evicted", "{status}");
     assert_eq!(status["message"], "Pod was rejected: The node had condition: [MemoryPressure]. ");
     // Nearly nothing of its disk may be used.
-    cluster.restart_with("evictionHard: {nodefs.available: 99.99%}\nevictionPressureTransitionPeriod: 1s\n");
+    cluster.restart_with("evictionHard: {nodefs.available: 99.99%}\nevictionPressureTransitionPeriod: 1s\nimageMinimumGCAge: 1ms\n");
     cluster.wait("the node says so", |cluster| node_condition(cluster, "DiskPressure") == "True");
     cluster.wait("the unused image is gone", |cluster| {
         let listed = crate::images::image(&cluster.data(), &["list"]);
