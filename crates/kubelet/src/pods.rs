@@ -262,7 +262,7 @@ async fn run_lane(shared: Weak<Shared>, task: Weak<PodTask>, mut commands: mpsc:
         if task.is_stopping() {
             let mut cache = task.cache.lock();
             match command {
-                Command::Start { container, .. } => cache.slot(&container).starting = false,
+                Command::Start { container, .. } => cache.slot(&container).end_start(),
                 Command::Update => cache.resizing = false,
                 Command::Create => {}
             }
@@ -365,8 +365,7 @@ impl Runtime for Pods {
         let Some(task) = self.shared.task(short_uid(pod.uid)) else { return };
         let container = pod.containers[container].name.to_owned();
         let mut cache = task.cache.lock();
-        let slot = cache.slot(&container);
-        (slot.starting, slot.error) = (true, None);
+        cache.slot(&container).begin_start();
         let _ = task.commands.send(Command::Start { container, attempt });
     }
 

@@ -293,7 +293,7 @@ async fn open_containers(
     node: &local_node::Settings,
     bound: SocketAddr,
     server: &mut Server,
-) -> Result<container_runtime::Embedded> {
+) -> Result<local_node::Containers> {
     let everywhere = bound.ip().is_unspecified();
     let api = node.api_address(bound.port()).unwrap_or(bound);
     let kubernetes = settings.services.first_address();

@@ -23,7 +23,7 @@ pub async fn start(shared: &Arc<Shared>, task: &Arc<PodTask>, name: &str, attemp
     let outcome = run(shared, task, &pod, name, attempt).await;
     let mut cache = task.cache.lock();
     let slot = cache.slot(name);
-    slot.starting = false;
+    slot.end_start();
     if let Err(Some(failed)) = outcome {
         let Failed { reason, message } = failed;
         tracing::info!(
@@ -85,6 +85,7 @@ async fn run(
     };
     let created = shared.parts.cri.create_container(request).await;
     let id = created.map_err(|error| failed("CreateContainerError", error.message))?.container_id;
+    task.cache.lock().slot(name).created = Some(id.clone());
     tell(Severity::Normal, "Created", "Container created".to_owned());
     let started =
         shared.parts.cri.start_container(cri::StartContainerRequest { container_id: id.clone() }).await;

@@ -9,7 +9,6 @@ use anyhow::{Context, Result, anyhow};
 use auth::x509::ClientCa;
 use client::Client;
 use client::resources::SERVICES;
-use container_runtime::Embedded;
 use env::Env;
 use kubelet::certificates::{CLIENT_FILE, Joined, Keeper, Purpose};
 use kubelet::config::Config;
@@ -99,11 +98,11 @@ pub async fn run(env: &Env, joined: Joined, settings: Run, mut signals: Signals)
     };
     let keeping = env.spawn("client-certificate", client_keeper.run(Some(joined.identity), stop.clone()));
     let starting = async {
-        let (cri, embedded) = open_runtime(env, &config, &bridge, &client, &joined.server).await?;
+        let containers = open_runtime(env, &config, &bridge, &client, &joined.server).await?;
         let certificates = auth::pki::certificates_from_pem(joined.ca_pem.as_bytes());
         let of_node = kubelet::run::Settings {
             client: client.clone(),
-            cri,
+            cri: containers.cri.clone(),
             hostname: joined.node.clone(),
             node_ip,
             client_ca: ClientCa::new(&certificates.map_err(|error| anyhow!("the cluster's CA: {error}"))?),
@@ -113,11 +112,11 @@ pub async fn run(env: &Env, joined: Joined, settings: Run, mut signals: Signals)
         let started = Kubelet::start(env, of_node, &Arc::default(), stop.clone()).await;
         Ok::<_, anyhow::Error>((
             started.map_err(|error| anyhow!("cannot start the node: {error}"))?,
-            embedded,
+            containers,
         ))
     };
     let Some(started) = signals.interrupts(starting).await else { return Ok(()) };
-    let (node, embedded) = started?;
+    let (node, containers) = started?;
     println!("node {} has joined {}", joined.node, joined.server);
     if let Some(warning) = node.warning() {
         println!("warning: {warning}");
@@ -129,9 +128,7 @@ pub async fn run(env: &Env, joined: Joined, settings: Run, mut signals: Signals)
     }
     stopper.stop();
     node.stopped().await;
-    if let Some(embedded) = embedded {
-        embedded.shutdown().await;
-    }
+    containers.shutdown().await;
     let _ = keeping.await;
     Ok(())
 }
@@ -143,13 +140,12 @@ async fn open_runtime(
     bridge: &str,
     client: &Arc<dyn Client>,
     server: &str,
-) -> Result<(Arc<dyn cri::Runtime>, Option<Embedded>)> {
+) -> Result<local_node::Containers> {
     if !rustix::process::geteuid().is_root() {
         return Err(anyhow!("a node with containers needs root: run `setpoint node` as root"));
     }
     if let Some(endpoint) = &config.container_runtime_endpoint {
-        let runtime = cri::Client::new(env, endpoint).map_err(|error| anyhow!("{error}"))?;
-        return Ok((Arc::new(runtime), None));
+        return local_node::open_socket(env, &config.root_directory, bridge, endpoint);
     }
     let ranges = config.pod_cidr.split(',').map(str::trim).filter(|range| !range.is_empty());
     let ranges =
@@ -157,8 +153,7 @@ async fn open_runtime(
     let ranges = ranges.collect::<Result<Vec<Cidr>>>()?;
     let kubernetes = kubernetes_address(env, &config.root_directory, client).await;
     let redirect = kubernetes.zip(server_address(server).await);
-    let embedded = local_node::open_runtime(env, &config.root_directory, bridge, &ranges, redirect)?;
-    Ok((Arc::new(embedded.clone()), Some(embedded)))
+    local_node::open_runtime(env, &config.root_directory, bridge, &ranges, redirect)
 }
 
 /// A server that takes longer to answer counts as away.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::containers::left_behind;
+use crate::node_cluster::left_behind;
 use crate::harness::*;
 use crate::images::{archive, can_run, image};
 use crate::join::free_port;
