@@ -64,6 +64,8 @@ pub struct Settings {
     config: Option<(PathBuf, Vec<u8>)>,
     port: u16,
     pod_ranges: Vec<Cidr>,
+    /// Of the pods of all nodes.
+    cluster_ranges: Vec<Cidr>,
     bridge: String,
 }
 
@@ -84,11 +86,6 @@ impl Settings {
             _ => {}
         }
         let text = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
-        let ranges = text("pod-cidr");
-        let ranges = ranges.split(',').map(|range| {
-            Cidr::parse(range.trim())
-                .map_err(|error| anyhow!("--pod-cidr {range}: {error}; use 10.244.0.0/24"))
-        });
         let config = match matches.get_one::<PathBuf>("node-config") {
             Some(file) => {
                 let bytes = std::fs::read(file);
@@ -111,7 +108,8 @@ impl Settings {
             name: text("node-name"),
             config,
             port: matches.get_one::<u16>("node-port").copied().unwrap_or(10250),
-            pod_ranges: ranges.collect::<Result<_>>()?,
+            pod_ranges: ranges("pod-cidr", &text("pod-cidr"))?,
+            cluster_ranges: ranges("cluster-cidr", &text("cluster-cidr"))?,
             bridge,
         }))
     }
@@ -130,30 +128,50 @@ impl Settings {
         kubernetes: IpAddr,
         api: SocketAddr,
     ) -> Result<Embedded> {
-        open_runtime(env, &directory(data_dir), &self.bridge, &self.pod_ranges, Some((kubernetes, api)))
+        let network = PodNetwork {
+            bridge: &self.bridge,
+            pod_ranges: &self.pod_ranges,
+            cluster_ranges: &self.cluster_ranges,
+        };
+        open_runtime(env, &directory(data_dir), &network, Some((kubernetes, api)))
     }
+}
+
+/// What a flag says, one range of each family.
+pub fn ranges(flag: &str, text: &str) -> Result<Vec<Cidr>> {
+    let given = text.split(',').map(str::trim).filter(|range| !range.is_empty());
+    let parse =
+        |range| Cidr::parse(range).map_err(|error| anyhow!("--{flag} {range}: {error}; use 10.244.0.0/24"));
+    given.map(parse).collect()
+}
+
+/// How the pods of a node are connected.
+pub struct PodNetwork<'a> {
+    pub bridge: &'a str,
+    pub pod_ranges: &'a [Cidr],
+    /// Pods of other nodes see those of this one under their own addresses; nobody else does.
+    pub cluster_ranges: &'a [Cidr],
 }
 
 /// The embedded runtime of a node. `kubernetes`: the address of that Service, and where pods of the node find the API server instead.
 pub fn open_runtime(
     env: &Env,
     directory: &Path,
-    bridge: &str,
-    pod_ranges: &[Cidr],
+    network: &PodNetwork<'_>,
     kubernetes: Option<(IpAddr, SocketAddr)>,
 ) -> Result<Embedded> {
     let spawner = Spawner::start().context("cannot start the helper of the container runtime")?;
     // Read by the reset, which has to undo what is outside of the directory.
     std::fs::create_dir_all(directory)
-        .and_then(|()| std::fs::write(directory.join(BRIDGE), bridge))
+        .and_then(|()| std::fs::write(directory.join(BRIDGE), network.bridge))
         .with_context(|| format!("cannot write to {}; choose another --data-dir", directory.display()))?;
     let same_family = kubernetes.filter(|(service, api)| service.is_ipv4() == api.is_ipv4());
     let redirects = same_family.map(|(service, api)| (Protocol::Tcp, SocketAddr::new(service, 443), api));
     let settings = container_runtime::Settings {
-        pod_ranges: pod_ranges.to_vec(),
-        cluster_ranges: pod_ranges.to_vec(),
+        pod_ranges: network.pod_ranges.to_vec(),
+        cluster_ranges: network.cluster_ranges.to_vec(),
         redirects: redirects.into_iter().collect(),
-        ..runtime_settings(directory.to_owned(), bridge)
+        ..runtime_settings(directory.to_owned(), network.bridge)
     };
     Embedded::open(env, settings, spawner)
         .map_err(|error| anyhow!("cannot start the container runtime: {error}"))
