@@ -13,6 +13,7 @@ use env::Env;
 use node::agent::{Agent, Parts as AgentParts};
 use node::machine::{Describe, Machine, NodeIdentity};
 use node::pod::Pod;
+use node::static_pods::{StaticPods, is_mirror};
 use object::Value;
 use runtime::{ControllerRegistry, Informer, Informers, Key, Recorder, Scope, Stop};
 use tokio::sync::Notify;
@@ -31,6 +32,7 @@ use crate::objects::Objects;
 use crate::pods::{Changes, Facts, NodeEvents, Parts, Pods};
 use crate::server::{self, Server};
 use crate::shutdown::{self, Periods, RunningPod};
+use crate::static_pods;
 use crate::volumes::Volumes;
 
 /// What a node is told.
@@ -131,6 +133,8 @@ impl Kubelet {
             &changes,
         )
         .await?;
+        let own = Arc::new(static_pods::sources(&config));
+        tasks.extend(static_pods::follow(env, &config, &own, stop.clone()).await);
         let informers = Informers::new(env.clone(), client.clone(), stop.clone());
         let of_node = |resource: &client::Gvr, selector: String| {
             informers.scoped(Scope { field_selector: selector, ..Scope::all(resource) })
@@ -151,6 +155,7 @@ impl Kubelet {
         };
         let view = NodeView {
             pods: pods.clone(),
+            static_pods: own.clone(),
             objects: own_pods.clone(),
             cri: cri.clone(),
             config: config.clone(),
@@ -172,6 +177,7 @@ impl Kubelet {
                 events: Some(Arc::new(events)),
                 runtime: pods.runtime(),
                 admit: Some(admit::local(config.clone(), kernel)),
+                static_pods: Some(own),
             },
         );
         let catalog = client.catalog();
@@ -275,6 +281,7 @@ impl ServingCertificate {
 /// The node as its port shows it.
 struct NodeView {
     pods: Pods,
+    static_pods: Arc<StaticPods>,
     /// With the status that was last written.
     objects: Arc<Informer>,
     cri: Arc<dyn cri::Runtime>,
@@ -283,12 +290,22 @@ struct NodeView {
 
 impl server::Node for NodeView {
     fn pods(&self) -> Vec<Arc<Value>> {
-        let mut all = self.objects.store().list();
-        all.sort_by(|a, b| Key::of(a).cmp(&Key::of(b)));
-        all.iter().map(|pod| Arc::new(runtime::tree(pod))).collect()
+        let of_api = self.objects.store().list();
+        // Who asks the node is shown the pods that run, not what shows them in the API.
+        let of_api = of_api.iter().filter(|pod| !is_mirror(pod)).map(|pod| Arc::new(runtime::tree(pod)));
+        let mut all: Vec<Arc<Value>> = self.static_pods.list().into_iter().chain(of_api).collect();
+        let key = |pod: &Value| {
+            (
+                pod.str_at(&["metadata", "namespace"]).map(str::to_owned),
+                pod.str_at(&["metadata", "name"]).map(str::to_owned),
+            )
+        };
+        all.sort_by_cached_key(|pod| key(pod));
+        all
     }
     fn find(&self, namespace: &str, name: &str) -> Option<Arc<Value>> {
-        self.objects.store().get(namespace, name).map(|pod| Arc::new(runtime::tree(&pod)))
+        let own = self.static_pods.get(&Key::new(namespace, name)).map(|pod| pod.tree);
+        own.or_else(|| self.objects.store().get(namespace, name).map(|pod| Arc::new(runtime::tree(&pod))))
     }
     fn runtime(&self) -> Arc<dyn cri::Runtime> {
         self.cri.clone()

@@ -249,8 +249,8 @@ pub async fn start(
     client_ca: ClientCa,
     embedded: Embedded,
 ) -> Result<LocalNode> {
-    let hostname = env.hostname().to_ascii_lowercase();
-    let name = if settings.name.is_empty() { hostname.clone() } else { settings.name.clone() };
+    let name =
+        if settings.name.is_empty() { env.hostname().to_ascii_lowercase() } else { settings.name.clone() };
     let root = directory(data_dir);
     let mut config = Config::new(&name, root.clone());
     if let Some((file, bytes)) = &settings.config {
@@ -268,7 +268,8 @@ pub async fn start(
         config,
         client,
         cri: Arc::new(embedded.clone()),
-        hostname,
+        // As with kubelet's --hostname-override: the label and the address of that type, too.
+        hostname: name.clone(),
         node_ip: String::new(),
         client_ca,
         certificates: certificates::Store::new(&root),

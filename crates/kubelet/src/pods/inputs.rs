@@ -205,7 +205,8 @@ impl Shared {
             fetched.files.insert((volume.host_path.clone(), path.to_owned()), read);
         }
         let services = objects.services();
-        if services.has_synced() {
+        // A pod of the machine's own does not wait for the API.
+        if services.has_synced() || Pod::read(pod).is_static() {
             let mut near: BTreeMap<String, Vec<Arc<Value>>> = BTreeMap::new();
             for service in services.store().list() {
                 let of = service.namespace();

@@ -38,10 +38,14 @@ async fn watch(shared: Weak<Shared>) {
             env.sleep(RELIST).await;
             continue;
         };
+        // From one list to the next, however much happens meanwhile.
+        let relist = env.sleep(RELIST_RARELY);
+        tokio::pin!(relist);
         loop {
             let event = tokio::select! {
+                biased;
+                () = &mut relist => break,
                 event = events.next() => event,
-                () = env.sleep(RELIST_RARELY) => break,
             };
             let Some(Ok(event)) = event else {
                 env.sleep(RELIST).await;
@@ -71,7 +75,7 @@ fn happened(shared: &Arc<Shared>, event: cri::ContainerEventResponse) {
         };
         cache.containers.iter().find(of).map(|(name, _)| name.clone())
     };
-    // One that is being started is looked at by whoever starts it.
+    // One that was not started yet has no news; an older one is nobody's any more.
     let Some(name) = name else { return };
     let (shared, id) = (shared.clone(), event.container_id);
     let env = shared.parts.env.clone();

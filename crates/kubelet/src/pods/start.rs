@@ -8,7 +8,7 @@ use node::pod::{Container, Pod, Role};
 use object::Value;
 use runtime::Severity;
 
-use super::cache::RunState;
+use super::cache::{Run, RunState};
 use super::inputs::VolumeImages;
 use super::{PodTask, Shared, stop};
 use crate::hooks::{Hook, HookEvent};
@@ -97,6 +97,14 @@ async fn run(
     let created = shared.parts.cri.create_container(request).await;
     let id = created.map_err(|error| failed("CreateContainerError", error.message))?.container_id;
     tell(Severity::Normal, "Created", "Container created".to_owned());
+    // Known before it runs: the news that it ended may come before anything else is heard of it.
+    task.cache.lock().slot(name).saw(Run {
+        id: id.clone(),
+        image: container.image.to_owned(),
+        image_id: image.image.clone(),
+        attempt,
+        state: RunState::Created,
+    });
     let started =
         shared.parts.cri.start_container(cri::StartContainerRequest { container_id: id.clone() }).await;
     shared.refresh(task, name, &id).await;

@@ -218,6 +218,8 @@ pub fn remove(shared: &Arc<Shared>, task: &Arc<PodTask>) {
         }
         shared.remove_directories(&task).await;
         shared.pods.lock().remove(&task.uid());
+        // Another pod with its name may wait for this.
+        shared.wake(&task);
     });
 }
 

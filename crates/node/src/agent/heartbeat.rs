@@ -72,7 +72,9 @@ impl Agent {
             return (self.beat(obj, None).await, BTreeSet::new());
         }
         let tree = obj.map(runtime::tree);
-        let (health, awake) = self.inner.lock().hear(tree.as_ref(), find);
+        // What shows a static pod is not a pod of its own.
+        let find = |key: &Key| find(key).filter(|obj| !self.is_mirror(obj));
+        let (health, awake) = self.inner.lock().hear(tree.as_ref(), self.static_pods.as_deref(), &find);
         let (Some(obj), Some(tree)) = (obj, tree) else {
             request.plan(|| "nothing: the node's object is gone".to_owned());
             return (Again::OnChange, awake);
@@ -92,7 +94,10 @@ impl Agent {
     /// Only the lease can be due: not worth reading the object.
     fn only_lease(&self, obj: &Obj) -> bool {
         let inner = self.inner.lock();
-        !inner.quiet && inner.heartbeat.seen == obj.revision() && self.now() < inner.heartbeat.status_due
+        !inner.quiet
+            && !inner.sweep_due
+            && inner.heartbeat.seen == obj.revision()
+            && self.now() < inner.heartbeat.status_due
     }
 
     async fn register(&self) -> Result<(), Status> {

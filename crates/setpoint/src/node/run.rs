@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use auth::x509::ClientCa;
@@ -149,17 +150,21 @@ async fn open_runtime(
         return Ok((Arc::new(runtime), None));
     }
     let pod_ranges = local_node::ranges("pod-cidr", &config.pod_cidr)?;
-    let kubernetes = kubernetes_address(&config.root_directory, client).await;
+    let kubernetes = kubernetes_address(env, &config.root_directory, client).await;
     let redirect = kubernetes.zip(server_address(server).await);
     let network = PodNetwork { bridge, pod_ranges: &pod_ranges, cluster_ranges };
     let embedded = local_node::open_runtime(env, &config.root_directory, &network, redirect)?;
     Ok((Arc::new(embedded.clone()), Some(embedded)))
 }
 
+/// A server that takes longer to answer counts as away.
+const ASK: Duration = Duration::from_secs(5);
+
 /// Where pods expect the API server. It never changes, so that a node knows it also while the server is away.
-async fn kubernetes_address(directory: &Path, client: &Arc<dyn Client>) -> Option<IpAddr> {
+async fn kubernetes_address(env: &Env, directory: &Path, client: &Arc<dyn Client>) -> Option<IpAddr> {
     let file = directory.join("kubernetes-address");
-    if let Ok(service) = client.get(SERVICES.at("default", "kubernetes")).await {
+    let asked = env.timeout(ASK, client.get(SERVICES.at("default", "kubernetes"))).await;
+    if let Ok(Ok(service)) = asked {
         let address = runtime::tree(&service).str_at(&["spec", "clusterIP"]).unwrap_or_default().to_owned();
         let written = std::fs::create_dir_all(directory).and_then(|()| std::fs::write(&file, &address));
         if let Err(error) = written {

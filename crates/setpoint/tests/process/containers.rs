@@ -124,7 +124,7 @@ impl Drop for Cluster {
 }
 
 /// What a node may have on a machine outside of its directory.
-fn left_behind(bridge: &str, folder: &Path) -> Vec<String> {
+pub fn left_behind(bridge: &str, folder: &Path) -> Vec<String> {
     let mut left = Vec::new();
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
     left.extend(mounts.lines().filter(|line| line.contains(folder.to_str().unwrap())).map(str::to_owned));

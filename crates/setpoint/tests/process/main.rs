@@ -38,6 +38,7 @@ mod pauses;
 mod quotas;
 mod refusals;
 mod restart;
+mod static_pods;
 mod sweep;
 mod tls;
 mod wire;
