@@ -16,7 +16,6 @@ use crate::generate::{
 };
 use crate::images::{self, ImageError, ImageEvent, WantedImage};
 use crate::probes::{RuntimeTarget, Target};
-use crate::volumes;
 
 /// The images that are volumes, by the names of the volumes.
 pub type VolumeImages = BTreeMap<String, cri::ImageSpec>;
