@@ -22,6 +22,8 @@ mod start;
 mod stop;
 mod tell;
 mod termination;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -259,16 +261,13 @@ impl PodTask {
 async fn run_lane(shared: Weak<Shared>, task: Weak<PodTask>, mut commands: mpsc::UnboundedReceiver<Command>) {
     while let Some(command) = commands.recv().await {
         let Some((shared, task)) = shared.upgrade().zip(task.upgrade()) else { return };
-        if task.is_stopping() {
-            let mut cache = task.cache.lock();
-            match command {
-                Command::Start { container, .. } => cache.slot(&container).end_start(),
-                Command::Update => cache.resizing = false,
-                Command::Create => {}
-            }
-            continue;
-        }
         match command {
+            // Given up; whoever ends the pod waits for what was asked before.
+            Command::Start { container, .. } if task.is_stopping() => {
+                task.cache.lock().slot(&container).end_start();
+            }
+            Command::Update if task.is_stopping() => task.cache.lock().resizing = false,
+            Command::Create if task.is_stopping() => {}
             Command::Create => {
                 create::create(&shared, &task).await;
                 task.cache.lock().creating = false;

@@ -147,6 +147,8 @@ pub struct StartError {
     pub reason: Cow<'static, str>,
     pub message: String,
     pub at: Millis,
+    /// The image that is missing, if it is not the container's own but that of a volume.
+    pub volume_image: Option<String>,
 }
 
 impl StartError {

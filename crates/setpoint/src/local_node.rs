@@ -71,6 +71,8 @@ pub struct Settings {
     /// `None`: the embedded runtime.
     endpoint: Option<String>,
     pod_ranges: Vec<Cidr>,
+    /// Of the pods of all nodes.
+    cluster_ranges: Vec<Cidr>,
     bridge: String,
 }
 
@@ -107,11 +109,6 @@ impl Settings {
             _ => {}
         }
         let text = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
-        let ranges = text("pod-cidr");
-        let ranges = ranges.split(',').map(|range| {
-            Cidr::parse(range.trim())
-                .map_err(|error| anyhow!("--pod-cidr {range}: {error}; use 10.244.0.0/24"))
-        });
         let config = match matches.get_one::<PathBuf>("node-config") {
             Some(file) => {
                 let bytes = std::fs::read(file);
@@ -135,7 +132,8 @@ impl Settings {
             config,
             port: matches.get_one::<u16>("node-port").copied().unwrap_or(10250),
             endpoint: endpoint(matches)?,
-            pod_ranges: ranges.collect::<Result<_>>()?,
+            pod_ranges: ranges("pod-cidr", &text("pod-cidr"))?,
+            cluster_ranges: ranges("cluster-cidr", &text("cluster-cidr"))?,
             bridge,
         }))
     }
@@ -155,9 +153,14 @@ impl Settings {
         api: SocketAddr,
     ) -> Result<Containers> {
         let directory = directory(data_dir);
+        let network = PodNetwork {
+            bridge: &self.bridge,
+            pod_ranges: &self.pod_ranges,
+            cluster_ranges: &self.cluster_ranges,
+        };
         match &self.endpoint {
             Some(endpoint) => open_socket(env, &directory, &self.bridge, endpoint),
-            None => open_runtime(env, &directory, &self.bridge, &self.pod_ranges, Some((kubernetes, api))),
+            None => open_runtime(env, &directory, &network, Some((kubernetes, api))),
         }
     }
 }
@@ -187,23 +190,38 @@ fn remember(directory: &Path, name: &str, value: &str) -> Result<()> {
         .with_context(|| format!("cannot write to {}; choose another --data-dir", directory.display()))
 }
 
+/// What a flag says, one range of each family.
+pub fn ranges(flag: &str, text: &str) -> Result<Vec<Cidr>> {
+    let given = text.split(',').map(str::trim).filter(|range| !range.is_empty());
+    let parse =
+        |range| Cidr::parse(range).map_err(|error| anyhow!("--{flag} {range}: {error}; use 10.244.0.0/24"));
+    given.map(parse).collect()
+}
+
+/// How the pods of a node are connected.
+pub struct PodNetwork<'a> {
+    pub bridge: &'a str,
+    pub pod_ranges: &'a [Cidr],
+    /// Pods of other nodes see those of this one under their own addresses; nobody else does.
+    pub cluster_ranges: &'a [Cidr],
+}
+
 /// The embedded runtime of a node. `kubernetes`: the address of that Service, and where pods of the node find the API server instead.
 pub fn open_runtime(
     env: &Env,
     directory: &Path,
-    bridge: &str,
-    pod_ranges: &[Cidr],
+    network: &PodNetwork<'_>,
     kubernetes: Option<(IpAddr, SocketAddr)>,
 ) -> Result<Containers> {
     let spawner = Spawner::start().context("cannot start the helper of the container runtime")?;
-    remember(directory, BRIDGE, bridge)?;
+    remember(directory, BRIDGE, network.bridge)?;
     let same_family = kubernetes.filter(|(service, api)| service.is_ipv4() == api.is_ipv4());
     let redirects = same_family.map(|(service, api)| (Protocol::Tcp, SocketAddr::new(service, 443), api));
     let settings = container_runtime::Settings {
-        pod_ranges: pod_ranges.to_vec(),
-        cluster_ranges: pod_ranges.to_vec(),
+        pod_ranges: network.pod_ranges.to_vec(),
+        cluster_ranges: network.cluster_ranges.to_vec(),
         redirects: redirects.into_iter().collect(),
-        ..runtime_settings(directory.to_owned(), bridge)
+        ..runtime_settings(directory.to_owned(), network.bridge)
     };
     let embedded = Embedded::open(env, settings, spawner)
         .map_err(|error| anyhow!("cannot start the container runtime: {error}"))?;
@@ -307,8 +325,8 @@ pub async fn start(
     client_ca: ClientCa,
     containers: Containers,
 ) -> Result<LocalNode> {
-    let hostname = env.hostname().to_ascii_lowercase();
-    let name = if settings.name.is_empty() { hostname.clone() } else { settings.name.clone() };
+    let name =
+        if settings.name.is_empty() { env.hostname().to_ascii_lowercase() } else { settings.name.clone() };
     let root = directory(data_dir);
     let config = Config::new(&name, root.clone());
     let mut config = match &settings.config {
@@ -329,7 +347,8 @@ pub async fn start(
         config,
         client,
         cri: containers.cri.clone(),
-        hostname,
+        // As with kubelet's --hostname-override: the label and the address of that type, too.
+        hostname: name.clone(),
         node_ip: String::new(),
         client_ca,
         certificates: certificates::Store::new(&root),

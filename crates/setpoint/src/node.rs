@@ -15,8 +15,10 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use env::Env;
 use kubelet::certificates::{self, Join, Trust, join};
 use kubelet::config::Config;
+use network::addresses::Cidr;
 use node::machine::DEFAULT_LABELS;
 
+use crate::local_node;
 use crate::pid_file::{PidFile, Running};
 
 /// Everything of a node is below this folder of its data directory: `setpoint node reset` deletes it.
@@ -83,6 +85,7 @@ pub fn command() -> Command {
         .arg(Arg::new("port").long("port").value_name("PORT").value_parser(value_parser!(u16).range(1..)).help("Port of the node's own server [default: 10250]"))
         .arg(text("bridge", "NAME", "Name of the bridge pods are connected to; one for each node of a machine").default_value("setpoint0"))
         .arg(text("pod-cidr", "CIDR", "Addresses of pods [default: spec.podCIDR of the Node]"))
+        .arg(text("cluster-cidr", "CIDR[,CIDR]", "Addresses of the pods of all nodes: these see the pods of this one under their own addresses [default: --pod-cidr]"))
         .arg(
             Arg::new("log")
                 .long("log")
@@ -109,6 +112,8 @@ pub struct Settings {
     pub join: Join,
     pub node_ip: String,
     pub bridge: String,
+    /// Of the pods of all nodes.
+    pub cluster_ranges: Vec<Cidr>,
 }
 
 impl Settings {
@@ -166,7 +171,8 @@ impl Settings {
         if config.cgroup_root == "/" {
             config.cgroup_root = format!("/{bridge}");
         }
-        Ok(Settings { config, join, node_ip: text("node-ip"), bridge })
+        let cluster_ranges = local_node::ranges("cluster-cidr", &text("cluster-cidr"))?;
+        Ok(Settings { config, join, node_ip: text("node-ip"), bridge, cluster_ranges })
     }
 }
 
@@ -229,7 +235,8 @@ async fn serve(env: &Env, settings: Settings) -> Result<()> {
     })?;
     let joining = join(env, settings.join);
     let Some(joined) = signals.interrupts(joining).await else { return Ok(()) };
-    let settings = run::Run { config: settings.config, node_ip: settings.node_ip, bridge: settings.bridge };
+    let Settings { config, node_ip, bridge, cluster_ranges, .. } = settings;
+    let settings = run::Run { config, node_ip, bridge, cluster_ranges };
     run::run(env, joined?, settings, signals).await
 }
 

@@ -16,7 +16,9 @@ use crate::generate::{
 };
 use crate::images::{self, ImageError, ImageEvent, PulledImage, WantedImage};
 use crate::probes::{RuntimeTarget, Target};
-use crate::volumes;
+
+/// The images that are volumes, by the names of the volumes.
+pub type VolumeImages = BTreeMap<String, cri::ImageSpec>;
 
 /// What has to be known of the machine.
 #[derive(Clone, Debug, Default)]
@@ -95,7 +97,7 @@ impl Shared {
         tree: &Arc<Value>,
         container: &Container<'_>,
         attempt: u32,
-        image: &PulledImage,
+        (image, volume_images): (&PulledImage, &VolumeImages),
     ) -> Result<cri::ContainerConfig, GenerateError> {
         let failed = |message: String| GenerateError { reason: "CreateContainerConfigError", message };
         let volumes = task.cache.lock().volumes.clone().unwrap_or_default();
@@ -104,10 +106,14 @@ impl Shared {
         } else {
             volumes
         };
-        let mut mounted = BTreeMap::new();
-        for (name, volume) in volumes.iter() {
-            mounted.insert(name.clone(), self.for_runtime(task, tree, container, volume).await?);
-        }
+        let mounted: BTreeMap<String, MountedVolume> = volumes
+            .iter()
+            .map(|(name, volume)| {
+                let (host_path, read_only) = (volume.host_path.clone(), volume.read_only);
+                let image = volume_images.get(name).cloned();
+                (name.clone(), MountedVolume { host_path, read_only, image, ..MountedVolume::default() })
+            })
+            .collect();
         let sources = self.sources(tree, container.spec, &mounted).await;
         let pod_ips = task.sandbox().map(|sandbox| sandbox.ips).unwrap_or_default();
         let target = {
@@ -171,25 +177,6 @@ impl Shared {
         });
         let failed = |message: String| GenerateError { reason: "CreateContainerError", message };
         written.await.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))
-    }
-
-    /// A volume that is an image is pulled like the image of a container.
-    async fn for_runtime(
-        &self,
-        task: &PodTask,
-        pod: &Arc<Value>,
-        container: &Container<'_>,
-        volume: &volumes::MountedVolume,
-    ) -> Result<MountedVolume, GenerateError> {
-        let (host_path, read_only) = (volume.host_path.clone(), volume.read_only);
-        let Some(of) = &volume.image else {
-            return Ok(MountedVolume { host_path, read_only, ..MountedVolume::default() });
-        };
-        let image =
-            self.ensure_image(task, pod, container.name, &of.reference, of.pull_policy.as_deref()).await;
-        let image =
-            image.map_err(|error| GenerateError { reason: "ErrImagePull", message: error.message })?;
-        Ok(MountedVolume { host_path, read_only, image: Some(image.spec), ..MountedVolume::default() })
     }
 
     /// The image, pulled if it must be; what happens meanwhile is told of the container.

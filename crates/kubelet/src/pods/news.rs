@@ -38,10 +38,14 @@ async fn watch(shared: Weak<Shared>) {
             env.sleep(RELIST).await;
             continue;
         };
+        // From one list to the next, however much happens meanwhile.
+        let relist = env.sleep(RELIST_RARELY);
+        tokio::pin!(relist);
         loop {
             let event = tokio::select! {
+                biased;
+                () = &mut relist => break,
                 event = events.next() => event,
-                () = env.sleep(RELIST_RARELY) => break,
             };
             let Some(Ok(event)) = event else {
                 env.sleep(RELIST).await;

@@ -18,7 +18,7 @@ use runtime::Stopper;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 
-use crate::local_node;
+use crate::local_node::{self, PodNetwork};
 
 /// Linux's number on every architecture Kubernetes runs on; tokio has no name for it.
 pub const SIGPWR: i32 = 30;
@@ -71,11 +71,12 @@ pub struct Run {
     pub config: Config,
     pub node_ip: String,
     pub bridge: String,
+    pub cluster_ranges: Vec<Cidr>,
 }
 
 /// Runs pods and keeps the node in the cluster.
 pub async fn run(env: &Env, joined: Joined, settings: Run, mut signals: Signals) -> Result<()> {
-    let Run { config, node_ip, bridge } = settings;
+    let Run { config, node_ip, bridge, cluster_ranges } = settings;
     tracing::info!(node = joined.node, bridge, port = config.port, pod_cidr = config.pod_cidr, "starting");
     let (stopper, stop) = Stopper::new();
     let client: Arc<dyn Client> = Arc::new(joined.client);
@@ -98,7 +99,8 @@ pub async fn run(env: &Env, joined: Joined, settings: Run, mut signals: Signals)
     };
     let keeping = env.spawn("client-certificate", client_keeper.run(Some(joined.identity), stop.clone()));
     let starting = async {
-        let containers = open_runtime(env, &config, &bridge, &client, &joined.server).await?;
+        let containers =
+            open_runtime(env, &config, (&bridge, &cluster_ranges), &client, &joined.server).await?;
         let certificates = auth::pki::certificates_from_pem(joined.ca_pem.as_bytes());
         let of_node = kubelet::run::Settings {
             client: client.clone(),
@@ -137,7 +139,7 @@ pub async fn run(env: &Env, joined: Joined, settings: Run, mut signals: Signals)
 async fn open_runtime(
     env: &Env,
     config: &Config,
-    bridge: &str,
+    (bridge, cluster_ranges): (&str, &[Cidr]),
     client: &Arc<dyn Client>,
     server: &str,
 ) -> Result<local_node::Containers> {
@@ -147,13 +149,11 @@ async fn open_runtime(
     if let Some(endpoint) = &config.container_runtime_endpoint {
         return local_node::open_socket(env, &config.root_directory, bridge, endpoint);
     }
-    let ranges = config.pod_cidr.split(',').map(str::trim).filter(|range| !range.is_empty());
-    let ranges =
-        ranges.map(|range| Cidr::parse(range).map_err(|error| anyhow!("--pod-cidr {range}: {error}")));
-    let ranges = ranges.collect::<Result<Vec<Cidr>>>()?;
+    let pod_ranges = local_node::ranges("pod-cidr", &config.pod_cidr)?;
     let kubernetes = kubernetes_address(env, &config.root_directory, client).await;
     let redirect = kubernetes.zip(server_address(server).await);
-    local_node::open_runtime(env, &config.root_directory, bridge, &ranges, redirect)
+    let network = PodNetwork { bridge, pod_ranges: &pod_ranges, cluster_ranges };
+    local_node::open_runtime(env, &config.root_directory, &network, redirect)
 }
 
 /// A server that takes longer to answer counts as away.

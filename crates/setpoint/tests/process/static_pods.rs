@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::node_cluster::left_behind;
 use crate::harness::*;
 use crate::images::{archive, can_run, image};
 use crate::join::free_port;
 use crate::kubectl::Kubectl;
+use crate::node_cluster::left_behind;
 
 pub const IMAGE: &str = "test/busybox:1";
 
