@@ -8,6 +8,8 @@ mod facts;
 
 mod account_tokens;
 mod admission;
+mod aggregated_server;
+mod aggregation;
 mod apply;
 mod apply_behaviours;
 mod apply_faults;
