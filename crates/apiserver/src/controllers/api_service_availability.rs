@@ -82,9 +82,7 @@ impl Reconcile for Checking {
                 self.api.aggregation.metrics.forget(name);
                 return Ok(Action::AwaitChange);
             };
-            let env = self.api.registry().env();
-            let service = ApiService::of(&object, None, env, None);
-            if service.remote.is_none() {
+            if object.at(&["spec", "service"]).is_none_or(Value::is_null) {
                 self.write(&client, &object, &Available::local()).await?;
                 return Ok(Action::AwaitChange);
             }
