@@ -12,6 +12,7 @@ use object::{Obj, Status, Value};
 use parking_lot::Mutex;
 use registry::Registry;
 
+use crate::aggregation::Aggregation;
 use crate::authorize::{Authorizer, NoEscalation};
 use crate::config::{ApiConfig, ClusterSettings};
 use crate::connect::{BackendCount, KubeletClient};
@@ -40,6 +41,8 @@ pub struct Api {
     /// What CustomResourceDefinitions have defined.
     pub(crate) custom_resources: CustomResources,
     pub(crate) conversion: Arc<ConversionWebhooks>,
+    /// Group versions that other servers serve.
+    pub(crate) aggregation: Aggregation,
     pub(crate) shutdown: Shutdown,
     pub(crate) started: f64,
     /// API priority and fairness: seats and queues.
@@ -117,6 +120,7 @@ impl Api {
             openapi_cache: OpenApiCache::default(),
             custom_resources: CustomResources::new(conversion.clone()),
             conversion: conversion.clone(),
+            aggregation: Aggregation::new(config.cluster.proxy_client.clone()),
             shutdown,
             started,
             flow,
@@ -175,6 +179,11 @@ impl Api {
     /// The CA bundle pods need, as PEM, for the controller that publishes it.
     pub fn root_ca(&self) -> Option<Arc<str>> {
         self.cluster.root_ca.as_deref().map(Arc::from)
+    }
+
+    /// The front proxies this server believes.
+    pub fn request_headers(&self) -> Option<&auth::RequestHeaders> {
+        self.cluster.request_headers.as_deref()
     }
 
     /// Signs certificates, for the controller that does.

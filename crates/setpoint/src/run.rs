@@ -9,10 +9,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use apiserver::{
     Advertised, Api, ApiConfig, CertificateRotation, ClusterSettings, KubeletClientCertificate, Limits,
-    Pools, PortRange, Server, ServerError, ServiceRanges, Tls, WriteKubeconfig,
+    Pools, PortRange, ProxyClientCertificate, Server, ServerError, ServiceRanges, Tls, WriteKubeconfig,
 };
-use auth::pki::ServingCertificate;
-use auth::{Pki, Tokens};
+use auth::pki::{FrontProxy, ServingCertificate};
+use auth::{Pki, RequestHeaders, Tokens};
 use catalog::Catalog;
 use clap::ArgMatches;
 use env::Env;
@@ -25,6 +25,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use crate::front_proxy::FrontProxySettings;
 use crate::identity::IdentitySettings;
 use crate::kubelet_client::KubeletClientSettings;
 use crate::node::SIGPWR;
@@ -56,6 +57,7 @@ pub struct Settings {
     admission: apiserver::AdmissionChoice,
     identity: IdentitySettings,
     kubelet_client: KubeletClientSettings,
+    front_proxy: FrontProxySettings,
     services: ServiceRanges,
     advertise: Option<IpAddr>,
     controllers: plane::Settings,
@@ -117,6 +119,7 @@ impl Settings {
             token_file: matches.get_one::<PathBuf>("token-file").cloned(),
             identity: IdentitySettings::from_matches(matches)?,
             kubelet_client: KubeletClientSettings::from_matches(matches)?,
+            front_proxy: FrontProxySettings::from_matches(matches)?,
             controllers,
             log: text("log"),
             // `server` has no such flag.
@@ -207,7 +210,11 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
 
     let keys = Keys::open(&settings, &env)?;
     let api = new_api(&settings, &env, table, engine.clone(), tokens, &keys)?;
-    let tls = Tls { certificate: keys.certificate.clone(), client_ca: keys.pki.client_ca() };
+    let tls = Tls {
+        certificate: keys.certificate.clone(),
+        client_ca: keys.pki.client_ca(),
+        request_header_ca: Some(keys.request_headers.authority().clone()),
+    };
     let mut server = Server::bind(api.clone(), &settings.listen, tls).await.map_err(explain_listen)?;
     server.limit_connections(descriptors.connections);
     server.run_in(pools.clone());
@@ -357,6 +364,9 @@ struct Keys {
     pki: Pki,
     certificate: Arc<ServingCertificate>,
     kubelet_client: Arc<KubeletClientCertificate>,
+    front_proxy: Option<FrontProxy>,
+    proxy_client: Arc<ProxyClientCertificate>,
+    request_headers: Arc<RequestHeaders>,
     advertised: IpAddr,
 }
 
@@ -369,7 +379,11 @@ impl Keys {
         let pki = Pki::open_or_create(&pki_dir(settings), env.now_seconds(), &names)?;
         let certificate = Arc::new(ServingCertificate::new(pki.serving()).map_err(|e| anyhow!("{e}"))?);
         let kubelet_client = settings.kubelet_client.certificate(env, &pki)?;
-        Ok(Keys { pki, certificate, kubelet_client, advertised })
+        let front_proxy = FrontProxy::open_or_create(&pki_dir(settings), env.now_seconds())?;
+        let proxy_client = settings.front_proxy.certificate(&front_proxy)?;
+        let request_headers = settings.front_proxy.request_headers(&front_proxy)?;
+        let front_proxy = settings.front_proxy.issues_its_own().then_some(front_proxy);
+        Ok(Keys { pki, certificate, kubelet_client, front_proxy, proxy_client, request_headers, advertised })
     }
 
     /// Renews the certificates, and the kubeconfigs that hold one of them.
@@ -384,6 +398,7 @@ impl Keys {
             certificate: self.certificate,
             write_kubeconfig,
             kubelet_client: Some(self.kubelet_client),
+            front_proxy: self.front_proxy.map(|proxy| (proxy, self.proxy_client)),
         }
     }
 }
@@ -416,6 +431,8 @@ fn new_api(
                 keys.pki.ca_pem(),
                 keys.kubelet_client.clone(),
             )?,
+            request_headers: Some(keys.request_headers.clone()),
+            proxy_client: Some(keys.proxy_client.clone()),
             limits: settings.limits,
             initial_objects: initial_objects(settings),
         },

@@ -29,6 +29,12 @@ pub trait Forward: Send + Sync {
     fn get_raw<'a>(&'a self, path: &'a str) -> Answer<'a, Value> {
         self.inner().get_raw(path)
     }
+    fn delete_raw<'a>(&'a self, path: &'a str) -> Answer<'a, Value> {
+        self.inner().delete_raw(path)
+    }
+    fn aggregated(&self) -> client::Aggregated {
+        self.inner().aggregated()
+    }
     fn review<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Value> {
         self.inner().review(target, body)
     }
@@ -114,6 +120,12 @@ impl<F: Forward> Client for Forwarding<F> {
     }
     fn get_raw<'a>(&'a self, path: &'a str) -> Answer<'a, Value> {
         self.0.get_raw(path)
+    }
+    fn delete_raw<'a>(&'a self, path: &'a str) -> Answer<'a, Value> {
+        self.0.delete_raw(path)
+    }
+    fn aggregated(&self) -> client::Aggregated {
+        self.0.aggregated()
     }
     fn review<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Value> {
         self.0.review(target, body)

@@ -5,6 +5,7 @@
 // The harness unwraps like the tests it serves.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
+mod aggregation;
 mod backups;
 mod bench;
 mod certificates;

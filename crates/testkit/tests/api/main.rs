@@ -9,6 +9,8 @@ mod facts;
 mod account_tokens;
 mod admission;
 mod admission_webhooks;
+mod aggregated_server;
+mod aggregation;
 mod apply;
 mod apply_behaviours;
 mod apply_faults;
