@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use admission::service_addresses::ServiceAddresses;
 use admission::{BadChoice, Chain};
 use auth::pki::Issuer;
+use dynamic_admission::{MutatingWebhooks, ValidatingWebhooks, WebhookMetrics};
 use flowcontrol::{FlowControl, WatchCounts};
 use object::{Obj, Status, Value};
 use parking_lot::Mutex;
@@ -16,7 +17,7 @@ use crate::config::{ApiConfig, ClusterSettings};
 use crate::connect::{BackendCount, KubeletClient};
 use crate::connections::Connections;
 use crate::controllers::Advertised;
-use crate::conversion::ConversionWebhooks;
+use crate::conversion::{ConversionWebhooks, webhook_client};
 use crate::custom_resources::CustomResources;
 use crate::health::Health;
 use crate::metrics::{AdmissionMetrics, MeteredEngine, Metrics};
@@ -79,16 +80,20 @@ pub trait ControllerStatus: Send + Sync {
 impl Api {
     pub fn new(config: ApiConfig) -> Result<Arc<Api>, BadChoice> {
         let authorizer = Arc::new(Authorizer::new(config.table.clone()));
+        let webhooks = webhook_client(&config.env, config.table.clone());
+        let webhook_metrics = Arc::<WebhookMetrics>::default();
         let admission = {
             let (may, escalation) = (authorizer.clone(), NoEscalation { authorizer: authorizer.clone() });
             let authorize: admission::Authorize = Arc::new(move |user, wanted| may.authorize(user, wanted));
             let services = ServiceAddresses::new(config.cluster.services.clone());
             Chain::new(&config.admission, &authorize, vec![Box::new(escalation)])?
                 .allocate_with("", "services", services)
+                .extend_with(MutatingWebhooks::new(webhooks.clone(), webhook_metrics.clone()))
+                .extend_with(ValidatingWebhooks::new(webhooks.clone(), webhook_metrics.clone()))
         };
         let admissions = AdmissionMetrics::new(admission.names());
         let admission = admission.observe(admissions.clone());
-        let metrics = Metrics::new(&config.env, admissions);
+        let metrics = Metrics::new(&config.env, admissions, webhook_metrics);
         let store = MeteredEngine::new(config.engine, config.table.clone(), config.env.clone());
         let token_authenticator = TokenAuthenticator::new(
             config.table.clone(),
@@ -100,7 +105,7 @@ impl Api {
         let flow = FlowControl::new(&config.env, config.cluster.limits);
         let watches = Arc::<WatchCounts>::default();
         let (trigger, shutdown) = Trigger::new();
-        let conversion = Arc::new(ConversionWebhooks::new(&config.env, config.table.clone()));
+        let conversion = Arc::new(ConversionWebhooks::new(webhooks));
         let registry = Registry::new(config.table, store.clone(), config.env, admission);
         Ok(Arc::new(Api {
             registry: registry.convert_with(conversion.clone()),

@@ -8,6 +8,7 @@
 //! Each request has a connection of its own to its backend, which ends with it, and takes no seats: it lasts as long as its client
 //! likes. Errors are worded as upstream's Go programs word them.
 
+mod admission;
 mod backend;
 mod headers;
 mod kubelet;
@@ -34,7 +35,7 @@ use crate::body::RequestBody;
 use crate::metrics::LongRunning;
 use crate::request_info::{Query, RequestInfo};
 use crate::request_metrics;
-use crate::respond::Answer;
+use crate::respond::{self, Answer};
 
 /// A request for one of them.
 pub struct Connect<'a> {
@@ -52,12 +53,27 @@ impl Connect<'_> {
         if subresource != "log" && self.query.find("dryRun").is_some() {
             return Err(Status::bad_request("dryRun is not supported"));
         }
-        match (self.request.resource.plural.as_str(), subresource) {
-            ("pods", "log") => self.log().await,
-            ("pods", "exec" | "attach" | "portforward") => {
-                self.may_create()?;
-                self.session(subresource, body.peer()).await
+        if subresource == "log" {
+            return self.log().await;
+        }
+        if matches!(subresource, "exec" | "attach" | "portforward") {
+            self.may_create()?;
+        }
+        let (changed, warnings) = self.admit(subresource).await?;
+        let query = changed.as_deref().map(|text| Query::parse(Some(text)));
+        let admitted = Connect { query: query.as_ref().unwrap_or(self.query), ..*self };
+        match admitted.reach(subresource, body).await {
+            Ok(mut answer) => {
+                respond::warn(&mut answer, &warnings);
+                Ok(answer)
             }
+            Err(status) => Err(status.after_warnings(warnings)),
+        }
+    }
+
+    async fn reach(&self, subresource: &str, body: RequestBody) -> Result<Answer, Status> {
+        match (self.request.resource.plural.as_str(), subresource) {
+            ("pods", "exec" | "attach" | "portforward") => self.session(subresource, body.peer()).await,
             ("pods", "proxy") => self.proxy(self.pod_proxy().await?, body).await,
             ("services", "proxy") => self.proxy(self.service_proxy().await?, body).await,
             ("nodes", "proxy") => self.proxy(self.node_proxy().await?, body).await,

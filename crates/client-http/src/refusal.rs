@@ -83,6 +83,7 @@ pub(crate) fn of_status(value: &Value, code: u16) -> Status {
         details: value.get("details").filter(|details| !details.is_null()).map(details),
         continue_token: token.map(str::to_owned),
         warnings: Vec::new(),
+        document: None,
     }
 }
 

@@ -381,9 +381,6 @@ fn new_api(
     tokens: Option<Tokens>,
     keys: &Keys,
 ) -> Result<Arc<Api>> {
-    for plugin in settings.admission.without_effect() {
-        tracing::warn!(plugin, "admission plugin is not implemented yet and has no effect");
-    }
     let config = ApiConfig {
         table,
         engine,

@@ -80,7 +80,7 @@ impl Connect<'_> {
     }
 
     /// What follows the subresource, clean and decoded; a slash at the end stays.
-    fn backend_path(&self, whole: &[u8]) -> Vec<u8> {
+    pub(super) fn backend_path(&self, whole: &[u8]) -> Vec<u8> {
         // api/v1/nodes/n/proxy, api/v1/namespaces/n/pods/p/proxy
         let before = if self.info.in_namespace { 7 } else { 5 };
         let trimmed = whole.trim_ascii_start();
