@@ -56,6 +56,7 @@ mod tokens;
 mod ttl;
 mod ttlafterfinished;
 mod vacprotection;
+mod validatingadmissionpolicystatus;
 mod volumeexpand;
 mod volumes;
 
@@ -162,6 +163,10 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
     ControllerDescriptor { name: ttl::NAME, start: ttl::start },
     ControllerDescriptor { name: "ttl-after-finished-controller", start: ttlafterfinished::start },
     ControllerDescriptor { name: vacprotection::NAME, start: vacprotection::start },
+    ControllerDescriptor {
+        name: validatingadmissionpolicystatus::NAME,
+        start: validatingadmissionpolicystatus::start,
+    },
 ];
 
 /// Controllers that run only where `--controllers` names them: they are for clusters that nodes join by kubeadm.
