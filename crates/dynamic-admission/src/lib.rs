@@ -9,10 +9,13 @@
 //! ```
 //! Nothing is locked while somebody is asked, and nobody is asked about the configuration of admission itself.
 
+pub mod authorizer;
 pub mod criteria;
+pub mod policies;
 pub mod request;
 pub mod rule;
 pub mod webhooks;
 
 pub use criteria::{Invocation, MatchCriteria};
+pub use policies::{MutatingPolicies, PolicyMetrics, ValidatingPolicies};
 pub use webhooks::{MutatingWebhooks, ValidatingWebhooks, WebhookMetrics};

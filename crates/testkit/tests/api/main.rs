@@ -8,6 +8,7 @@ mod facts;
 
 mod account_tokens;
 mod admission;
+mod admission_policies;
 mod apply;
 mod apply_behaviours;
 mod apply_faults;
