@@ -14,6 +14,7 @@ use object::{Obj, Status, Value};
 use parking_lot::Mutex;
 use registry::Registry;
 
+use crate::aggregation::Aggregation;
 use crate::authorize::{Authorizer, NoEscalation};
 use crate::config::{ApiConfig, ClusterSettings};
 use crate::connect::{BackendCount, KubeletClient};
@@ -42,6 +43,8 @@ pub struct Api {
     /// What CustomResourceDefinitions have defined.
     pub(crate) custom_resources: CustomResources,
     pub(crate) conversion: Arc<ConversionWebhooks>,
+    /// Group versions that other servers serve.
+    pub(crate) aggregation: Aggregation,
     pub(crate) shutdown: Shutdown,
     pub(crate) started: f64,
     /// API priority and fairness: seats and queues.
@@ -93,8 +96,8 @@ impl Api {
                 .allocate_with("", "services", services)
                 .extend_with(MutatingPolicies::new(authorize.clone(), policy_metrics.clone()))
                 .extend_with(ValidatingPolicies::new(authorize.clone(), policy_metrics.clone()))
-                .extend_with(MutatingWebhooks::new(webhooks.clone(), webhook_metrics.clone()))
-                .extend_with(ValidatingWebhooks::new(webhooks.clone(), webhook_metrics.clone()))
+                .extend_with(MutatingWebhooks::new(webhooks.clone(), webhook_metrics.clone(), &authorize))
+                .extend_with(ValidatingWebhooks::new(webhooks.clone(), webhook_metrics.clone(), &authorize))
         };
         let admissions = AdmissionMetrics::new(admission.names());
         let admission = admission.observe(admissions.clone());
@@ -122,6 +125,7 @@ impl Api {
             openapi_cache: OpenApiCache::default(),
             custom_resources: CustomResources::new(conversion.clone()),
             conversion: conversion.clone(),
+            aggregation: Aggregation::new(config.cluster.proxy_client.clone()),
             shutdown,
             started,
             flow,
@@ -180,6 +184,11 @@ impl Api {
     /// The CA bundle pods need, as PEM, for the controller that publishes it.
     pub fn root_ca(&self) -> Option<Arc<str>> {
         self.cluster.root_ca.as_deref().map(Arc::from)
+    }
+
+    /// The front proxies this server believes.
+    pub fn request_headers(&self) -> Option<&auth::RequestHeaders> {
+        self.cluster.request_headers.as_deref()
     }
 
     /// Signs certificates, for the controller that does.

@@ -9,8 +9,8 @@
 //! likes. Errors are worded as upstream's Go programs word them.
 
 mod admission;
-mod backend;
-mod headers;
+pub(crate) mod backend;
+pub(crate) mod headers;
 mod kubelet;
 mod location;
 mod log;
@@ -18,16 +18,17 @@ mod options;
 mod proxy;
 mod rewrite;
 mod session;
-mod url;
+pub(crate) mod url;
 
 use std::sync::Arc;
 
-use auth::{Attributes, UserInfo};
+use auth::{Attributes, RequestHeaders, UserInfo};
 use http::request::Parts;
 use object::Status;
 use registry::RequestContext;
 
 pub use backend::{BackendConnection, BackendCount};
+pub(crate) use kubelet::certified_key;
 pub use kubelet::{Dialer, KubeletClient, KubeletClientCertificate, KubeletClientConfig};
 
 use crate::api::Api;
@@ -96,6 +97,11 @@ impl Connect<'_> {
                 field_selector: "",
             },
         )
+    }
+
+    /// Headers that are credentials here.
+    fn request_headers(&self) -> Option<&RequestHeaders> {
+        self.api.cluster().request_headers.as_deref()
     }
 
     /// A place for the connection to the backend.

@@ -1,4 +1,4 @@
-//! A watch over a WebSocket (RFC 6455), for browsers: the handshake, and a frame for each event.
+//! Watches and logs over a WebSocket (RFC 6455), for browsers: the handshake, and a frame for each event or piece.
 //!
 //! ```text
 //!  GET …?watch=1  Upgrade: websocket ──> chain ──> verbs: 101, the events wait in the PendingUpgrade
@@ -85,8 +85,50 @@ fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     all.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',').map(str::trim))
 }
 
-/// The answer to an upgrade request; `Err` returns the events if the request is none.
+/// What the frames hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Messages {
+    Events(Framing),
+    /// Bytes as they come, in pieces.
+    Binary,
+    /// The same, each piece in base64.
+    Base64,
+}
+
+/// The subprotocols of a stream of bytes.
+const BYTES: [(&str, Messages); 3] =
+    [("", Messages::Binary), ("binary.k8s.io", Messages::Binary), ("base64.binary.k8s.io", Messages::Base64)];
+/// The largest piece, as upstream reads them.
+const PIECE: usize = 2048;
+
+/// A watch's answer to an upgrade request; `Err` returns the events if the request is none.
 pub fn open(parts: &Parts, framing: Framing, events: Body) -> Result<Answer, Body> {
+    upgrade(parts, events, |asked| match asked {
+        [] => Ok((None, Messages::Events(framing))),
+        [one] => Ok((Some(one), Messages::Events(framing))),
+        // None of them is supported, so there is none to choose.
+        _ => Err(400),
+    })
+}
+
+/// The same for a stream of bytes: the first subprotocol that is known is taken.
+pub fn open_bytes(parts: &Parts, bytes: Body) -> Result<Answer, Body> {
+    upgrade(parts, bytes, |asked| {
+        if asked.is_empty() {
+            return Ok((None, Messages::Binary));
+        }
+        let known =
+            |one: &&str| BYTES.iter().find(|(name, _)| name == one).map(|(name, of)| (Some(*name), *of));
+        asked.iter().find_map(known).ok_or(403)
+    })
+}
+
+/// `choose` gets the subprotocols asked for; the code of its refusal.
+fn upgrade(
+    parts: &Parts,
+    events: Body,
+    choose: impl for<'a> FnOnce(&[&'a str]) -> Result<(Option<&'a str>, Messages), u16>,
+) -> Result<Answer, Body> {
     let headers = &parts.headers;
     let upgrade = PendingUpgrade::of(parts).filter(|_| is_requested(headers));
     let Some(upgrade) = upgrade else { return Err(events) };
@@ -117,11 +159,10 @@ pub fn open(parts: &Parts, framing: Framing, events: Body) -> Result<Answer, Bod
     } else {
         text(SEC_WEBSOCKET_PROTOCOL).trim().split(',').map(str::trim).collect()
     };
-    let protocol = match asked.as_slice() {
-        [] | [""] => None,
-        [one] => HeaderValue::from_str(one).ok(),
-        // None of them is supported, so there is none to choose.
-        _ => return Ok(refuse(400, "")),
+    let asked = if asked == [""] { &[] } else { &*asked };
+    let (protocol, messages) = match choose(asked) {
+        Ok((protocol, messages)) => (protocol.and_then(|name| HeaderValue::from_str(name).ok()), messages),
+        Err(code) => return Ok(refuse(code, "")),
     };
     let mut answer = Response::new(Body::empty());
     *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
@@ -131,7 +172,7 @@ pub fn open(parts: &Parts, framing: Framing, events: Body) -> Result<Answer, Bod
     out.extend(HeaderValue::try_from(accept(key)).ok().map(|value| (SEC_WEBSOCKET_ACCEPT, value)));
     out.extend(protocol.map(|value| (SEC_WEBSOCKET_PROTOCOL, value)));
     upgrade.begin(Box::new(move |io, exchange, shutdown| {
-        Box::pin(async move { serve(io, events, framing, &exchange, shutdown).await })
+        Box::pin(async move { serve(io, events, messages, &exchange, shutdown).await })
     }));
     Ok(answer)
 }
@@ -153,20 +194,34 @@ fn is_uri(text: &str) -> bool {
 }
 
 /// Runs to its end: the watch's, the client's, or the server's.
-async fn serve(io: Io, mut events: Body, framing: Framing, exchange: &Arc<Exchange>, mut shutdown: Shutdown) {
+async fn serve(
+    io: Io,
+    mut events: Body,
+    messages: Messages,
+    exchange: &Arc<Exchange>,
+    mut shutdown: Shutdown,
+) {
     let env = exchange.connection().env();
     let deadline = match &events {
-        Body::Watch(watch) => watch.deadline(),
-        Body::Whole(_) | Body::List(_) | Body::Proxied(_) => env.monotonic() + WHOLE,
+        Body::Watch(watch) => Some(watch.deadline()),
+        Body::Whole(_) | Body::List(_) => Some(env.monotonic() + WHOLE),
+        // A log that is followed ends with its container.
+        Body::Proxied(_) => None,
+    };
+    let late = async {
+        match deadline {
+            Some(deadline) => env.sleep_until(deadline + CLOSE_TIMEOUT).await,
+            None => std::future::pending().await,
+        }
     };
     let (reader, mut writer) = tokio::io::split(io);
     let (pongs, whole_frames) = (Pongs::default(), AtomicBool::new(true));
     let status = tokio::select! {
         biased;
         status = listen(reader, &pongs) => status,
-        () = send(exchange, &mut events, framing, &mut writer, &pongs, &whole_frames) => Some(NORMAL),
+        () = send(exchange, &mut events, messages, &mut writer, &pongs, &whole_frames) => Some(NORMAL),
         // Both end the events too, unless the client does not read.
-        () = async { env.sleep_until(deadline + CLOSE_TIMEOUT).await } => None,
+        () = late => None,
         () = async { shutdown.begun().await; env.sleep(CLOSE_TIMEOUT).await } => None,
     };
     let closing = async {
@@ -205,12 +260,17 @@ enum Outgoing {
 async fn send(
     exchange: &Arc<Exchange>,
     events: &mut Body,
-    framing: Framing,
+    messages: Messages,
     writer: &mut (impl AsyncWrite + Unpin),
     pongs: &Pongs,
     whole_frames: &AtomicBool,
 ) {
     let env = exchange.connection().env();
+    // Upstream begins a stream of bytes with an empty message: the connection stands.
+    let mut begin = match messages {
+        Messages::Events(_) => None,
+        Messages::Binary | Messages::Base64 => Some(Bytes::new()),
+    };
     loop {
         // Unsent frames are charged to the user.
         while exchange.is_over_limit() {
@@ -221,6 +281,9 @@ async fn send(
             if let Some(pong) = pongs.latest.lock().take() {
                 return Poll::Ready(Outgoing::Pong(pong));
             }
+            if let Some(begin) = begin.take() {
+                return Poll::Ready(Outgoing::Events(begin));
+            }
             Pin::new(&mut *events).poll_frame(cx).map(|frame| match frame {
                 Some(Ok(frame)) => frame.into_data().map_or(Outgoing::End, Outgoing::Events),
                 Some(Err(_)) | None => Outgoing::End,
@@ -229,7 +292,7 @@ async fn send(
         let mut frames = Vec::new();
         match step.await {
             Outgoing::Pong(payload) => push_frame(PONG, &payload, &mut frames),
-            Outgoing::Events(chunk) => push_events(framing, &chunk, &mut frames),
+            Outgoing::Events(chunk) => push_messages(messages, &chunk, &mut frames),
             Outgoing::End => return,
         }
         let mut held = Charge::new(exchange.clone());
@@ -243,6 +306,24 @@ async fn send(
             return;
         }
         whole_frames.store(true, Ordering::Release);
+    }
+}
+
+/// Bytes in pieces; also an empty one.
+fn push_messages(messages: Messages, chunk: &[u8], out: &mut Vec<u8>) {
+    let base64 = match messages {
+        Messages::Events(framing) => return push_events(framing, chunk, out),
+        Messages::Binary => false,
+        Messages::Base64 => true,
+    };
+    let mut pieces = chunk.chunks(PIECE);
+    let first = pieces.next().unwrap_or_default();
+    for piece in std::iter::once(first).chain(pieces) {
+        if base64 {
+            push_frame(TEXT, STANDARD.encode(piece).as_bytes(), out);
+        } else {
+            push_frame(BINARY, piece, out);
+        }
     }
 }
 
@@ -335,6 +416,19 @@ mod tests {
             push_frame(TEXT, &vec![b'x'; length], &mut out);
             assert_eq!(out.len(), length + head);
         }
+    }
+
+    #[test]
+    fn bytes_are_sent_in_pieces_as_they_are_or_in_base64() {
+        let mut out = Vec::new();
+        push_messages(Messages::Base64, b"", &mut out);
+        push_messages(Messages::Base64, b"ab", &mut out);
+        push_messages(Messages::Binary, b"", &mut out);
+        push_messages(Messages::Binary, b"ab", &mut out);
+        assert_eq!(out, b"\x81\x00\x81\x04YWI=\x82\x00\x82\x02ab");
+        out.clear();
+        push_messages(Messages::Binary, &[b'x'; 2 * PIECE + 1], &mut out);
+        assert_eq!(out.len(), 2 * PIECE + 1 + 4 + 4 + 2);
     }
 
     #[test]

@@ -52,7 +52,7 @@ const CAUSES: [&str; 17] = [
 ];
 
 /// A refused request. `code` is HTTP's: proxies in between write no Status.
-pub(crate) fn of_answer(code: u16, body: &[u8]) -> Status {
+pub fn of_answer(code: u16, body: &[u8]) -> Status {
     match json::parse(body, None) {
         Ok(value) if value.str_at(&["kind"]) == Some("Status") => of_status(&value, code),
         _ => {

@@ -28,7 +28,22 @@ impl Changes {
         register(inotify).map(Changes::Inotify)
     }
 
-    async fn changed(&mut self) -> io::Result<()> {
+    /// Watches the files of a directory: made, written, replaced, removed; also the directory itself.
+    pub fn watch_directory(directory: &Path) -> io::Result<Changes> {
+        let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
+        let flags = WatchFlags::MODIFY
+            | WatchFlags::ATTRIB
+            | WatchFlags::CREATE
+            | WatchFlags::DELETE
+            | WatchFlags::MOVE
+            | WatchFlags::DELETE_SELF
+            | WatchFlags::MOVE_SELF;
+        inotify::add_watch(&inotify, directory, flags)?;
+        register(inotify).map(Changes::Inotify)
+    }
+
+    /// Returns when something changed since it last did.
+    pub async fn changed(&mut self) -> io::Result<()> {
         match self {
             Changes::Inotify(inotify) => {
                 let mut ready = inotify.readable().await?;

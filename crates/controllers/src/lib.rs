@@ -71,9 +71,7 @@ use tokio::task::JoinHandle;
 
 pub use horizontalpodautoscaler::HorizontalPodAutoscaler;
 pub use kubeletserving::NAME as KUBELET_SERVING_APPROVER;
-pub use localprovisioner::{
-    NAME as LOCAL_PROVISIONER, roles as local_volume_roles, storage_class as local_storage_class,
-};
+pub use localprovisioner::{NAME as LOCAL_PROVISIONER, storage_class as local_storage_class};
 pub use nodeipam::{Cidr, MaskSizes, NodeIpam};
 pub use nodelifecycle::NodeLifecycle;
 pub use pods::{PodFields, pod_view};

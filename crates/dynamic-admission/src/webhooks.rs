@@ -8,7 +8,7 @@ mod response;
 use std::sync::Arc;
 use std::time::Duration;
 
-use admission::{Attempt, Effects, Extension, Invocations, Memo, Phase};
+use admission::{Attempt, Authorize, Effects, Extension, Invocations, Memo, Phase};
 use catalog::Resource;
 use futures_util::future::join_all;
 use object::{Status, Value};
@@ -28,6 +28,7 @@ struct Webhooks {
     configured: Memo<Vec<Arc<Webhook>>>,
     client: Arc<WebhookClient>,
     metrics: Arc<WebhookMetrics>,
+    authorize: Authorize,
     phase: Phase,
 }
 
@@ -35,16 +36,26 @@ pub struct MutatingWebhooks(Webhooks);
 pub struct ValidatingWebhooks(Webhooks);
 
 impl MutatingWebhooks {
-    pub fn new(client: Arc<WebhookClient>, metrics: Arc<WebhookMetrics>) -> MutatingWebhooks {
+    pub fn new(
+        client: Arc<WebhookClient>,
+        metrics: Arc<WebhookMetrics>,
+        authorize: &Authorize,
+    ) -> MutatingWebhooks {
+        let authorize = authorize.clone();
         let configured = Memo::of(GROUP, "mutatingwebhookconfigurations");
-        MutatingWebhooks(Webhooks { configured, client, metrics, phase: Phase::Admit })
+        MutatingWebhooks(Webhooks { configured, client, metrics, authorize, phase: Phase::Admit })
     }
 }
 
 impl ValidatingWebhooks {
-    pub fn new(client: Arc<WebhookClient>, metrics: Arc<WebhookMetrics>) -> ValidatingWebhooks {
+    pub fn new(
+        client: Arc<WebhookClient>,
+        metrics: Arc<WebhookMetrics>,
+        authorize: &Authorize,
+    ) -> ValidatingWebhooks {
+        let authorize = authorize.clone();
         let configured = Memo::of(GROUP, "validatingwebhookconfigurations");
-        ValidatingWebhooks(Webhooks { configured, client, metrics, phase: Phase::Validate })
+        ValidatingWebhooks(Webhooks { configured, client, metrics, authorize, phase: Phase::Validate })
     }
 }
 
@@ -186,6 +197,7 @@ impl Webhooks {
             }
             if !hook.conditions_hold(
                 attempt,
+                &self.authorize,
                 &invocation,
                 versioned.object.as_ref(),
                 versioned.old.as_ref(),
@@ -286,7 +298,7 @@ impl Webhooks {
                 }
             };
             let Versioned { object, old, .. } = &shown[at];
-            if hook.conditions_hold(attempt, &invocation, object.as_ref(), old.as_ref())? {
+            if hook.conditions_hold(attempt, &self.authorize, &invocation, object.as_ref(), old.as_ref())? {
                 due.push((hook, invocation, at));
             }
         }

@@ -1,5 +1,6 @@
 //! Pods: created pending, deleted gracefully, and updated in few fields or through subresources.
 
+mod api_reference;
 pub(crate) mod apparmor;
 pub mod binding;
 mod columns;
@@ -23,6 +24,8 @@ use crate::kind::{Context, Defaults, Kind};
 use crate::rules::{Generation, Rules, StatusMeta};
 use crate::strategy::{map_mut, restore};
 use crate::warnings::{Accepted, Warnings};
+
+pub use api_reference::api_reference;
 
 pub(crate) struct Pod;
 pub(crate) static KIND: Pod = Pod;

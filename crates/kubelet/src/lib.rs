@@ -6,6 +6,7 @@
 //!                                                  ├── generate   what CRI is asked for: environment, mounts, users, limits
 //!                                                  ├── hooks, probes
 //!                                                  └── dyn cri::Runtime ── embedded, or a socket
+//!  files ── static_pods ── node::Agent                └ the same for pods of the machine's own
 //!  API server ── server (HTTPS): logs, exec, attach, port-forward, stats
 //! ```
 
@@ -24,4 +25,5 @@ pub mod probes;
 pub mod run;
 pub mod server;
 pub mod shutdown;
+pub mod static_pods;
 pub mod volumes;

@@ -85,6 +85,20 @@ pub struct ImageVolume {
     pub pull_policy: Option<String>,
 }
 
+/// The volumes a container mounts that are images, by name.
+pub fn image_volumes<'a>(pod: &'a Value, container: &Value) -> Vec<(&'a str, ImageVolume)> {
+    let list = |tree: &'a Value, path: &[&str]| tree.at(path).and_then(Value::as_list).unwrap_or_default();
+    let mounts = container.at(&["volumeMounts"]).and_then(Value::as_list).unwrap_or_default();
+    let is_mounted = |name: &str| mounts.iter().any(|mount| mount.str_at(&["name"]) == Some(name));
+    let images = list(pod, &["spec", "volumes"]).iter().filter_map(|volume| {
+        let name = volume.str_at(&["name"]).filter(|name| is_mounted(name))?;
+        let Source::Image { reference, pull_policy } = Source::read(pod, volume) else { return None };
+        let (reference, pull_policy) = (reference.to_owned(), pull_policy.map(str::to_owned));
+        Some((name, ImageVolume { reference, pull_policy }))
+    });
+    images.collect()
+}
+
 /// Which volumes of a pod are meant.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Which {

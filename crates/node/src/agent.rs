@@ -6,6 +6,7 @@
 mod devices;
 mod heartbeat;
 mod pods;
+mod static_pods;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use crate::container_runtime::{Health, Millis, Runtime, Wake};
 use crate::events::{EventSink, Told};
 use crate::machine::{Machine, NodeIdentity};
 use crate::pod::{Pod, short_uid};
+use crate::static_pods::StaticPods;
 use crate::worker::PodWorker;
 
 pub struct Agent {
@@ -34,6 +36,7 @@ pub struct Agent {
     client: Arc<dyn Client>,
     events: Option<Arc<dyn EventSink>>,
     admit: Option<LocalAdmit>,
+    static_pods: Option<Arc<StaticPods>>,
     /// Guards what the agent knows; held while a step is decided, never across a call.
     inner: Mutex<Inner>,
 }
@@ -50,6 +53,8 @@ pub struct Parts {
     pub runtime: Box<dyn Runtime>,
     /// What only a real machine can say against a pod, before it takes it.
     pub admit: Option<LocalAdmit>,
+    /// Pods of the machine's own; `None`: nothing is a mirror.
+    pub static_pods: Option<Arc<StaticPods>>,
 }
 
 pub type LocalAdmit = Arc<dyn Fn(&Pod<'_>) -> Result<(), Rejection> + Send + Sync>;
@@ -62,6 +67,8 @@ struct Inner {
     /// The node is unreachable, not registered or deleted: pods that ask for a reconcile wait here.
     quiet: bool,
     waiting: BTreeSet<Key>,
+    /// What the runtime holds was not yet compared with what the node should have.
+    sweep_due: bool,
     /// Whom to ask for a reconcile of a pod; not under the lock.
     wake: Option<Wake>,
 }
@@ -95,6 +102,7 @@ impl Agent {
             heartbeat: heartbeat::Heartbeat::default(),
             quiet: true,
             waiting: BTreeSet::new(),
+            sweep_due: false,
             wake: None,
         };
         Agent {
@@ -107,6 +115,7 @@ impl Agent {
             client: parts.client,
             events: parts.events,
             admit: parts.admit,
+            static_pods: parts.static_pods,
             inner: Mutex::new(inner),
         }
     }
@@ -189,7 +198,12 @@ impl Inner {
     }
 
     /// What the node's object asks for; and the pods to look at again, because the node speaks again. `find` gives their objects.
-    fn hear(&mut self, node: Option<&Value>, find: &FindPod<'_>) -> (Health, BTreeSet<Key>) {
+    fn hear(
+        &mut self,
+        node: Option<&Value>,
+        static_pods: Option<&StaticPods>,
+        find: &FindPod<'_>,
+    ) -> (Health, BTreeSet<Key>) {
         let health = node.map_or(Health::Unreachable, |node| self.runtime.node_changed(node));
         let was_quiet = std::mem::replace(&mut self.quiet, health == Health::Unreachable);
         let mut awake = BTreeSet::new();
@@ -199,14 +213,25 @@ impl Inner {
                 self.adopt(key, find);
             }
             awake.extend(self.pods.keys().cloned());
-            // Deleted while nobody looked.
-            for held in self.runtime.list() {
-                if find(&held.key).is_none_or(|obj| short_uid(obj.uid()) != held.uid) {
-                    self.runtime.remove(held.uid);
-                }
-            }
+            awake.extend(static_pods.map(StaticPods::keys).unwrap_or_default());
+            self.sweep_due = true;
+        }
+        if !self.quiet && self.sweep_due && static_pods.is_none_or(StaticPods::seen_all) {
+            self.sweep_due = false;
+            self.sweep(static_pods, find);
         }
         (health, awake)
+    }
+
+    /// Ends what was deleted while nobody looked.
+    fn sweep(&mut self, static_pods: Option<&StaticPods>, find: &FindPod<'_>) {
+        for held in self.runtime.list() {
+            let of_api = find(&held.key).is_some_and(|obj| short_uid(obj.uid()) == held.uid);
+            let own = || static_pods.and_then(|pods| pods.get(&held.key));
+            if !of_api && own().is_none_or(|pod| pod.uid() != held.uid) {
+                self.runtime.remove(held.uid);
+            }
+        }
     }
 
     /// Takes up a pod that ran before, so that what it has is taken before new ones come.

@@ -9,6 +9,7 @@
 //! * [`agent`]: one node: registration, lease, heartbeats, what fits ([`admit`]), reconciles of its pods.
 //! * [`fleet`]: all agents of a process behind two informers and two queues; no task per node or pod.
 //! * [`container_runtime`]: the trait a runtime implements.
+//! * [`static_pods`]: pods of the machine's own files, and their mirrors.
 //! * [`simulated`]: nodes without machines, for `--simulated-nodes`, benchmarks and tests.
 
 pub mod admit;
@@ -19,4 +20,5 @@ pub mod fleet;
 pub mod machine;
 pub mod pod;
 pub mod simulated;
+pub mod static_pods;
 pub mod worker;

@@ -118,6 +118,7 @@ pub fn start(
             events: events.clone().map(|events| events as Arc<dyn EventSink>),
             runtime: Box::new(Containers::new(env.clone(), addresses)),
             admit: None,
+            static_pods: None,
         };
         agents.push(Agent::new(env, parts));
     }

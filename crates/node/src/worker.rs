@@ -400,7 +400,7 @@ impl PodWorker {
         }
         step.wake = earlier(step.wake, Some(failure.next(now)));
         if failure.is_pull_back_off(now) && !std::mem::replace(&mut failure.told, true) {
-            let told = format!("Back-off pulling image {}", object::quote(image));
+            let told = format!("Back-off pulling image {}", object::quote(failure.missing_image()));
             step.tell(Some(index), Severity::Normal, "BackOff", told);
             step.tell(Some(index), Severity::Warning, "Failed", "Error: ImagePullBackOff".to_owned());
         }

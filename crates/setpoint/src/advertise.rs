@@ -1,6 +1,6 @@
 //! `--advertise-address`: the address at which pods and nodes reach this server.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
 use anyhow::{Result, anyhow};
 
@@ -13,13 +13,39 @@ pub fn parse(text: &str) -> Result<IpAddr> {
     })
 }
 
-/// The listen address if it is reachable from outside; else the first non-loopback address of this machine; else loopback.
+/// The listen address if it is reachable from outside; else the one the default route leaves by: the bridge of a node has addresses
+/// too, which other machines cannot reach. Without such a route the first non-loopback address of this machine; else loopback.
 pub fn default_for(listen: IpAddr) -> IpAddr {
+    let route = |v6| route_source(v6);
+    choose(listen, &route, &|| first_v4().map(IpAddr::V4).or_else(|| first_v6().map(IpAddr::V6)))
+}
+
+fn choose(
+    listen: IpAddr,
+    route: &dyn Fn(bool) -> Option<IpAddr>,
+    first: &dyn Fn() -> Option<IpAddr>,
+) -> IpAddr {
     if !listen.is_unspecified() && !listen.is_loopback() {
         return listen;
     }
-    let found = first_v4().map(IpAddr::V4).or_else(|| first_v6().map(IpAddr::V6));
-    found.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
+    route(false).or_else(|| route(true)).or_else(first).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
+}
+
+/// The kernel chooses the source when a datagram socket is connected; nothing is sent.
+fn route_source(v6: bool) -> Option<IpAddr> {
+    // Addresses of documentation, to which only a default route leads.
+    let (any, far): (IpAddr, IpAddr) = if v6 {
+        (Ipv6Addr::UNSPECIFIED.into(), Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into())
+    } else {
+        (Ipv4Addr::UNSPECIFIED.into(), Ipv4Addr::new(203, 0, 113, 1).into())
+    };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect((far, 9)).ok()?;
+    socket
+        .local_addr()
+        .ok()
+        .map(|address| address.ip())
+        .filter(|ip| !ip.is_unspecified() && !ip.is_loopback())
 }
 
 /// From the kernel's local routing table: each address of this machine is followed by a line `/32 host LOCAL`.
@@ -62,6 +88,17 @@ mod tests {
                      /32 host LOCAL\n     |-- 192.0.2.0\n        /24 link UNICAST\n     |-- 192.0.2.7\n        /32 host LOCAL\n";
         assert_eq!(local_v4(table), Some(Ipv4Addr::new(192, 0, 2, 7)));
         assert_eq!(local_v4("|-- 127.0.0.1\n /32 host LOCAL"), None);
+    }
+
+    #[test]
+    fn the_default_route_decides_before_the_order_of_addresses() {
+        let address = |text: &str| text.parse::<IpAddr>().unwrap();
+        let any = address("0.0.0.0");
+        let bridge = || Some(address("10.244.0.1"));
+        assert_eq!(choose(any, &|v6| (!v6).then(|| address("192.0.2.7")), &bridge), address("192.0.2.7"));
+        assert_eq!(choose(any, &|v6| v6.then(|| address("fd00::2")), &bridge), address("fd00::2"));
+        assert_eq!(choose(address("127.0.0.1"), &|_| None, &bridge), address("10.244.0.1"));
+        assert_eq!(choose(any, &|_| None, &|| None), address("127.0.0.1"));
     }
 
     #[test]

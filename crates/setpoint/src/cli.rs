@@ -110,6 +110,7 @@ fn server_command(name: &'static str, about: &'static str) -> Command {
         )
         .args(crate::identity::flags())
         .args(crate::kubelet_client::flags())
+        .args(crate::front_proxy::flags())
         .args(crate::controllers::flags())
         .args(crate::controller_flags::flags())
         .arg(
@@ -146,7 +147,7 @@ fn server_command(name: &'static str, about: &'static str) -> Command {
             Arg::new("advertise-address")
                 .long("advertise-address")
                 .value_name("IP")
-                .help("Address advertised to pods and nodes [default: the address of --listen, or the first non-loopback address of this machine]"),
+                .help("Address advertised to pods and nodes [default: the address of --listen, or the source address of the default route]"),
         )
         .arg(
             Arg::new("enable-admission-plugins")

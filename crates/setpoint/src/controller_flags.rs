@@ -116,7 +116,7 @@ pub fn flags() -> Vec<Arg> {
             "CIDR[,CIDR]",
             "",
             NODES,
-            "CIDR of pods, with --allocate-node-cidrs; dual-stack with one IPv4 and one IPv6 range",
+            "CIDR of the pods of all nodes, given out to them with --allocate-node-cidrs; dual-stack with one IPv4 and one IPv6 range",
         ),
         bits(
             "node-cidr-mask-size",

@@ -6,6 +6,8 @@
 
 mod run;
 
+pub use run::SIGPWR;
+
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -13,8 +15,10 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use env::Env;
 use kubelet::certificates::{self, Join, Trust, join};
 use kubelet::config::Config;
+use network::addresses::Cidr;
 use node::machine::DEFAULT_LABELS;
 
+use crate::local_node;
 use crate::pid_file::{PidFile, Running};
 
 /// Everything of a node is below this folder of its data directory: `setpoint node reset` deletes it.
@@ -81,6 +85,7 @@ pub fn command() -> Command {
         .arg(Arg::new("port").long("port").value_name("PORT").value_parser(value_parser!(u16).range(1..)).help("Port of the node's own server [default: 10250]"))
         .arg(text("bridge", "NAME", "Name of the bridge pods are connected to; one for each node of a machine").default_value("setpoint0"))
         .arg(text("pod-cidr", "CIDR", "Addresses of pods [default: spec.podCIDR of the Node]"))
+        .arg(text("cluster-cidr", "CIDR[,CIDR]", "Addresses of the pods of all nodes: these see the pods of this one under their own addresses [default: --pod-cidr]"))
         .arg(
             Arg::new("log")
                 .long("log")
@@ -107,6 +112,8 @@ pub struct Settings {
     pub join: Join,
     pub node_ip: String,
     pub bridge: String,
+    /// Of the pods of all nodes.
+    pub cluster_ranges: Vec<Cidr>,
 }
 
 impl Settings {
@@ -128,6 +135,8 @@ impl Settings {
                 std::fs::read(file).with_context(|| format!("--config: cannot read {}", file.display()))?;
             config =
                 config.with_file(&bytes).map_err(|error| anyhow!("--config {}: {error}", file.display()))?;
+        } else {
+            config = config.without_file();
         }
         for label in texts("node-labels") {
             config.node_labels.push(label_of(&label)?);
@@ -143,13 +152,8 @@ impl Settings {
         config.register_node =
             matches.get_one::<bool>("register-node").copied().unwrap_or(config.register_node);
         config.port = matches.get_one::<u16>("port").copied().unwrap_or(config.port);
-        if let Some(endpoint) = matches.get_one::<String>("container-runtime-endpoint") {
-            if !endpoint.starts_with("unix://") {
-                bail!(
-                    "--container-runtime-endpoint {endpoint} is not a socket: use unix:///run/containerd/containerd.sock"
-                );
-            }
-            config.container_runtime_endpoint = Some(endpoint.clone());
+        if let Some(endpoint) = crate::local_node::endpoint(matches)? {
+            config.container_runtime_endpoint = Some(endpoint);
         }
         if let Some(cidr) = matches.get_one::<String>("pod-cidr") {
             config.pod_cidr = cidr.clone();
@@ -167,7 +171,8 @@ impl Settings {
         if config.cgroup_root == "/" {
             config.cgroup_root = format!("/{bridge}");
         }
-        Ok(Settings { config, join, node_ip: text("node-ip"), bridge })
+        let cluster_ranges = local_node::ranges("cluster-cidr", &text("cluster-cidr"))?;
+        Ok(Settings { config, join, node_ip: text("node-ip"), bridge, cluster_ranges })
     }
 }
 
@@ -230,7 +235,8 @@ async fn serve(env: &Env, settings: Settings) -> Result<()> {
     })?;
     let joining = join(env, settings.join);
     let Some(joined) = signals.interrupts(joining).await else { return Ok(()) };
-    let settings = run::Run { config: settings.config, node_ip: settings.node_ip, bridge: settings.bridge };
+    let Settings { config, node_ip, bridge, cluster_ranges, .. } = settings;
+    let settings = run::Run { config, node_ip, bridge, cluster_ranges };
     run::run(env, joined?, settings, signals).await
 }
 

@@ -1,4 +1,4 @@
-//! `pods/log`: the kubelet's log of a container, passed on as it comes.
+//! `pods/log`: the kubelet's log of a container, passed on as it comes; over a WebSocket too.
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HOST};
@@ -13,6 +13,7 @@ use super::options::LogOptions;
 use crate::body::{Body, RequestBody};
 use crate::proxied_body::{ProxiedBody, ProxiedSettings};
 use crate::respond::{self, Answer};
+use crate::websocket;
 
 /// How much of a kubelet's error is read, as upstream has it.
 const MAX_ERROR: usize = 50_000;
@@ -65,9 +66,11 @@ impl Connect<'_> {
             shutdown: options.follow.then(|| self.api.shutdown()),
             cut_is_end: true,
             gauge: self.gauge(200),
+            deadline: None,
         };
         let body = ProxiedBody::new(Bytes::new(), response.into_body(), connection, settings);
-        Ok(respond::answer(200, "text/plain", Body::Proxied(Box::new(body))))
+        let opened = websocket::open_bytes(self.parts, Body::Proxied(Box::new(body)));
+        Ok(opened.unwrap_or_else(|body| respond::answer(200, "text/plain", body)))
     }
 
     /// A kubelet's refusal as a Status.

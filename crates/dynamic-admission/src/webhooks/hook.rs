@@ -1,15 +1,18 @@
 //! One webhook of a configuration, read once a change.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use admission::Attempt;
+use admission::{Attempt, Authorize};
+use admission_policy::{FailurePolicy, Inputs, MatchConditions};
 use codec::json;
 use object::{Obj, Status, Value};
 use webhook::{ClientConfig, ConfigError};
 
+use crate::authorizer::RequestAuthorizer;
 use crate::criteria::{Invocation, MatchCriteria};
+use crate::request::admission_request;
 use crate::rule::texts;
 
 const DEFAULT_TIMEOUT_SECONDS: i64 = 10;
@@ -19,6 +22,7 @@ pub struct Webhook {
     pub id: String,
     pub name: String,
     pub criteria: MatchCriteria,
+    conditions: MatchConditions,
     /// `failurePolicy: Ignore`.
     pub ignores_failures: bool,
     /// `None`, `NoneOnDryRun` and others, which cannot be asked in a dry run.
@@ -59,6 +63,9 @@ impl Webhook {
         Webhook {
             id: format!("{configuration}/{name}/{number}"),
             criteria: MatchCriteria::from_value(hook, "rules"),
+            conditions: MatchConditions::compile(
+                hook.get("matchConditions").and_then(Value::as_list).unwrap_or_default(),
+            ),
             ignores_failures: text("failurePolicy") == Some("Ignore"),
             side_effects: text("sideEffects").map(str::to_owned),
             timeout: Duration::from_secs(seconds.clamp(1, 30) as u64),
@@ -72,11 +79,27 @@ impl Webhook {
     /// Whether its match conditions hold.
     pub fn conditions_hold(
         &self,
-        _attempt: &Attempt<'_>,
-        _invocation: &Invocation,
-        _object: Option<&Value>,
-        _old: Option<&Value>,
+        attempt: &Attempt<'_>,
+        authorize: &Authorize,
+        invocation: &Invocation,
+        object: Option<&Value>,
+        old: Option<&Value>,
     ) -> Result<bool, Status> {
-        Ok(true)
+        if self.conditions.is_empty() {
+            return Ok(true);
+        }
+        let request = LazyLock::new(|| admission_request(attempt, invocation));
+        let authorizer = RequestAuthorizer { attempt, authorize };
+        let inputs = Inputs {
+            request: &request,
+            object,
+            old_object: old,
+            params: None,
+            namespace_object: None,
+            authorizer: Some(&authorizer),
+        };
+        let on_failure = if self.ignores_failures { FailurePolicy::Ignore } else { FailurePolicy::Fail };
+        let matched = self.conditions.matches(&inputs, on_failure);
+        matched.map_err(|why| Status::forbidden(attempt.about(), attempt.name, why))
     }
 }

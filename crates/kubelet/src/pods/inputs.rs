@@ -11,12 +11,14 @@ use super::{PodTask, Shared};
 use crate::blocking::block;
 use crate::generate::cgroups::PodCgroups;
 use crate::generate::{
-    self, ContainerInputs, DeviceResources, Fetched, GenerateError, ImageUser, MountedVolume, NodeView,
-    Resolv, Wanted, files, labels,
+    self, ContainerInputs, DeviceResources, Fetched, GenerateError, MountedVolume, NodeView, Resolv,
+    UserNamespaces, Wanted, files, labels,
 };
-use crate::images::{self, ImageError, ImageEvent, WantedImage};
+use crate::images::{self, ImageError, ImageEvent, PulledImage, WantedImage};
 use crate::probes::{RuntimeTarget, Target};
-use crate::volumes;
+
+/// The images that are volumes, by the names of the volumes.
+pub type VolumeImages = BTreeMap<String, cri::ImageSpec>;
 
 /// What has to be known of the machine.
 #[derive(Clone, Debug, Default)]
@@ -27,7 +29,11 @@ pub struct Facts {
     pub cgroup_v2: bool,
     pub swap_controller: bool,
     pub hugepage_sizes: Vec<String>,
+    /// Files that would tell a container of its neighbours.
+    pub masked_paths: Vec<String>,
     pub recursive_read_only: bool,
+    /// Pods can have users of their own.
+    pub user_namespaces: bool,
     pub resolv: Resolv,
 }
 
@@ -44,7 +50,9 @@ impl Shared {
             cgroup_v2: facts.cgroup_v2,
             swap_controller: facts.swap_controller,
             hugepage_sizes: &facts.hugepage_sizes,
+            masked_paths: &facts.masked_paths,
             recursive_read_only: facts.recursive_read_only,
+            user_namespaces: self.user_ranges.as_ref().map(|ranges| ranges as &dyn UserNamespaces),
             ..NodeView::new(&parts.config, &facts.resolv)
         }
     }
@@ -56,6 +64,25 @@ impl Shared {
     ) -> Result<generate::Sandbox, GenerateError> {
         let node = self.node.lock().clone();
         generate::sandbox_config(pod, attempt, &self.node_view(&node))
+    }
+
+    /// What the pod's sandbox was made with; made again where another process made that.
+    pub(super) fn config_of(
+        &self,
+        task: &PodTask,
+        pod: &Value,
+    ) -> Result<Arc<cri::PodSandboxConfig>, GenerateError> {
+        let (known, attempt) = {
+            let cache = task.cache.lock();
+            (cache.sandbox_config.clone(), cache.sandbox.as_ref().map_or(0, |sandbox| sandbox.attempt))
+        };
+        match known {
+            Some(known) => Ok(known),
+            None => {
+                let made = Arc::new(self.sandbox_config(pod, attempt)?.config);
+                Ok(task.cache.lock().sandbox_config.insert(made).clone())
+            }
+        }
     }
 
     /// The limits a running container should have.
@@ -70,7 +97,7 @@ impl Shared {
         tree: &Arc<Value>,
         container: &Container<'_>,
         attempt: u32,
-        image: &cri::ImageSpec,
+        (image, volume_images): (&PulledImage, &VolumeImages),
     ) -> Result<cri::ContainerConfig, GenerateError> {
         let failed = |message: String| GenerateError { reason: "CreateContainerConfigError", message };
         let volumes = task.cache.lock().volumes.clone().unwrap_or_default();
@@ -79,14 +106,15 @@ impl Shared {
         } else {
             volumes
         };
-        let mut mounted = BTreeMap::new();
-        for (name, volume) in volumes.iter() {
-            mounted.insert(name.clone(), self.for_runtime(task, tree, container, volume).await?);
-        }
+        let mounted: BTreeMap<String, MountedVolume> = volumes
+            .iter()
+            .map(|(name, volume)| {
+                let (host_path, read_only) = (volume.host_path.clone(), volume.read_only);
+                let image = volume_images.get(name).cloned();
+                (name.clone(), MountedVolume { host_path, read_only, image, ..MountedVolume::default() })
+            })
+            .collect();
         let sources = self.sources(tree, container.spec, &mounted).await;
-        let request = cri::ImageStatusRequest { image: Some(image.clone()), verbose: false };
-        let status = self.parts.cri.image_status(request).await;
-        let image_user = ImageUser::of(status.ok().and_then(|status| status.image).as_ref());
         let pod_ips = task.sandbox().map(|sandbox| sandbox.ips).unwrap_or_default();
         let target = {
             let cache = task.cache.lock();
@@ -106,8 +134,8 @@ impl Shared {
             pod: tree,
             container: container.spec,
             restart_count: attempt,
-            image_ref: &image.image,
-            image_user: &image_user,
+            image_ref: &image.spec.image,
+            image_user: &image.user,
             pod_ips: &pod_ips,
             volumes: &mounted,
             sources: &sources,
@@ -151,25 +179,6 @@ impl Shared {
         written.await.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))
     }
 
-    /// A volume that is an image is pulled like the image of a container.
-    async fn for_runtime(
-        &self,
-        task: &PodTask,
-        pod: &Arc<Value>,
-        container: &Container<'_>,
-        volume: &volumes::MountedVolume,
-    ) -> Result<MountedVolume, GenerateError> {
-        let (host_path, read_only) = (volume.host_path.clone(), volume.read_only);
-        let Some(of) = &volume.image else {
-            return Ok(MountedVolume { host_path, read_only, ..MountedVolume::default() });
-        };
-        let image =
-            self.ensure_image(task, pod, container.name, &of.reference, of.pull_policy.as_deref()).await;
-        let image =
-            image.map_err(|error| GenerateError { reason: "ErrImagePull", message: error.message })?;
-        Ok(MountedVolume { host_path, read_only, image: Some(image), ..MountedVolume::default() })
-    }
-
     /// The image, pulled if it must be; what happens meanwhile is told of the container.
     pub(super) async fn ensure_image(
         &self,
@@ -178,19 +187,19 @@ impl Shared {
         container: &str,
         image: &str,
         pull_policy: Option<&str>,
-    ) -> Result<cri::ImageSpec, ImageError> {
+    ) -> Result<PulledImage, ImageError> {
         let (secrets, missing) = images::pull_secrets(&self.parts.objects, pod).await;
         if let Some(event) = missing {
             task.cache.lock().tell("", event.severity, event.reason, event.message);
         }
-        let sandbox = self.sandbox_config(pod, 0).ok().map(|sandbox| sandbox.config);
-        let sandbox = sandbox.as_ref();
+        let sandbox = self.config_of(task, pod).ok();
+        let sandbox = sandbox.as_deref();
         let wanted = WantedImage { pod, image, pull_policy, secrets: &secrets, sandbox, runtime_handler: "" };
         let tell = |event: ImageEvent| {
             task.cache.lock().tell(container, event.severity, event.reason, event.message);
             self.wake(task);
         };
-        Ok(self.parts.images.ensure(wanted, &tell).await?.spec)
+        self.parts.images.ensure(wanted, &tell).await
     }
 
     /// What the variables of a container come from, as far as they name it.
@@ -217,7 +226,8 @@ impl Shared {
             fetched.files.insert((volume.host_path.clone(), path.to_owned()), read);
         }
         let services = objects.services();
-        if services.has_synced() {
+        // A pod of the machine's own does not wait for the API.
+        if services.has_synced() || Pod::read(pod).is_static() {
             let mut near: BTreeMap<String, Vec<Arc<Value>>> = BTreeMap::new();
             for service in services.store().list() {
                 let of = service.namespace();

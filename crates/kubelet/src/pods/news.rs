@@ -38,10 +38,14 @@ async fn watch(shared: Weak<Shared>) {
             env.sleep(RELIST).await;
             continue;
         };
+        // From one list to the next, however much happens meanwhile.
+        let relist = env.sleep(RELIST_RARELY);
+        tokio::pin!(relist);
         loop {
             let event = tokio::select! {
+                biased;
+                () = &mut relist => break,
                 event = events.next() => event,
-                () = env.sleep(RELIST_RARELY) => break,
             };
             let Some(Ok(event)) = event else {
                 env.sleep(RELIST).await;
@@ -66,12 +70,10 @@ fn happened(shared: &Arc<Shared>, event: cri::ContainerEventResponse) {
     }
     let name = {
         let cache = task.cache.lock();
-        let of = |(_, slot): &(&String, &super::cache::Slot)| {
-            slot.run.as_ref().is_some_and(|run| run.id == event.container_id)
-        };
-        cache.containers.iter().find(of).map(|(name, _)| name.clone())
+        let mut slots = cache.containers.iter();
+        // One that is being started as well: it may have ended since whoever starts it asked how it is.
+        slots.find(|(_, slot)| slot.is(&event.container_id)).map(|(name, _)| name.clone())
     };
-    // One that is being started is looked at by whoever starts it.
     let Some(name) = name else { return };
     let (shared, id) = (shared.clone(), event.container_id);
     let env = shared.parts.env.clone();
@@ -181,7 +183,7 @@ pub fn run_of(status: &cri::ContainerStatus, runtime: &str) -> Run {
     };
     Run {
         id: status.id.clone(),
-        image: status.image.as_ref().map(|image| image.user_specified_image.clone()).unwrap_or_default(),
+        hash: info.hash,
         image_id: status.image_ref.clone(),
         attempt: info.restart_count,
         state,

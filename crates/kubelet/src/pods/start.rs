@@ -4,18 +4,29 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use node::container_runtime::StartError;
-use node::pod::{Pod, Role};
+use node::pod::{Container, Pod, Role};
 use object::Value;
 use runtime::Severity;
 
 use super::cache::RunState;
+use super::inputs::VolumeImages;
 use super::{PodTask, Shared, stop};
 use crate::hooks::{Hook, HookEvent};
+use crate::images::{ImageError, PulledImage};
+use crate::volumes;
 
 /// How a start failed: the container's reason and message, and the event that tells of it.
 pub struct Failed {
     pub reason: Cow<'static, str>,
     pub message: String,
+    /// The image that is missing, if it is that of a volume.
+    pub volume_image: Option<String>,
+}
+
+impl Failed {
+    fn new(reason: impl Into<Cow<'static, str>>, message: String) -> Failed {
+        Failed { reason: reason.into(), message, volume_image: None }
+    }
 }
 
 pub async fn start(shared: &Arc<Shared>, task: &Arc<PodTask>, name: &str, attempt: u32) {
@@ -23,9 +34,9 @@ pub async fn start(shared: &Arc<Shared>, task: &Arc<PodTask>, name: &str, attemp
     let outcome = run(shared, task, &pod, name, attempt).await;
     let mut cache = task.cache.lock();
     let slot = cache.slot(name);
-    slot.starting = false;
+    slot.end_start();
     if let Err(Some(failed)) = outcome {
-        let Failed { reason, message } = failed;
+        let Failed { reason, message, volume_image } = failed;
         tracing::info!(
             pod = task.key.as_str(),
             container = name,
@@ -33,7 +44,7 @@ pub async fn start(shared: &Arc<Shared>, task: &Arc<PodTask>, name: &str, attemp
             message,
             "failed to start container"
         );
-        slot.error = Some(StartError { reason, message, at: shared.now() });
+        slot.error = Some(StartError { reason, message, at: shared.now(), volume_image });
     }
 }
 
@@ -48,22 +59,21 @@ async fn run(
     let pod = Pod::read(tree);
     let container = pod.containers.iter().find(|container| container.name == name).ok_or(None)?;
     stop::replace(shared, task, &pod, container).await;
-    let policy = container.spec.str_at(&["imagePullPolicy"]);
-    let image = tokio::select! {
+    let images = tokio::select! {
         biased;
         () = task.stopped() => return Err(None),
-        image = shared.ensure_image(task, tree, name, container.image, policy) => image,
+        images = ensure_images(shared, task, tree, container) => images,
     };
     let tell =
         |severity, reason: &str, message: String| task.cache.lock().tell(name, severity, reason, message);
     let failed = |reason: &'static str, message: String| {
         tell(Severity::Warning, "Failed", format!("Error: {message}"));
-        Some(Failed { reason: Cow::Borrowed(reason), message })
+        Some(Failed::new(reason, message))
     };
-    let image = image.map_err(|error| {
+    let (image, volume_images) = images.map_err(|(error, volume_image)| {
         let event = error.event();
         tell(event.severity, event.reason, event.message);
-        Some(Failed { reason: error.reason.to_string().into(), message: error.message })
+        Some(Failed { volume_image, ..Failed::new(error.reason.to_string(), error.message) })
     })?;
     if task.is_stopping() {
         return Err(None);
@@ -71,21 +81,21 @@ async fn run(
     // From here on nothing is given up half way: what the runtime made must be known.
     let guard = task.lane.clone().lock_owned().await;
     let sandbox = task.sandbox().filter(|sandbox| sandbox.ready).ok_or(None)?;
-    let config = shared.container_config(task, tree, container, attempt, &image).await;
+    let config = shared.container_config(task, tree, container, attempt, (&image, &volume_images)).await;
     let config = config.map_err(|error| failed(error.reason, error.message))?;
     let resources = config.linux.as_ref().and_then(|linux| linux.resources.clone());
     task.cache.lock().slot(name).resources = resources;
-    let sandbox_config = shared
-        .sandbox_config(tree, sandbox.attempt)
-        .map_err(|error| failed("CreateContainerConfigError", error.message))?
-        .config;
+    let sandbox_config = shared.config_of(task, tree);
+    let sandbox_config =
+        sandbox_config.map_err(|error| failed("CreateContainerConfigError", error.message))?;
     let request = cri::CreateContainerRequest {
         pod_sandbox_id: sandbox.id,
         config: Some(config),
-        sandbox_config: Some(sandbox_config),
+        sandbox_config: Some((*sandbox_config).clone()),
     };
     let created = shared.parts.cri.create_container(request).await;
     let id = created.map_err(|error| failed("CreateContainerError", error.message))?.container_id;
+    task.cache.lock().slot(name).created = Some(id.clone());
     tell(Severity::Normal, "Created", "Container created".to_owned());
     let started =
         shared.parts.cri.start_container(cri::StartContainerRequest { container_id: id.clone() }).await;
@@ -112,13 +122,32 @@ async fn run(
     post_start(shared, task, tree, &pod, container, &id).await
 }
 
+/// The images of the volumes it mounts, then its own. An error names the image if it is that of a volume.
+async fn ensure_images(
+    shared: &Arc<Shared>,
+    task: &Arc<PodTask>,
+    tree: &Arc<Value>,
+    container: &Container<'_>,
+) -> Result<(PulledImage, VolumeImages), (ImageError, Option<String>)> {
+    let mut volumes = VolumeImages::new();
+    for (volume, wanted) in volumes::image_volumes(tree, container.spec) {
+        let policy = wanted.pull_policy.as_deref();
+        let image = shared.ensure_image(task, tree, container.name, &wanted.reference, policy).await;
+        let image = image.map_err(|error| (error, Some(wanted.reference)))?;
+        volumes.insert(volume.to_owned(), image.spec);
+    }
+    let policy = container.spec.str_at(&["imagePullPolicy"]);
+    let image = shared.ensure_image(task, tree, container.name, container.image, policy).await;
+    Ok((image.map_err(|error| (error, None))?, volumes))
+}
+
 /// The hook; the container is ended if it fails.
 async fn post_start(
     shared: &Arc<Shared>,
     task: &Arc<PodTask>,
     tree: &Arc<Value>,
     pod: &Pod<'_>,
-    container: &node::pod::Container<'_>,
+    container: &Container<'_>,
     id: &str,
 ) -> Result<(), Option<Failed>> {
     let target = shared.target(task, tree, id);

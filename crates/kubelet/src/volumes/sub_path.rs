@@ -26,8 +26,8 @@ pub fn check(sub_path: &str) -> Result<(), String> {
 /// Makes the directories that are missing, with the mode of the volume's own, and opens the last.
 pub fn make(volume: &Path, sub_path: &str) -> io::Result<OwnedFd> {
     let root = rustix::fs::open(volume, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    // Group and set-gid bits too: a subdirectory of a group's volume is the group's.
-    let mode = Mode::from_raw_mode(fstat(&root)?.st_mode & 0o2777);
+    // Set-gid and sticky bits too: a subdirectory of a group's volume is the group's, and what is all users' stays it.
+    let mode = Mode::from_raw_mode(fstat(&root)?.st_mode & 0o7777);
     let mut here = rustix::io::fcntl_dupfd_cloexec(&root, 0)?;
     let mut so_far = String::new();
     for part in sub_path.split('/').filter(|part| !part.is_empty() && *part != ".") {
@@ -93,10 +93,10 @@ mod tests {
     #[test]
     fn missing_directories_get_the_volumes_mode() {
         let folder = tempfile::tempdir().unwrap();
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o2777)).unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o3777)).unwrap();
         make(folder.path(), "a/./b//c").unwrap();
         for part in ["a", "a/b", "a/b/c"] {
-            assert_eq!(fs::metadata(folder.path().join(part)).unwrap().mode() & 0o7777, 0o2777, "{part}");
+            assert_eq!(fs::metadata(folder.path().join(part)).unwrap().mode() & 0o7777, 0o3777, "{part}");
         }
         fs::write(folder.path().join("a/file"), "x").unwrap();
         make(folder.path(), "a/file").unwrap();

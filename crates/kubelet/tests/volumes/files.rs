@@ -3,6 +3,8 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
+use kubelet::volumes::{ImageVolume, image_volumes};
+use object::Value;
 use serde_json::json;
 
 use crate::node::{CONFIG_MAPS, SECRETS, TestNode, is_root, mounts_below, text, uid};
@@ -178,6 +180,24 @@ async fn what_the_node_cannot_mount_is_refused_by_name() {
     assert!(mounted.read_only);
     assert_eq!(mounted.image.unwrap().reference, "app:1");
     node.end(&[&pod, &image]).await;
+}
+
+#[test]
+fn only_the_images_a_container_mounts_are_its_volumes() {
+    let body = json!({"metadata": {"name": "web"}, "spec": {
+        "volumes": [
+            {"name": "data", "image": {"reference": "app:1", "pullPolicy": "Never"}},
+            {"name": "other", "image": {"reference": "app:2"}},
+            {"name": "tmp", "emptyDir": {}},
+        ],
+        "containers": [{"name": "main", "volumeMounts": [{"name": "data"}, {"name": "tmp"}]}, {"name": "bare"}],
+    }});
+    let pod = runtime::parse(&body.to_string()).unwrap();
+    let containers = pod.at(&["spec", "containers"]).and_then(Value::as_list).unwrap();
+    let of = |index: usize| image_volumes(&pod, &containers[index]);
+    let wanted = ImageVolume { reference: "app:1".to_owned(), pull_policy: Some("Never".to_owned()) };
+    assert_eq!(of(0), [("data", wanted)]);
+    assert_eq!(of(1), []);
 }
 
 #[tokio::test(start_paused = true)]

@@ -32,7 +32,7 @@ impl Agent {
             return Again::OnChange;
         };
         request.plan(|| format!("{}: {}", self.name, step.describe()));
-        self.tell_all(&tree, obj, &step);
+        self.tell_all(&tree, &ObjectRef::of(&self.client.catalog(), &PODS, obj), &step);
         if let Some(status) = step.status.take() {
             tree.make_map().set("status", status);
             match self.client.update(PODS.of(obj).sub("status"), tree, WriteOptions::default()).await {
@@ -65,7 +65,7 @@ impl Agent {
         })
     }
 
-    fn decide(
+    pub(super) fn decide(
         &self,
         key: &Key,
         revision: Revision,
@@ -75,7 +75,7 @@ impl Agent {
     ) -> Option<SyncResult> {
         let pod = Pod::read(tree);
         let mut inner = self.inner.lock();
-        if inner.quiet {
+        if inner.quiet && !self.is_static(key) {
             inner.waiting.insert(key.clone());
             return None;
         }
@@ -144,7 +144,7 @@ impl Agent {
     }
 
     /// Gone, or newer than what was read: the change that tells so asks for a reconcile. Anything else may pass.
-    fn refused(&self, key: &Key, status: &Status) -> Again {
+    pub(super) fn refused(&self, key: &Key, status: &Status) -> Again {
         if status.code == 404 {
             return Again::OnChange;
         }
@@ -161,12 +161,11 @@ impl Agent {
         again
     }
 
-    fn tell_all(&self, tree: &Value, obj: &Arc<Obj>, step: &SyncResult) {
+    pub(super) fn tell_all(&self, tree: &Value, about: &ObjectRef, step: &SyncResult) {
         if step.events.is_empty() || self.events.is_none() {
             return;
         }
         let pod = Pod::read(tree);
-        let about = ObjectRef::of(&self.client.catalog(), &PODS, obj);
         for event in &step.events {
             let mut about = about.clone();
             if let Some(container) = event.container.and_then(|index| pod.containers.get(index)) {

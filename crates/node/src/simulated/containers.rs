@@ -203,7 +203,8 @@ impl Runtime for Containers {
                 // What it is to be replaced by is not there, but it is not wanted any more.
                 (before.ends, before.code, before.stopped) = (now, 0, true);
             }
-            let error = StartError { reason: Cow::Borrowed("ErrImagePull"), message, at: now };
+            let error =
+                StartError { reason: Cow::Borrowed("ErrImagePull"), message, at: now, volume_image: None };
             there.failures.insert(container, error);
             return;
         }

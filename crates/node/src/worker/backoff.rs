@@ -75,6 +75,11 @@ impl StartBackOff {
         StartBackOff { image: image.to_owned(), error, seconds, told: false }
     }
 
+    /// What is waited for.
+    pub fn missing_image(&self) -> &str {
+        self.error.volume_image.as_deref().unwrap_or(&self.image)
+    }
+
     /// When it is tried again.
     pub fn until(&self) -> Millis {
         self.error.at + Millis::from(self.seconds) * 1000

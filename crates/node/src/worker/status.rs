@@ -250,7 +250,8 @@ fn failed(failure: &StartBackOff, now: Millis) -> ContainerState {
     if !failure.is_pull_back_off(now) {
         return ContainerState::Waiting { reason: reason.clone(), message: message.clone() };
     }
-    let message = format!("Back-off pulling image {}: {reason}: {message}", object::quote(&failure.image));
+    let message =
+        format!("Back-off pulling image {}: {reason}: {message}", object::quote(failure.missing_image()));
     ContainerState::Waiting { reason: Cow::Borrowed("ImagePullBackOff"), message }
 }
 

@@ -78,9 +78,11 @@ impl Runtime for ByHand {
             _ => c.last,
         });
         let (id, image_id) = (format!("id-{container}"), String::new());
-        let state = if pod.containers[container].image == "missing" && !self.found {
-            let message = "not found".to_owned();
-            Container::Failed(StartError { reason: "ErrImagePull".into(), message, at: now })
+        let image = pod.containers[container].image;
+        let state = if image.starts_with("missing") && !self.found {
+            let volume_image = image.strip_prefix("missing-volume=").map(str::to_owned);
+            let (reason, message) = ("ErrImagePull".into(), "not found".to_owned());
+            Container::Failed(StartError { reason, message, at: now, volume_image })
         } else {
             self.log.push(format!("start-{container}-{attempt}"));
             self.events.push(Happening {
@@ -427,6 +429,18 @@ fn an_ephemeral_container_is_started_once_and_blocks_nothing() {
     let conditions = life.tree.at(&["status", "conditions"]).and_then(Value::as_list).unwrap();
     let ready = conditions.iter().find(|c| c.str_at(&["type"]) == Some("Ready")).unwrap();
     assert_eq!(ready.str_at(&["status"]), Some("True"));
+}
+
+#[test]
+fn a_volumes_image_that_is_missing_is_named() {
+    let mut life = Life::new(r#"{"containers":[{"name":"a","image":"missing-volume=data:1"}]}"#);
+    life.step();
+    life.now += 1000;
+    let step = life.step();
+    assert_eq!(step.events[0].message, "Back-off pulling image \"data:1\"");
+    let statuses = life.tree.at(&["status", "containerStatuses"]).and_then(Value::as_list).unwrap();
+    let message = statuses[0].str_at(&["state", "waiting", "message"]);
+    assert_eq!(message, Some("Back-off pulling image \"data:1\": ErrImagePull: not found"));
 }
 
 #[test]

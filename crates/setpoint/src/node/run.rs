@@ -3,12 +3,12 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use auth::x509::ClientCa;
 use client::Client;
 use client::resources::SERVICES;
-use container_runtime::Embedded;
 use env::Env;
 use kubelet::certificates::{CLIENT_FILE, Joined, Keeper, Purpose};
 use kubelet::config::Config;
@@ -18,7 +18,10 @@ use runtime::Stopper;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 
-use crate::local_node;
+use crate::local_node::{self, PodNetwork};
+
+/// Linux's number on every architecture Kubernetes runs on; tokio has no name for it.
+pub const SIGPWR: i32 = 30;
 
 /// What ends a node: SIGTERM and SIGINT leave its pods running, SIGPWR says that the machine goes down.
 pub struct Signals {
@@ -36,8 +39,6 @@ pub enum Ending {
 
 impl Signals {
     pub fn listen() -> Result<Signals> {
-        // Linux's number on every architecture Kubernetes runs on; tokio has no name for it.
-        const SIGPWR: i32 = 30;
         let listen = |kind| signal(kind).context("cannot listen for signals");
         Ok(Signals {
             terminate: listen(SignalKind::terminate())?,
@@ -70,11 +71,12 @@ pub struct Run {
     pub config: Config,
     pub node_ip: String,
     pub bridge: String,
+    pub cluster_ranges: Vec<Cidr>,
 }
 
 /// Runs pods and keeps the node in the cluster.
 pub async fn run(env: &Env, joined: Joined, settings: Run, mut signals: Signals) -> Result<()> {
-    let Run { config, node_ip, bridge } = settings;
+    let Run { config, node_ip, bridge, cluster_ranges } = settings;
     tracing::info!(node = joined.node, bridge, port = config.port, pod_cidr = config.pod_cidr, "starting");
     let (stopper, stop) = Stopper::new();
     let client: Arc<dyn Client> = Arc::new(joined.client);
@@ -97,11 +99,12 @@ pub async fn run(env: &Env, joined: Joined, settings: Run, mut signals: Signals)
     };
     let keeping = env.spawn("client-certificate", client_keeper.run(Some(joined.identity), stop.clone()));
     let starting = async {
-        let (cri, embedded) = open_runtime(env, &config, &bridge, &client, &joined.server).await?;
+        let containers =
+            open_runtime(env, &config, (&bridge, &cluster_ranges), &client, &joined.server).await?;
         let certificates = auth::pki::certificates_from_pem(joined.ca_pem.as_bytes());
         let of_node = kubelet::run::Settings {
             client: client.clone(),
-            cri,
+            cri: containers.cri.clone(),
             hostname: joined.node.clone(),
             node_ip,
             client_ca: ClientCa::new(&certificates.map_err(|error| anyhow!("the cluster's CA: {error}"))?),
@@ -111,12 +114,15 @@ pub async fn run(env: &Env, joined: Joined, settings: Run, mut signals: Signals)
         let started = Kubelet::start(env, of_node, &Arc::default(), stop.clone()).await;
         Ok::<_, anyhow::Error>((
             started.map_err(|error| anyhow!("cannot start the node: {error}"))?,
-            embedded,
+            containers,
         ))
     };
     let Some(started) = signals.interrupts(starting).await else { return Ok(()) };
-    let (node, embedded) = started?;
+    let (node, containers) = started?;
     println!("node {} has joined {}", joined.node, joined.server);
+    if let Some(warning) = node.warning() {
+        println!("warning: {warning}");
+    }
     let ending = signals.ending().await;
     tracing::info!(?ending, "stopping");
     if ending == Ending::EndPods {
@@ -124,9 +130,7 @@ pub async fn run(env: &Env, joined: Joined, settings: Run, mut signals: Signals)
     }
     stopper.stop();
     node.stopped().await;
-    if let Some(embedded) = embedded {
-        embedded.shutdown().await;
-    }
+    containers.shutdown().await;
     let _ = keeping.await;
     Ok(())
 }
@@ -135,31 +139,31 @@ pub async fn run(env: &Env, joined: Joined, settings: Run, mut signals: Signals)
 async fn open_runtime(
     env: &Env,
     config: &Config,
-    bridge: &str,
+    (bridge, cluster_ranges): (&str, &[Cidr]),
     client: &Arc<dyn Client>,
     server: &str,
-) -> Result<(Arc<dyn cri::Runtime>, Option<Embedded>)> {
+) -> Result<local_node::Containers> {
     if !rustix::process::geteuid().is_root() {
         return Err(anyhow!("a node with containers needs root: run `setpoint node` as root"));
     }
     if let Some(endpoint) = &config.container_runtime_endpoint {
-        let runtime = cri::Client::new(env, endpoint).map_err(|error| anyhow!("{error}"))?;
-        return Ok((Arc::new(runtime), None));
+        return local_node::open_socket(env, &config.root_directory, bridge, endpoint);
     }
-    let ranges = config.pod_cidr.split(',').map(str::trim).filter(|range| !range.is_empty());
-    let ranges =
-        ranges.map(|range| Cidr::parse(range).map_err(|error| anyhow!("--pod-cidr {range}: {error}")));
-    let ranges = ranges.collect::<Result<Vec<Cidr>>>()?;
-    let kubernetes = kubernetes_address(&config.root_directory, client).await;
+    let pod_ranges = local_node::ranges("pod-cidr", &config.pod_cidr)?;
+    let kubernetes = kubernetes_address(env, &config.root_directory, client).await;
     let redirect = kubernetes.zip(server_address(server).await);
-    let embedded = local_node::open_runtime(env, &config.root_directory, bridge, &ranges, redirect)?;
-    Ok((Arc::new(embedded.clone()), Some(embedded)))
+    let network = PodNetwork { bridge, pod_ranges: &pod_ranges, cluster_ranges };
+    local_node::open_runtime(env, &config.root_directory, &network, redirect)
 }
 
+/// A server that takes longer to answer counts as away.
+const ASK: Duration = Duration::from_secs(5);
+
 /// Where pods expect the API server. It never changes, so that a node knows it also while the server is away.
-async fn kubernetes_address(directory: &Path, client: &Arc<dyn Client>) -> Option<IpAddr> {
+async fn kubernetes_address(env: &Env, directory: &Path, client: &Arc<dyn Client>) -> Option<IpAddr> {
     let file = directory.join("kubernetes-address");
-    if let Ok(service) = client.get(SERVICES.at("default", "kubernetes")).await {
+    let asked = env.timeout(ASK, client.get(SERVICES.at("default", "kubernetes"))).await;
+    if let Ok(Ok(service)) = asked {
         let address = runtime::tree(&service).str_at(&["spec", "clusterIP"]).unwrap_or_default().to_owned();
         let written = std::fs::create_dir_all(directory).and_then(|()| std::fs::write(&file, &address));
         if let Err(error) = written {

@@ -13,6 +13,8 @@ use testkit::TestCluster;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
 use tokio::task::JoinHandle;
 
+use crate::test_kubelet;
+
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const UPGRADE: &str = "Connection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\nOrigin: http://x\r\n\
                        Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n";
@@ -274,5 +276,69 @@ async fn a_watch_over_a_websocket_goes_through_tls() {
     assert_eq!(client.frame().await, (PONG, Vec::new()));
     client.send(8, &[]).await;
     assert_eq!(client.frame().await, (CLOSE, 1000u16.to_be_bytes().to_vec()));
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_comes_over_a_websocket_as_bytes_or_in_base64() {
+    let (cluster, kubelet) = test_kubelet::cluster(2020).await;
+    let path = format!("{}/a/log", test_kubelet::PODS);
+    for (asked, chosen, kind, text) in [
+        ("", None, BINARY, &b"hello\n"[..]),
+        ("binary.k8s.io", Some("binary.k8s.io"), BINARY, b"hello\n"),
+        ("base64.binary.k8s.io", Some("base64.binary.k8s.io"), TEXT, b"aGVsbG8K"),
+        ("foo, base64.binary.k8s.io", Some("base64.binary.k8s.io"), TEXT, b"aGVsbG8K"),
+    ] {
+        let (near, served) = pipe(&cluster, true);
+        let headers = match asked {
+            "" => UPGRADE.to_owned(),
+            asked => format!("{UPGRADE}Sec-WebSocket-Protocol: {asked}\r\n"),
+        };
+        let (head, mut client) = Client::open(near, &path, &headers).await;
+        assert!(head.starts_with("http/1.1 101 switching protocols\r\n"), "{asked}: {head}");
+        let protocol = head.lines().find_map(|line| line.strip_prefix("sec-websocket-protocol: "));
+        assert_eq!(protocol, chosen);
+        assert_eq!(client.frame().await, (kind, Vec::new()), "the connection stands");
+        assert_eq!(client.frame().await, (kind, text.to_vec()), "{asked}");
+        client.closed(1000).await;
+        served.await.unwrap().unwrap();
+    }
+    let (near, served) = pipe(&cluster, true);
+    let unknown = format!("{UPGRADE}Sec-WebSocket-Protocol: foo\r\n");
+    let (head, client) = Client::open(near, &path, &unknown).await;
+    assert!(head.starts_with("http/1.1 403 "), "{head}");
+    drop(client);
+    // The client may be gone before the answer is.
+    let _ = served.await.unwrap();
+    kubelet.is_left_alone().await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_followed_log_over_a_websocket_ends_with_its_client() {
+    let (cluster, kubelet) = test_kubelet::cluster(2021).await;
+    let writer = Arc::new(parking_lot::Mutex::new(None));
+    let place = writer.clone();
+    kubelet.answers(move |_| {
+        let (sender, response) = test_kubelet::streamed();
+        *place.lock() = Some(sender);
+        async { response }
+    });
+    let (near, served) = pipe(&cluster, true);
+    let path = format!("{}/a/log?follow=true", test_kubelet::PODS);
+    let (head, mut client) = Client::open(near, &path, UPGRADE).await;
+    assert!(head.starts_with("http/1.1 101 switching protocols\r\n"), "{head}");
+    assert_eq!(client.frame().await, (BINARY, Vec::new()));
+    let mut sender = writer.lock().take().unwrap();
+    for line in ["one\n", "two\n"] {
+        sender.send_data(bytes::Bytes::from(line)).await.unwrap();
+        assert_eq!(client.frame().await, (BINARY, line.as_bytes().to_vec()));
+        // Longer than an answer that is whole may take.
+        cluster.env().sleep(Duration::from_secs(60)).await;
+    }
+    client.send(8, &[]).await;
+    client.closed(1000).await;
+    served.await.unwrap().unwrap();
+    kubelet.is_left_alone().await;
     cluster.shutdown().await;
 }

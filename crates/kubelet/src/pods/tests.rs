@@ -1,0 +1,242 @@
+//! Starts of containers in a runtime whose answers come in an order of our choice.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use cri::{Call, Code, Error};
+use futures_util::StreamExt;
+use futures_util::stream::{self, BoxStream};
+use node::container_runtime::Container;
+use node::pod::Pod;
+use object::Value;
+use parking_lot::Mutex;
+use runtime::{Key, Stopper};
+use testkit::TestCluster;
+use tokio::sync::{Notify, mpsc};
+
+use super::cache::SandboxRef;
+use super::{Changes, Facts, NodeEvents, Parts, PodTask, Pods, start};
+use crate::config::Config;
+use crate::hooks::Hooks;
+use crate::images::{ImageOptions, Images};
+use crate::objects::Objects;
+use crate::volumes::Volumes;
+
+type Events = mpsc::UnboundedReceiver<cri::ContainerEventResponse>;
+
+/// The container ends while the first question about it is being answered: that says it runs, all later ones that it ended.
+struct Quick {
+    ended: mpsc::UnboundedSender<cri::ContainerEventResponse>,
+    events: Mutex<Option<Events>>,
+    /// The event was taken, and the next one asked for.
+    taken: Arc<Notify>,
+    questions: AtomicUsize,
+}
+
+macro_rules! unserved {
+    ($($method:ident($request:ident) -> $answer:ty;)*) => {
+        $(fn $method(&self, _: cri::$request) -> Call<'_, $answer> {
+            Box::pin(async { Err(Error::new(Code::Unimplemented, "")) })
+        })*
+    };
+}
+
+macro_rules! answered {
+    ($($method:ident($request:ident) -> $answer:expr, $type:ty;)*) => {
+        $(fn $method(&self, _: cri::$request) -> Call<'_, $type> {
+            Box::pin(async { Ok($answer) })
+        })*
+    };
+}
+
+impl cri::Runtime for Quick {
+    unserved! {
+        version(VersionRequest) -> cri::VersionResponse;
+        status(StatusRequest) -> cri::StatusResponse;
+        runtime_config(RuntimeConfigRequest) -> cri::RuntimeConfigResponse;
+        update_runtime_config(UpdateRuntimeConfigRequest) -> cri::UpdateRuntimeConfigResponse;
+        run_pod_sandbox(RunPodSandboxRequest) -> cri::RunPodSandboxResponse;
+        stop_pod_sandbox(StopPodSandboxRequest) -> cri::StopPodSandboxResponse;
+        remove_pod_sandbox(RemovePodSandboxRequest) -> cri::RemovePodSandboxResponse;
+        pod_sandbox_status(PodSandboxStatusRequest) -> cri::PodSandboxStatusResponse;
+        update_pod_sandbox_resources(UpdatePodSandboxResourcesRequest) -> cri::UpdatePodSandboxResourcesResponse;
+        stop_container(StopContainerRequest) -> cri::StopContainerResponse;
+        remove_container(RemoveContainerRequest) -> cri::RemoveContainerResponse;
+        update_container_resources(UpdateContainerResourcesRequest) -> cri::UpdateContainerResourcesResponse;
+        reopen_container_log(ReopenContainerLogRequest) -> cri::ReopenContainerLogResponse;
+        exec_sync(ExecSyncRequest) -> cri::ExecSyncResponse;
+        exec(ExecRequest) -> cri::Session;
+        attach(AttachRequest) -> cri::Session;
+        port_forward(PortForwardRequest) -> cri::PortForward;
+        list_container_stats(ListContainerStatsRequest) -> cri::ListContainerStatsResponse;
+        list_pod_sandbox_stats(ListPodSandboxStatsRequest) -> cri::ListPodSandboxStatsResponse;
+        image_fs_info(ImageFsInfoRequest) -> cri::ImageFsInfoResponse;
+        pull_image(PullImageRequest) -> cri::PullImageResponse;
+        remove_image(RemoveImageRequest) -> cri::RemoveImageResponse;
+    }
+
+    answered! {
+        list_pod_sandbox(ListPodSandboxRequest) -> Default::default(), cri::ListPodSandboxResponse;
+        list_containers(ListContainersRequest) -> Default::default(), cri::ListContainersResponse;
+        list_images(ListImagesRequest) -> Default::default(), cri::ListImagesResponse;
+        create_container(CreateContainerRequest) -> cri::CreateContainerResponse { container_id: "c-1".to_owned() }, cri::CreateContainerResponse;
+        start_container(StartContainerRequest) -> cri::StartContainerResponse {}, cri::StartContainerResponse;
+    }
+
+    fn image_status(&self, _: cri::ImageStatusRequest) -> Call<'_, cri::ImageStatusResponse> {
+        let image = Some(cri::Image { id: "sha256:1".to_owned(), ..Default::default() });
+        Box::pin(async { Ok(cri::ImageStatusResponse { image, ..Default::default() }) })
+    }
+
+    fn container_status(&self, _: cri::ContainerStatusRequest) -> Call<'_, cri::ContainerStatusResponse> {
+        let is_first = self.questions.fetch_add(1, Ordering::Relaxed) == 0;
+        Box::pin(async move {
+            let mut status =
+                cri::ContainerStatus { id: "c-1".to_owned(), started_at: 1, ..Default::default() };
+            if is_first {
+                status.state = cri::ContainerState::Running as i32;
+                let _ = self.ended.send(ended());
+                self.taken.notified().await;
+            } else {
+                (status.state, status.exit_code) = (cri::ContainerState::Exited as i32, 3);
+            }
+            Ok(cri::ContainerStatusResponse { status: Some(status), ..Default::default() })
+        })
+    }
+
+    fn container_events(
+        &self,
+        _: cri::GetEventsRequest,
+    ) -> Call<'_, BoxStream<'static, Result<cri::ContainerEventResponse, Error>>> {
+        let (events, taken) = (self.events.lock().take(), self.taken.clone());
+        let stream = stream::unfold((events, taken, false), |(mut events, taken, had_one)| async move {
+            if had_one {
+                taken.notify_one();
+            }
+            let event = events.as_mut()?.recv().await?;
+            Some((Ok(event), (events, taken, true)))
+        });
+        Box::pin(async { Ok(stream.boxed()) })
+    }
+}
+
+fn ended() -> cri::ContainerEventResponse {
+    let metadata = cri::PodSandboxMetadata { uid: UID.to_owned(), ..Default::default() };
+    let sandbox =
+        cri::PodSandboxStatus { id: "s-1".to_owned(), metadata: Some(metadata), ..Default::default() };
+    cri::ContainerEventResponse {
+        container_id: "c-1".to_owned(),
+        pod_sandbox_status: Some(sandbox),
+        ..Default::default()
+    }
+}
+
+const UID: &str = "2b1f0a34-5b0e-4bd5-8f2c-7f7a0a3c9d11";
+
+async fn open(root: &std::path::Path, cluster: &TestCluster) -> (Pods, Stopper) {
+    let env = cluster.env().clone();
+    let mut config = Config::new("n", root.to_owned());
+    // Nothing of this machine is touched but the folder.
+    (config.enforce_node_allocatable, config.cgroups_per_qos) = (Vec::new(), false);
+    let config = Arc::new(config);
+    let (ended, events) = mpsc::unbounded_channel();
+    let cri: Arc<dyn cri::Runtime> = Arc::new(Quick {
+        ended,
+        events: Mutex::new(Some(events)),
+        taken: Arc::default(),
+        questions: AtomicUsize::new(0),
+    });
+    let client = cluster.local_clients().user("system:node:n", &["system:nodes"]);
+    let blocking = crate::blocking::pool();
+    let (stopper, stop) = Stopper::new();
+    let (objects, _) = Objects::start(&env, client.clone(), Arc::new(|_: &str| {}), stop);
+    objects.services().synced().await;
+    let options =
+        ImageOptions { verification: Default::default(), parallel: None, node_keyring: Default::default() };
+    let images = Images::new(env.clone(), &config, cri.clone(), blocking.clone(), options).unwrap();
+    let none = Arc::new(Value::map);
+    let volumes = Volumes::new(env.clone(), config.clone(), client, objects.clone(), blocking, none);
+    let parts = Parts {
+        hooks: Hooks::new(&env),
+        env,
+        config,
+        cri,
+        runtime_name: "test".to_owned(),
+        objects,
+        volumes: Arc::new(volumes),
+        images: Arc::new(images),
+        facts: Facts::default(),
+        host_ips: Vec::new(),
+        events: NodeEvents::new("n", |_, _, _, _| {}),
+    };
+    (Pods::open(parts, &Changes::default()).await.unwrap(), stopper)
+}
+
+struct Case {
+    pods: Pods,
+    tree: Value,
+    task: Arc<PodTask>,
+    wakes: mpsc::UnboundedReceiver<()>,
+    _cluster: TestCluster,
+    _stopper: Stopper,
+}
+
+impl Case {
+    /// A pod with a sandbox and one container, which was not started.
+    async fn new(root: &std::path::Path) -> Case {
+        let _cluster = TestCluster::simulated(41).await;
+        let (pods, _stopper) = open(root, &_cluster).await;
+        let text = format!(
+            "{{metadata: {{name: quick, namespace: d, uid: {UID}}}, spec: {{restartPolicy: Never, containers: [{{name: c, image: 'i:1'}}]}}}}"
+        );
+        let tree = runtime::parse(&text).unwrap();
+        let (woken, wakes) = mpsc::unbounded_channel();
+        pods.runtime().wake_by(Arc::new(move |_: &Key| {
+            let _ = woken.send(());
+        }));
+        let task = pods.shared.ensure(Key::new("d", "quick"), UID);
+        {
+            let mut cache = task.cache.lock();
+            cache.pod = Arc::new(tree.clone());
+            let (id, ips) = ("s-1".to_owned(), Vec::new());
+            cache.sandbox = Some(SandboxRef { id, attempt: 0, ready: true, ips });
+        }
+        Case { pods, tree, task, wakes, _cluster, _stopper }
+    }
+
+    /// Looks whenever the agent is woken, until the container is as expected.
+    async fn container(&mut self, is_expected: impl Fn(Option<&Container>) -> bool) -> Option<Container> {
+        let looking = async {
+            loop {
+                let seen = self.pods.runtime().look(&Pod::read(&self.tree), 0).unwrap();
+                let state = seen.containers[0].as_ref().map(|seen| seen.state.clone());
+                if is_expected(state.as_ref()) {
+                    return state;
+                }
+                self.wakes.recv().await.unwrap();
+            }
+        };
+        let seen = tokio::time::timeout(std::time::Duration::from_secs(10), looking).await;
+        seen.expect("the agent is woken when that changes")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_ends_while_its_start_is_looked_at_has_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut case = Case::new(folder.path()).await;
+    start::start(&case.pods.shared, &case.task, "c", 0).await;
+    let seen = case.container(|state| matches!(state, Some(Container::Exited(_)))).await;
+    assert!(matches!(seen, Some(Container::Exited(exit)) if exit.code == 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_that_is_given_up_for_the_end_of_its_pod_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut case = Case::new(folder.path()).await;
+    case.task.stopping.send_replace(true);
+    case.pods.runtime().start(&Pod::read(&case.tree), 0, 0, 0);
+    let look = |case: &Case| case.pods.runtime().look(&Pod::read(&case.tree), 0).unwrap();
+    assert!(look(&case).containers[0].is_some(), "asked for, not yet looked at");
+    assert_eq!(case.container(|state| state.is_none()).await, None);
+}
