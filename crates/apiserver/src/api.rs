@@ -6,7 +6,9 @@ use std::sync::atomic::AtomicBool;
 use admission::service_addresses::ServiceAddresses;
 use admission::{BadChoice, Chain};
 use auth::pki::Issuer;
-use dynamic_admission::{MutatingWebhooks, ValidatingWebhooks, WebhookMetrics};
+use dynamic_admission::{
+    MutatingPolicies, MutatingWebhooks, PolicyMetrics, ValidatingPolicies, ValidatingWebhooks, WebhookMetrics,
+};
 use flowcontrol::{FlowControl, WatchCounts};
 use object::{Obj, Status, Value};
 use parking_lot::Mutex;
@@ -85,18 +87,21 @@ impl Api {
         let authorizer = Arc::new(Authorizer::new(config.table.clone()));
         let webhooks = webhook_client(&config.env, config.table.clone());
         let webhook_metrics = Arc::<WebhookMetrics>::default();
+        let policy_metrics = Arc::<PolicyMetrics>::default();
         let admission = {
             let (may, escalation) = (authorizer.clone(), NoEscalation { authorizer: authorizer.clone() });
             let authorize: admission::Authorize = Arc::new(move |user, wanted| may.authorize(user, wanted));
             let services = ServiceAddresses::new(config.cluster.services.clone());
             Chain::new(&config.admission, &authorize, vec![Box::new(escalation)])?
                 .allocate_with("", "services", services)
+                .extend_with(MutatingPolicies::new(authorize.clone(), policy_metrics.clone()))
+                .extend_with(ValidatingPolicies::new(authorize.clone(), policy_metrics.clone()))
                 .extend_with(MutatingWebhooks::new(webhooks.clone(), webhook_metrics.clone(), &authorize))
                 .extend_with(ValidatingWebhooks::new(webhooks.clone(), webhook_metrics.clone(), &authorize))
         };
         let admissions = AdmissionMetrics::new(admission.names());
         let admission = admission.observe(admissions.clone());
-        let metrics = Metrics::new(&config.env, admissions, webhook_metrics);
+        let metrics = Metrics::new(&config.env, admissions, webhook_metrics, policy_metrics);
         let store = MeteredEngine::new(config.engine, config.table.clone(), config.env.clone());
         let token_authenticator = TokenAuthenticator::new(
             config.table.clone(),

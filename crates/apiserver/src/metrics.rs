@@ -18,7 +18,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use dynamic_admission::WebhookMetrics;
+use dynamic_admission::{PolicyMetrics, WebhookMetrics};
 use env::Env;
 use flowcontrol::WatchGuard;
 use metrics::{header, single};
@@ -44,6 +44,7 @@ struct Inner {
     connect: ConnectMetrics,
     admissions: AdmissionMetrics,
     webhooks: Arc<WebhookMetrics>,
+    policies: Arc<PolicyMetrics>,
     reading: InFlight,
     writing: InFlight,
     handshake_errors: AtomicU64,
@@ -52,13 +53,19 @@ struct Inner {
 }
 
 impl Metrics {
-    pub fn new(env: &Env, admissions: AdmissionMetrics, webhooks: Arc<WebhookMetrics>) -> Metrics {
+    pub fn new(
+        env: &Env,
+        admissions: AdmissionMetrics,
+        webhooks: Arc<WebhookMetrics>,
+        policies: Arc<PolicyMetrics>,
+    ) -> Metrics {
         let inner = Inner {
             routes: Routes::default(),
             auth: AuthMetrics::default(),
             connect: ConnectMetrics::default(),
             admissions,
             webhooks,
+            policies,
             reading: InFlight::default(),
             writing: InFlight::default(),
             handshake_errors: AtomicU64::new(0),
@@ -129,6 +136,7 @@ impl Metrics {
         self.inner.connect.write(out);
         self.inner.admissions.write(out);
         self.inner.webhooks.write(out);
+        self.inner.policies.write(out);
         store.write(out);
         let name = "apiserver_resource_objects";
         header(out, name, "gauge", "Number of stored objects, by resource.");

@@ -17,6 +17,8 @@ pub struct Invocation {
 
 /// Those of a webhook, or `matchConstraints` of a policy and `matchResources` of a binding.
 pub struct MatchCriteria {
+    /// Of a binding without rules: about all that its policy is about.
+    all: bool,
     rules: Vec<Rule>,
     exclude: Vec<Rule>,
     /// `matchPolicy: Equivalent`: other groups and versions of a resource count too.
@@ -34,6 +36,7 @@ impl MatchCriteria {
             _ => Ok(LabelSelector::everything()),
         };
         MatchCriteria {
+            all: rules == "resourceRules" && list(rules).is_empty(),
             rules: list(rules).iter().map(Rule::from_value).collect(),
             exclude: list("excludeResourceRules").iter().map(Rule::from_value).collect(),
             equivalent: of.get("matchPolicy").and_then(Value::as_str) == Some("Equivalent"),
@@ -49,7 +52,7 @@ impl MatchCriteria {
         {
             return None;
         }
-        if self.rules.iter().any(|rule| rule.matches(attempt, attempt.resource)) {
+        if self.all || self.rules.iter().any(|rule| rule.matches(attempt, attempt.resource)) {
             return Some(Invocation { resource: attempt.resource.clone() });
         }
         if !self.equivalent {

@@ -11,9 +11,11 @@
 
 pub mod authorizer;
 pub mod criteria;
+pub mod policies;
 pub mod request;
 pub mod rule;
 pub mod webhooks;
 
 pub use criteria::{Invocation, MatchCriteria};
+pub use policies::{MutatingPolicies, PolicyMetrics, ValidatingPolicies};
 pub use webhooks::{MutatingWebhooks, ValidatingWebhooks, WebhookMetrics};

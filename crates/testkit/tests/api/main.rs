@@ -8,6 +8,7 @@ mod facts;
 
 mod account_tokens;
 mod admission;
+mod admission_policies;
 mod admission_webhooks;
 mod aggregated_server;
 mod aggregation;

@@ -1,0 +1,136 @@
+//! The policies and bindings there are, as far as they concern a request.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use admission::{Attempt, Memo};
+use codec::json;
+use object::{Obj, Status, Value};
+use parking_lot::Mutex;
+
+use super::GROUP;
+use super::params::{ParamKind, ParamRef};
+use crate::criteria::{MatchCriteria, is_exempt};
+
+/// A policy with what its expressions were compiled to.
+pub(super) struct Policy<P> {
+    pub name: String,
+    pub criteria: MatchCriteria,
+    /// `failurePolicy: Ignore`.
+    pub ignores_failures: bool,
+    pub param_kind: Option<ParamKind>,
+    pub compiled: P,
+}
+
+pub(super) struct Binding {
+    pub name: String,
+    /// `None`: all the policy is about.
+    pub criteria: Option<MatchCriteria>,
+    pub param_ref: Option<ParamRef>,
+    /// `validationActions`, in the order they were written.
+    pub actions: Vec<String>,
+}
+
+type Bindings = HashMap<String, Vec<Arc<Binding>>>;
+
+/// Uid and generation: what a policy was compiled from.
+type Edition = (String, i64);
+
+/// Policies of one kind and their bindings.
+pub(super) struct Configured<P> {
+    policies: Memo<Vec<Arc<Policy<P>>>>,
+    bindings: Memo<Bindings>,
+    /// Guards what was compiled last: a change of one policy does not compile the others again.
+    compiled: Mutex<HashMap<Edition, Arc<Policy<P>>>>,
+    compile: fn(&Value) -> P,
+}
+
+impl<P> Configured<P> {
+    pub(super) fn new(
+        policies: &'static str,
+        bindings: &'static str,
+        compile: fn(&Value) -> P,
+    ) -> Configured<P> {
+        Configured {
+            policies: Memo::of(GROUP, policies),
+            bindings: Memo::of(GROUP, bindings),
+            compiled: Mutex::default(),
+            compile,
+        }
+    }
+
+    /// Whether a bound policy may concern the request, by rules alone.
+    pub(super) fn concerns(&self, attempt: &Attempt<'_>) -> bool {
+        if is_exempt(attempt) {
+            return false;
+        }
+        let (Ok(bindings), Ok(policies)) = (self.bindings(attempt), self.policies(attempt)) else {
+            // Asked then, it says why they cannot be read.
+            return true;
+        };
+        policies
+            .iter()
+            .any(|policy| bindings.contains_key(&policy.name) && policy.criteria.find(attempt).is_some())
+    }
+
+    /// All policies, by name.
+    pub(super) fn policies(&self, attempt: &Attempt<'_>) -> Result<Arc<Vec<Arc<Policy<P>>>>, Status> {
+        Ok(self.policies.get(attempt, |objects| self.read(objects))?.unwrap_or_default())
+    }
+
+    /// All bindings, by the name of their policy.
+    pub(super) fn bindings(&self, attempt: &Attempt<'_>) -> Result<Arc<Bindings>, Status> {
+        Ok(self.bindings.get(attempt, read_bindings)?.unwrap_or_default())
+    }
+
+    fn read(&self, mut objects: Vec<Arc<Obj>>) -> Vec<Arc<Policy<P>>> {
+        objects.sort_by(|a, b| a.name().cmp(b.name()));
+        let mut kept = self.compiled.lock();
+        let mut current = HashMap::with_capacity(objects.len());
+        let mut policies = Vec::with_capacity(objects.len());
+        for obj in &objects {
+            let Ok(tree) = json::parse(obj.body(), None) else { continue };
+            let generation = tree.at(&["metadata", "generation"]).and_then(Value::as_int).unwrap_or(0);
+            let edition = (obj.uid().to_owned(), generation);
+            let policy = kept.remove(&edition).unwrap_or_else(|| Arc::new(self.compiled(obj.name(), &tree)));
+            current.insert(edition, policy.clone());
+            policies.push(policy);
+        }
+        *kept = current;
+        policies
+    }
+
+    fn compiled(&self, name: &str, tree: &Value) -> Policy<P> {
+        let nothing = Value::map();
+        let spec = tree.get("spec").unwrap_or(&nothing);
+        Policy {
+            name: name.to_owned(),
+            criteria: MatchCriteria::from_value(
+                spec.get("matchConstraints").unwrap_or(&nothing),
+                "resourceRules",
+            ),
+            ignores_failures: spec.str_at(&["failurePolicy"]) == Some("Ignore"),
+            param_kind: ParamKind::from_value(spec.get("paramKind")),
+            compiled: (self.compile)(spec),
+        }
+    }
+}
+
+fn read_bindings(mut objects: Vec<Arc<Obj>>) -> Bindings {
+    objects.sort_by(|a, b| a.name().cmp(b.name()));
+    let mut bindings = Bindings::new();
+    for obj in &objects {
+        let Ok(tree) = json::parse(obj.body(), None) else { continue };
+        let Some(spec) = tree.get("spec") else { continue };
+        let Some(policy) = spec.str_at(&["policyName"]) else { continue };
+        let present = |name: &str| spec.get(name).filter(|value| !value.is_null());
+        let binding = Binding {
+            name: obj.name().to_owned(),
+            criteria: present("matchResources").map(|of| MatchCriteria::from_value(of, "resourceRules")),
+            param_ref: present("paramRef").map(ParamRef::from_value),
+            actions: crate::rule::texts(spec, "validationActions"),
+        };
+        bindings.entry(policy.to_owned()).or_default().push(Arc::new(binding));
+    }
+    bindings
+}

@@ -1,0 +1,289 @@
+//! The dispatch of MutatingAdmissionPolicies.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use admission::{Attempt, Authorize, Body, Effects, Extension, Invocations, Operation, Phase};
+use admission_policy::{ErrorType, Inputs, MutatingPolicy, MutationError, Source, config_error};
+use catalog::Resource;
+use managed_fields::TypeRef;
+use object::{Cause, Obj, Status, Value};
+use store::BoxFuture;
+
+use super::configured::{Binding, Configured, Policy};
+use super::metrics::PolicyMetrics;
+use super::params::tree;
+use super::subject::{Lazy, Versioned, lazy_condition_request, lazy_namespace, lazy_request, namespace_of};
+use crate::authorizer::RequestAuthorizer;
+use crate::criteria::Invocation;
+
+pub struct MutatingPolicies {
+    configured: Configured<MutatingPolicy>,
+    authorize: Authorize,
+    metrics: Arc<PolicyMetrics>,
+}
+
+impl MutatingPolicies {
+    pub fn new(authorize: Authorize, metrics: Arc<PolicyMetrics>) -> MutatingPolicies {
+        let configured = Configured::new(
+            "mutatingadmissionpolicies",
+            "mutatingadmissionpolicybindings",
+            MutatingPolicy::compile,
+        );
+        MutatingPolicies { configured, authorize, metrics }
+    }
+}
+
+impl Extension for MutatingPolicies {
+    fn name(&self) -> &'static str {
+        "MutatingAdmissionPolicy"
+    }
+
+    fn phase(&self) -> Phase {
+        Phase::Admit
+    }
+
+    fn concerns(&self, attempt: &Attempt<'_>) -> bool {
+        // There is nothing to mutate.
+        attempt.operation != Operation::Delete && self.configured.concerns(attempt)
+    }
+
+    fn mutate<'a>(
+        &'a self,
+        attempt: &'a Attempt<'a>,
+        new: Option<&'a mut Value>,
+        invocations: &'a mut Invocations,
+        _effects: &'a mut Effects,
+    ) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            match new {
+                Some(new) => self.mutate_all(attempt, new, invocations).await,
+                None => Ok(()),
+            }
+        })
+    }
+}
+
+/// A policy, one of its bindings and one parameter.
+struct Due {
+    policy: Arc<Policy<MutatingPolicy>>,
+    binding: Arc<Binding>,
+    invocation: Invocation,
+    param: Option<(Arc<Resource>, Arc<Obj>)>,
+}
+
+impl Due {
+    /// Who it is, for reinvocation.
+    fn id(&self) -> String {
+        let (namespace, name) =
+            self.param.as_ref().map_or(("", ""), |(_, obj)| (obj.namespace(), obj.name()));
+        format!("{}/{}/{namespace}/{name}", self.policy.name, self.binding.name)
+    }
+}
+
+/// What was wrong, and does not count where failures are ignored.
+#[derive(Default)]
+struct Errors(Vec<(String, &'static str)>);
+
+impl Errors {
+    fn add(
+        &mut self,
+        policy: &Policy<MutatingPolicy>,
+        binding: Option<&Binding>,
+        error: &str,
+        reason: &'static str,
+    ) {
+        if policy.ignores_failures {
+            return;
+        }
+        let message = match binding {
+            Some(binding) => {
+                format!("policy '{}' with binding '{}' denied request: {error}", policy.name, binding.name)
+            }
+            None => format!("policy {} denied request: {error}", object::quote(&policy.name)),
+        };
+        self.0.push((message, reason));
+    }
+
+    fn into_answer(self, attempt: &Attempt<'_>) -> Result<(), Status> {
+        let Some((message, reason)) = self.0.first().cloned() else { return Ok(()) };
+        let mut status = attempt.forbidden("admission request denied by policy");
+        status.message = message;
+        if !reason.is_empty() {
+            status.reason = reason;
+        }
+        let causes =
+            self.0.into_iter().map(|(message, _)| Cause { reason: "", message, field: String::new() });
+        status.details.get_or_insert_default().causes.extend(causes);
+        Err(status)
+    }
+}
+
+impl MutatingPolicies {
+    async fn mutate_all(
+        &self,
+        attempt: &Attempt<'_>,
+        new: &mut Value,
+        invocations: &mut Invocations,
+    ) -> Result<(), Status> {
+        let mut errors = Errors::default();
+        let due = self.due(attempt, new, &mut errors)?;
+        if !due.is_empty() {
+            self.mutate_due(attempt, new, invocations, &due, &mut errors).await?;
+        }
+        errors.into_answer(attempt)
+    }
+
+    /// Which policies, bindings and parameters the request is about. Match conditions come later.
+    fn due(&self, attempt: &Attempt<'_>, new: &Value, errors: &mut Errors) -> Result<Vec<Due>, Status> {
+        let (policies, bindings) = (self.configured.policies(attempt)?, self.configured.bindings(attempt)?);
+        let mut due = Vec::new();
+        for policy in policies.iter() {
+            let Some(bindings) = bindings.get(&policy.name) else { continue };
+            let invocation = match policy.criteria.matches(attempt, Some(new)) {
+                Ok(Some(invocation)) => invocation,
+                Ok(None) => continue,
+                Err(status) => {
+                    errors.add(policy, None, &config_error(false, &status.message), "");
+                    continue;
+                }
+            };
+            let resource = match policy.param_kind.as_ref().map(|kind| kind.resource(attempt)).transpose() {
+                Ok(resource) => resource,
+                Err(error) => {
+                    errors.add(policy, None, &config_error(false, &error), "");
+                    continue;
+                }
+            };
+            for binding in bindings {
+                let matched = binding.criteria.as_ref().map(|criteria| criteria.matches(attempt, Some(new)));
+                match matched.transpose() {
+                    Ok(Some(None)) => continue,
+                    Ok(_) => {}
+                    Err(status) => {
+                        errors.add(policy, Some(binding), &config_error(true, &status.message), "");
+                        continue;
+                    }
+                }
+                let params = match (resource, &binding.param_ref) {
+                    (Some(resource), Some(reference)) => match reference.find(attempt, resource) {
+                        Ok(found) => found.into_iter().map(|obj| Some((resource.clone(), obj))).collect(),
+                        Err(error) => {
+                            errors.add(policy, Some(binding), &config_error(true, &error), "");
+                            continue;
+                        }
+                    },
+                    _ => vec![None],
+                };
+                due.extend(params.into_iter().map(|param| Due {
+                    policy: policy.clone(),
+                    binding: binding.clone(),
+                    invocation: invocation.clone(),
+                    param,
+                }));
+            }
+        }
+        Ok(due)
+    }
+
+    /// One after the other, each with what those before it made of the object.
+    async fn mutate_due(
+        &self,
+        attempt: &Attempt<'_>,
+        new: &mut Value,
+        invocations: &mut Invocations,
+        due: &[Due],
+        errors: &mut Errors,
+    ) -> Result<(), Status> {
+        let namespace = namespace_of(attempt)?;
+        let namespace: Option<Lazy<'_>> =
+            namespace.as_deref().map(|namespace| lazy_namespace(attempt, namespace));
+        let authorizer = RequestAuthorizer { attempt, authorize: &self.authorize };
+        for one in due {
+            let (policy, compiled) = (&one.policy, &one.policy.compiled);
+            let before = new.clone();
+            let versioned = Versioned::new(attempt, &one.invocation, Some(&before)).await?;
+            let old = versioned.old;
+            let Some(mut object) = versioned.object else { continue };
+            let param = match &one.param {
+                Some((resource, obj)) => match tree(attempt, resource, obj).await {
+                    Ok(tree) => Some(tree),
+                    Err(error) => {
+                        errors.add(policy, Some(&one.binding), &config_error(true, &error), "");
+                        continue;
+                    }
+                },
+                None => None,
+            };
+            let (request, conditions) =
+                (lazy_request(attempt, &one.invocation), lazy_condition_request(attempt, &one.invocation));
+            let base = Inputs {
+                request: &request,
+                object: None,
+                old_object: old.as_deref(),
+                params: param.as_ref(),
+                namespace_object: namespace.as_ref().map(|namespace| namespace as &dyn Source),
+                authorizer: Some(&authorizer),
+            };
+            match compiled.matches(&Inputs { request: &conditions, object: Some(&object), ..base }) {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(error) => {
+                    errors.add(policy, Some(&one.binding), &error, "Invalid");
+                    continue;
+                }
+            }
+            let id = one.id();
+            if !invocations.is_due(&id) {
+                continue;
+            }
+            let mut changed = false;
+            for mutation in 0..compiled.len() {
+                let names = (policy.name.as_str(), one.binding.name.as_str());
+                let begun = attempt.env.monotonic();
+                let ty = type_of(attempt, &one.invocation.resource);
+                let mutated = compiled.mutate(mutation, &Inputs { object: Some(&object), ..base }, ty);
+                let took = attempt.env.monotonic() - begun;
+                match mutated {
+                    Ok(mutated) => {
+                        self.metrics.mutated(names, ErrorType::None, took);
+                        let Some(mutated) = mutated else { continue };
+                        let decoded =
+                            attempt.versions.decode(attempt, &one.invocation.resource, mutated).await?;
+                        changed |= decoded != *object;
+                        object = Cow::Owned(decoded);
+                    }
+                    Err(MutationError::Internal(error)) => {
+                        self.metrics.mutated(names, ErrorType::Invalid, took);
+                        return Err(Status::internal(error));
+                    }
+                    Err(MutationError::Failed(error)) => {
+                        self.metrics.mutated(names, ErrorType::of_message(&error), took);
+                        errors.add(policy, Some(&one.binding), &error, "Invalid");
+                    }
+                }
+            }
+            if changed {
+                let object = object.into_owned();
+                *new = attempt.versions.from_version(attempt, &one.invocation.resource, object).await?;
+                invocations.object_changed();
+            }
+            if compiled.is_reinvoked() {
+                invocations.add_reinvocable(&id);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What apply configurations are merged by.
+fn type_of<'a>(attempt: &Attempt<'a>, resource: &'a Resource) -> TypeRef<'a> {
+    match attempt.body {
+        Body::Other { ty: Some(ty), .. } => TypeRef::built_in(attempt.request.catalog.schema(), ty),
+        Body::Other { ty: None, .. } => TypeRef::deduced(),
+        Body::Resource => match kinds::kind_of(attempt.storage).structural(&resource.version) {
+            Some(schema) => TypeRef::custom(schema, resource.schema()),
+            None => TypeRef::built_in(resource.schema(), resource.ty),
+        },
+    }
+}
