@@ -57,6 +57,9 @@ async fn main() {
         name: "p",
         generate_name: "",
         old: None,
+        body: admission::Body::Resource,
+        delete_options: None,
+        versions: &(),
         dry_run: false,
         table: &table,
         env: &env,
@@ -64,7 +67,7 @@ async fn main() {
     let sent = json::parse(POD.as_bytes(), None).expect("the sample is JSON");
     let mut whole = sent.clone();
     chain
-        .mutate(&attempt, &mut whole, &mut Effects::default())
+        .mutate_built_in(&attempt, &mut whole, &mut Effects::default())
         .unwrap_or_else(|r| panic!("{}", r.status.message));
     for (what, pod) in [("as sent", &sent), ("already complete", &whole)] {
         let begun = busy();
@@ -75,13 +78,13 @@ async fn main() {
         let begun = busy();
         for _ in 0..TURNS {
             let mut new = pod.clone();
-            chain.mutate(&attempt, &mut new, &mut Effects::default()).expect("it passes");
+            chain.mutate_built_in(&attempt, &mut new, &mut Effects::default()).expect("it passes");
             drop(new);
         }
         let mutating = ((busy() - begun) / TURNS).saturating_sub(cloning);
         let begun = busy();
         for _ in 0..TURNS {
-            chain.validate(&attempt, Some(&whole), &mut Effects::default()).expect("it passes");
+            chain.validate_built_in(&attempt, Some(&whole), &mut Effects::default()).expect("it passes");
         }
         println!("{what}: mutate {mutating:?}, validate {:?} a pod", (busy() - begun) / TURNS);
     }

@@ -2,19 +2,21 @@
 
 use std::sync::Arc;
 
-use catalog::Storage;
+use catalog::{Storage, TypeId};
 use codec::json;
 use env::Env;
-use object::{Obj, Status, Value};
+use object::{DeleteOptions, Obj, Status, Value};
 use table::{Scope, Selection, Table};
 
-use crate::{RequestContext, list_newest};
+use crate::{RequestContext, Versions, list_newest};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     Create,
     Update,
     Delete,
+    /// A request into a node, a pod or a Service: exec, attach, portforward, proxy.
+    Connect,
 }
 
 impl Operation {
@@ -24,11 +26,22 @@ impl Operation {
             Operation::Create => "CREATE",
             Operation::Update => "UPDATE",
             Operation::Delete => "DELETE",
+            Operation::Connect => "CONNECT",
         }
     }
 }
 
+/// What the object of an attempt is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body<'a> {
+    /// One of the resource's own.
+    Resource,
+    /// Of a type of its own, such as a Binding, a Scale or the options of an exec. It has one version.
+    Other { group: &'a str, version: &'a str, kind: &'a str, ty: Option<TypeId> },
+}
+
 /// One write, about to be committed. What it has of its request is read through it: user, resource, namespace.
+#[derive(Clone, Copy)]
 pub struct Attempt<'a> {
     pub request: &'a RequestContext<'a>,
     pub operation: Operation,
@@ -40,7 +53,11 @@ pub struct Attempt<'a> {
     pub generate_name: &'a str,
     /// In the storage version; absent for creations.
     pub old: Option<&'a Value>,
+    pub body: Body<'a>,
+    /// Of a deletion.
+    pub delete_options: Option<&'a DeleteOptions>,
     pub dry_run: bool,
+    pub versions: &'a dyn Versions,
     pub table: &'a Table,
     pub env: &'a Env,
 }
@@ -61,6 +78,14 @@ impl<'a> Attempt<'a> {
     /// Is it about this stored resource or one of its subresources?
     pub fn is_or_below(&self, group: &str, plural: &str) -> bool {
         self.storage.plural == plural && self.storage.group == group
+    }
+
+    /// Group, version and kind of the object, as the request has it.
+    pub fn kind(&self) -> (&'a str, &'a str, &'a str) {
+        match self.body {
+            Body::Resource => (&self.resource.group, &self.resource.version, &self.resource.kind),
+            Body::Other { group, version, kind, .. } => (group, version, kind),
+        }
     }
 
     /// The 403 of a plugin.

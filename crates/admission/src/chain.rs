@@ -27,7 +27,11 @@ use crate::runtime_class::RuntimeClass;
 use crate::service_account::ServiceAccount;
 use crate::storage_object_in_use_protection::StorageObjectInUseProtection;
 use crate::taint_nodes_by_condition::TaintNodesByCondition;
-use crate::{Allocator, Attempt, Effects, Observer, Phase, Plugin, Refusal};
+use crate::{
+    Allocator, Attempt, Effects, Extension, Invocations, Observer, Operation, Phase, Plugin, Refusal,
+};
+use store::BoxFuture;
+use tokio::time::Instant;
 
 /// May they? For plugins that ask on someone's behalf.
 pub type Authorize = Arc<dyn Fn(&UserInfo, &Attributes<'_>) -> Decision + Send + Sync>;
@@ -40,12 +44,6 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Plugins the flags name that will do something only when the server can be extended.
-    pub fn without_effect(&self) -> Vec<&'static str> {
-        let named = |name: &str| self.enable.iter().chain(&self.disable).any(|said| said == name);
-        EXTENSIONS.into_iter().filter(|name| named(name)).collect()
-    }
-
     /// What there is to say of names that are none.
     fn unknown(&self, is_known: impl Fn(&str) -> bool) -> Vec<String> {
         let flags =
@@ -81,13 +79,6 @@ pub enum BadChoice {
     NotBuilt { name: String },
 }
 
-/// Upstream's plugins that ask what a cluster is extended by. They are on by default, and so in many command lines.
-const EXTENSIONS: [&str; 4] = [
-    "MutatingAdmissionPolicy",
-    "MutatingAdmissionWebhook",
-    "ValidatingAdmissionPolicy",
-    "ValidatingAdmissionWebhook",
-];
 /// Upstream's plugins that are off unless a flag names them, and that nobody has built here.
 const NOT_BUILT: [&str; 8] = [
     "AlwaysDeny",
@@ -105,6 +96,10 @@ pub struct Chain {
     plugins: Vec<Box<dyn Plugin>>,
     /// By group and plural of the stored resource.
     allocators: Vec<(&'static str, &'static str, Box<dyn Allocator>)>,
+    /// With the place each has among `plugins`, where something idle stands for it.
+    extensions: Vec<(usize, Box<dyn Extension>)>,
+    /// Plugins from here on judge after the validating extensions.
+    after_extensions: usize,
     observer: Option<Box<dyn Observer>>,
     /// How many of `plugins` are upstream's; rules nobody can switch off follow.
     named: usize,
@@ -157,6 +152,11 @@ fn rows(authorize: &Authorize) -> Vec<Row> {
         on(NodeDeclaredFeatureValidator),
         on(Idle("JobValidation")),
         on(PodResizeValidator),
+        // Their places: they come with `extend_with`.
+        on(Idle("MutatingAdmissionPolicy")),
+        on(Idle("MutatingAdmissionWebhook")),
+        on(Idle("ValidatingAdmissionPolicy")),
+        on(Idle("ValidatingAdmissionWebhook")),
         // The last word: what it charges must not be refused afterwards.
         on(ResourceQuota::default()),
     ]
@@ -170,7 +170,7 @@ impl Chain {
         always: Vec<Box<dyn Plugin>>,
     ) -> Result<Chain, BadChoice> {
         let rows = rows(authorize);
-        let known: Vec<&str> = rows.iter().map(|row| row.plugin.name()).chain(EXTENSIONS).collect();
+        let known: Vec<&str> = rows.iter().map(|row| row.plugin.name()).collect();
         let unknown = choice.unknown(|name| known.contains(&name) || NOT_BUILT.contains(&name));
         if !unknown.is_empty() {
             return Err(BadChoice::Unknown { unknown: unknown.join(", "), known: known.join(", ") });
@@ -189,7 +189,24 @@ impl Chain {
         let mut plugins: Vec<Box<dyn Plugin>> = chosen.map(|row| row.plugin).collect();
         let named = plugins.len();
         plugins.extend(always);
-        Ok(Chain { plugins, allocators: Vec::new(), observer: None, named, authorize: authorize.clone() })
+        let quota = plugins.iter().position(|plugin| plugin.name() == "ResourceQuota");
+        Ok(Chain {
+            plugins,
+            allocators: Vec::new(),
+            extensions: Vec::new(),
+            after_extensions: quota.unwrap_or(named),
+            observer: None,
+            named,
+            authorize: authorize.clone(),
+        })
+    }
+
+    /// Adds an extension, unless a flag disables it.
+    pub fn extend_with(mut self, extension: impl Extension + 'static) -> Chain {
+        let place = self.plugins[..self.named].iter().position(|plugin| plugin.name() == extension.name());
+        self.extensions.extend(place.map(|place| (place, Box::new(extension) as Box<dyn Extension>)));
+        self.extensions.sort_by_key(|(place, _)| *place);
+        self
     }
 
     /// The plugins in the order they run, without the rules nobody can switch off.
@@ -214,13 +231,121 @@ impl Chain {
         self
     }
 
-    pub fn mutate(
+    /// Whether an extension may be asked in a phase: then the state should be the newest before, and nothing be held.
+    pub fn is_extended(&self, attempt: &Attempt<'_>, phase: Phase) -> bool {
+        self.concerned(attempt, phase).next().is_some()
+    }
+
+    fn concerned<'c>(
+        &'c self,
+        attempt: &Attempt<'_>,
+        phase: Phase,
+    ) -> impl Iterator<Item = (usize, &'c dyn Extension)> {
+        let of_phase = self.extensions.iter().filter(move |(_, extension)| extension.phase() == phase);
+        of_phase
+            .filter(|(_, extension)| extension.concerns(attempt))
+            .map(|(place, extension)| (*place, &**extension))
+    }
+
+    /// The plugins, then the extensions.
+    pub async fn mutate(
         &self,
         attempt: &Attempt<'_>,
         new: &mut Value,
         effects: &mut Effects,
     ) -> Result<(), Refusal> {
-        self.each(Phase::Admit, attempt, effects, |plugin, effects| plugin.mutate(attempt, new, effects))
+        let begun = self.begin(attempt);
+        let answer = match self.complete(attempt, new, effects) {
+            Ok(()) => self.mutate_extensions(attempt, new, effects).await,
+            refused => refused,
+        };
+        self.end(begun, Phase::Admit, attempt, answer)
+    }
+
+    /// The plugins alone.
+    pub fn mutate_built_in(
+        &self,
+        attempt: &Attempt<'_>,
+        new: &mut Value,
+        effects: &mut Effects,
+    ) -> Result<(), Refusal> {
+        let begun = self.begin(attempt);
+        let answer = self.complete(attempt, new, effects);
+        self.end(begun, Phase::Admit, attempt, answer)
+    }
+
+    fn complete(&self, attempt: &Attempt<'_>, new: &mut Value, effects: &mut Effects) -> Result<(), Refusal> {
+        self.each(Phase::Admit, 0..self.plugins.len(), attempt, effects, |plugin, effects| {
+            plugin.mutate(attempt, new, effects)
+        })
+    }
+
+    /// The mutating extensions; once more, after the built-in plugins, if one of them changed something.
+    pub async fn mutate_extensions(
+        &self,
+        attempt: &Attempt<'_>,
+        new: &mut Value,
+        effects: &mut Effects,
+    ) -> Result<(), Refusal> {
+        let concerned = self.concerned(attempt, Phase::Admit);
+        let mut extensions: Vec<_> =
+            concerned.map(|(place, extension)| (place, extension, Invocations::default())).collect();
+        for (place, extension, invocations) in &mut extensions {
+            let asked = extension.mutate(attempt, Some(&mut *new), invocations, effects);
+            self.timed(*place, attempt, asked).await?;
+            invocations.ended(Some(new));
+        }
+        if !extensions.iter().any(|(_, _, invocations)| invocations.needs_reinvocation) {
+            return Ok(());
+        }
+        if attempt.operation != Operation::Connect {
+            self.complete(attempt, new, effects)?;
+        }
+        for (place, extension, invocations) in &mut extensions {
+            invocations.begin_reinvocation(Some(new));
+            let asked = extension.mutate(attempt, Some(&mut *new), invocations, effects);
+            self.timed(*place, attempt, asked).await?;
+        }
+        Ok(())
+    }
+
+    /// The mutating phase of a request that has no object to change, a deletion: who is asked may refuse it.
+    pub async fn mutate_deletion(&self, attempt: &Attempt<'_>, effects: &mut Effects) -> Result<(), Refusal> {
+        for (place, extension) in self.concerned(attempt, Phase::Admit) {
+            let mut invocations = Invocations::default();
+            let asked = extension.mutate(attempt, None, &mut invocations, effects);
+            self.timed(place, attempt, asked).await?;
+        }
+        Ok(())
+    }
+
+    /// A request into a node or a pod: no built-in plugin has rules for those, extensions may change their options and refuse them.
+    pub async fn connect(
+        &self,
+        attempt: &Attempt<'_>,
+        options: &mut Value,
+        effects: &mut Effects,
+    ) -> Result<(), Refusal> {
+        self.mutate_extensions(attempt, options, effects).await?;
+        self.validate_extensions(attempt, Some(options), effects).await
+    }
+
+    /// The answer of an extension, which is final, and how long it took.
+    async fn timed(
+        &self,
+        place: usize,
+        attempt: &Attempt<'_>,
+        asked: BoxFuture<'_, Result<(), Status>>,
+    ) -> Result<(), Refusal> {
+        let begun = attempt.env.monotonic();
+        let answer = asked.await;
+        if let Some(observer) = &self.observer
+            && let Some((_, extension)) = self.extensions.iter().find(|(at, _)| *at == place)
+        {
+            let took = attempt.env.monotonic() - begun;
+            observer.plugin(place, extension.phase(), attempt.operation, took, answer.is_err());
+        }
+        answer.map_err(|status| Refusal { status, may_pass_soon: false, is_final: true })
     }
 
     /// Asks whether a user may do something.
@@ -239,43 +364,114 @@ impl Chain {
         if decision.allowed { Ok(()) } else { Err(auth::forbidden(attempt.user, &wanted, &decision.reason)) }
     }
 
-    pub fn validate(
+    /// The plugins, then the extensions, then the quotas, which charge what nobody refuses any more; and last what must still hold
+    /// at the commit.
+    pub async fn validate(
         &self,
         attempt: &Attempt<'_>,
         new: Option<&Value>,
         effects: &mut Effects,
     ) -> Result<(), Refusal> {
-        self.each(Phase::Validate, attempt, effects, |plugin, effects| plugin.validate(attempt, new, effects))
+        if !self.is_extended(attempt, Phase::Validate) {
+            return self.validate_built_in(attempt, new, effects);
+        }
+        let begun = self.begin(attempt);
+        let mut answer = self.judge(0..self.after_extensions, attempt, new, effects);
+        if answer.is_ok() {
+            // On the heap: the future of a write that nobody else is asked about stays small.
+            answer = Box::pin(self.validate_extensions(attempt, new, effects)).await;
+        }
+        let rest = self.after_extensions..self.plugins.len();
+        let answer = answer.and_then(|()| self.judge(rest, attempt, new, effects));
+        self.end(begun, Phase::Validate, attempt, answer)?;
+        self.guard(attempt, effects)
+    }
+
+    /// The plugins alone, and the guards.
+    pub fn validate_built_in(
+        &self,
+        attempt: &Attempt<'_>,
+        new: Option<&Value>,
+        effects: &mut Effects,
+    ) -> Result<(), Refusal> {
+        let begun = self.begin(attempt);
+        let answer = self.judge(0..self.plugins.len(), attempt, new, effects);
+        self.end(begun, Phase::Validate, attempt, answer)?;
+        self.guard(attempt, effects)
+    }
+
+    /// A phase begins; nobody looks at the clock where nobody is told.
+    fn begin(&self, attempt: &Attempt<'_>) -> Option<Instant> {
+        self.observer.as_ref().map(|_| attempt.env.monotonic())
+    }
+
+    fn end(
+        &self,
+        begun: Option<Instant>,
+        phase: Phase,
+        attempt: &Attempt<'_>,
+        answer: Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
+        if let (Some(observer), Some(begun)) = (&self.observer, begun) {
+            let took = attempt.env.monotonic() - begun;
+            observer.step(phase, attempt.operation, took, answer.is_err());
+        }
+        answer
+    }
+
+    fn judge(
+        &self,
+        which: std::ops::Range<usize>,
+        attempt: &Attempt<'_>,
+        new: Option<&Value>,
+        effects: &mut Effects,
+    ) -> Result<(), Refusal> {
+        self.each(Phase::Validate, which, attempt, effects, |plugin, effects| {
+            plugin.validate(attempt, new, effects)
+        })
+    }
+
+    fn guard(&self, attempt: &Attempt<'_>, effects: &mut Effects) -> Result<(), Refusal> {
+        self.plugins.iter().try_for_each(|plugin| plugin.guard(attempt, effects))
+    }
+
+    /// The validating extensions alone.
+    pub async fn validate_extensions(
+        &self,
+        attempt: &Attempt<'_>,
+        new: Option<&Value>,
+        effects: &mut Effects,
+    ) -> Result<(), Refusal> {
+        for (place, extension) in self.concerned(attempt, Phase::Validate) {
+            self.timed(place, attempt, extension.validate(attempt, new, effects)).await?;
+        }
+        Ok(())
     }
 
     fn each(
         &self,
         phase: Phase,
+        which: std::ops::Range<usize>,
         attempt: &Attempt<'_>,
         effects: &mut Effects,
         mut ask: impl FnMut(&dyn Plugin, &mut Effects) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
         let Some(observer) = &self.observer else {
-            return self.plugins.iter().try_for_each(|plugin| ask(&**plugin, effects));
+            return self.plugins[which].iter().try_for_each(|plugin| ask(&**plugin, effects));
         };
-        let begun = attempt.env.monotonic();
-        let mut last = begun;
-        let mut answer = Ok(());
-        for (at, plugin) in self.plugins.iter().enumerate() {
+        let mut last = attempt.env.monotonic();
+        for at in which {
             effects.passed_over = false;
-            answer = ask(&**plugin, effects);
+            let answer = ask(&*self.plugins[at], effects);
             // One look at the clock for each plugin that did something: the end of one is the start of the next.
             if !effects.passed_over {
                 let now = attempt.env.monotonic();
                 observer.plugin(at, phase, attempt.operation, now - last, answer.is_err());
                 last = now;
             }
-            if answer.is_err() {
-                break;
-            }
+            answer?;
         }
-        observer.step(phase, attempt.operation, last - begun, answer.is_err());
-        answer
+        Ok(())
     }
 
     /// Who allocates something to objects of this resource.
@@ -350,19 +546,10 @@ mod tests {
     }
 
     #[test]
-    fn webhook_and_policy_plugins_may_be_named_and_do_nothing() {
-        let names = chain(
-            &["MutatingAdmissionWebhook", "ValidatingAdmissionPolicy"],
-            &["ValidatingAdmissionWebhook"],
-        );
-        assert_eq!(names, chain(&[], &[]));
-        let named = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect();
-        let choice = Choice {
-            enable: named(&["ValidatingAdmissionPolicy", "Priority"]),
-            disable: named(&["MutatingAdmissionWebhook"]),
-        };
-        assert_eq!(choice.without_effect(), ["MutatingAdmissionWebhook", "ValidatingAdmissionPolicy"]);
-        assert!(Choice::default().without_effect().is_empty());
+    fn extensions_stand_between_the_plugins_and_the_quota() {
+        let names = chain(&[], &["ValidatingAdmissionWebhook"]).expect("known names");
+        let extensions = ["MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy"];
+        assert_eq!(names[names.len() - 4..], [&extensions[..], &["ResourceQuota"]].concat());
     }
 
     #[test]

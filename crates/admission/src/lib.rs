@@ -1,11 +1,11 @@
 //! What stands between a verb and its commit: plugins that complete an object, refuse it, or add to its commit.
 //!
 //! ```text
-//! verb ─ mutate (each plugin in order) ─ reserve ─ strategy ─ validate the object ─ validate (each plugin) ─ commit
-//!                                                                                       effects join the commit
+//! verb ─ mutate (plugins, extensions) ─ reserve ─ strategy ─ validate the object ─ validate (plugins, extensions, quota) ─ guard ─ commit
+//!                                                                                                   effects join the commit
 //! removal of an object ─ released ─ commit
 //! ```
-//! A plugin reads the table through its [`Attempt`] and never waits. What it wants written together with the
+//! A plugin reads the table through its [`Attempt`] and never waits; an [`Extension`] (a policy, a webhook) may. What it wants written together with the
 //! object (a quota's new usage, a service's address) it puts into [`Effects`]: guarded, in the same commit, so
 //! that it happens exactly when the object does. A guard that no longer holds makes the write start again.
 
@@ -17,6 +17,7 @@ mod chain;
 mod default_class;
 mod default_toleration_seconds;
 mod deny_service_external_ips;
+mod extension;
 mod idle;
 mod limit_pod_hard_anti_affinity;
 mod limit_ranger;
@@ -40,8 +41,9 @@ mod storage_object_in_use_protection;
 mod taint_nodes_by_condition;
 mod tree;
 
-pub use attempt::{Attempt, Operation};
+pub use attempt::{Attempt, Body, Operation};
 pub use chain::{Authorize, BadChoice, Chain, Choice};
+pub use extension::{Extension, Invocations, Versions};
 pub use list::{list_newest, list_readable};
 pub use memo::Memo;
 pub use observe::{Observer, Phase};
@@ -72,6 +74,11 @@ pub trait Plugin: Send + Sync {
         effects.passed_over = true;
         Ok(())
     }
+
+    /// What must still hold when the object is committed. Taken last, after everything that may wait.
+    fn guard(&self, _attempt: &Attempt<'_>, _effects: &mut Effects) -> Result<(), Refusal> {
+        Ok(())
+    }
 }
 
 /// Gives objects of one kind something that only one object may have, such as an address.
@@ -89,6 +96,8 @@ pub struct Effects {
     pub guards: Vec<(Key, Guard)>,
     pub ops: Vec<(Key, Op)>,
     pub warnings: Vec<String>,
+    /// For the audit log, by key.
+    pub audit_annotations: Vec<(String, String)>,
     /// The plugin asked last has nothing to do with this phase: no use in timing it.
     pub(crate) passed_over: bool,
 }
@@ -132,10 +141,12 @@ pub struct Refusal {
     /// What was missing is about to come (the default service account of a new namespace): the write waits for
     /// it a little while before it is refused.
     pub may_pass_soon: bool,
+    /// Said by an extension: nobody asks it again for this request.
+    pub is_final: bool,
 }
 
 impl From<Status> for Refusal {
     fn from(status: Status) -> Refusal {
-        Refusal { status, may_pass_soon: false }
+        Refusal { status, may_pass_soon: false, is_final: false }
     }
 }

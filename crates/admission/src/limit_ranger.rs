@@ -82,7 +82,7 @@ fn concerns(attempt: &Attempt<'_>) -> bool {
             attempt.is("", "persistentvolumeclaims")
                 || (attempt.is_or_below("", "pods") && attempt.subresource == Some("resize"))
         }
-        Operation::Delete => false,
+        Operation::Delete | Operation::Connect => false,
     };
     about && attempt.old.and_then(|old| old.at(&["metadata", "deletionTimestamp"])).is_none()
 }

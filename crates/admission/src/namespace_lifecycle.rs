@@ -1,7 +1,9 @@
 //! NamespaceLifecycle: nothing is created in a namespace that is absent or going away, and the system's own
 //! namespaces stay.
 
-use object::{About, Cause, Status, Value};
+use std::sync::Arc;
+
+use object::{About, Cause, Obj, Status, Value};
 
 use crate::{Attempt, Effects, Operation, Plugin, Refusal};
 
@@ -14,19 +16,8 @@ impl Plugin for NamespaceLifecycle {
         "NamespaceLifecycle"
     }
 
-    /// The commit is guarded by the namespace: one that changes in between makes the write look again.
-    fn mutate(&self, attempt: &Attempt<'_>, _new: &mut Value, effects: &mut Effects) -> Result<(), Refusal> {
-        if attempt.operation != Operation::Create || !attempt.storage.namespaced {
-            return Ok(());
-        }
-        let Some(namespace) = attempt.find("", "namespaces", "", attempt.namespace) else {
-            return Err(Status::not_found(NAMESPACES, attempt.namespace).into());
-        };
-        if namespace.deleting() {
-            return Err(terminating(attempt).into());
-        }
-        effects.unchanged(&namespace);
-        Ok(())
+    fn mutate(&self, attempt: &Attempt<'_>, _: &mut Value, _: &mut Effects) -> Result<(), Refusal> {
+        namespace_of_new(attempt).map(|_| ())
     }
 
     fn validate(&self, attempt: &Attempt<'_>, _: Option<&Value>, _: &mut Effects) -> Result<(), Refusal> {
@@ -35,6 +26,26 @@ impl Plugin for NamespaceLifecycle {
             return Err(attempt.forbidden("this namespace may not be deleted").into());
         }
         Ok(())
+    }
+
+    /// One that changes in between makes the write look again.
+    fn guard(&self, attempt: &Attempt<'_>, effects: &mut Effects) -> Result<(), Refusal> {
+        if let Some(namespace) = namespace_of_new(attempt)? {
+            effects.unchanged(&namespace);
+        }
+        Ok(())
+    }
+}
+
+/// The namespace that takes in a new object; `None` where none has to.
+fn namespace_of_new(attempt: &Attempt<'_>) -> Result<Option<Arc<Obj>>, Refusal> {
+    if attempt.operation != Operation::Create || !attempt.storage.namespaced {
+        return Ok(None);
+    }
+    match attempt.find("", "namespaces", "", attempt.namespace) {
+        None => Err(Status::not_found(NAMESPACES, attempt.namespace).into()),
+        Some(namespace) if namespace.deleting() => Err(terminating(attempt).into()),
+        found => Ok(found),
     }
 }
 

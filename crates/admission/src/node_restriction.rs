@@ -241,7 +241,7 @@ fn resource_slice(attempt: &Attempt<'_>, node: &str, new: Option<&Value>) -> Res
         Operation::Create => (new, "create"),
         Operation::Delete => (attempt.old, "delete"),
         // Others are the node authorizer's.
-        Operation::Update => return Ok(()),
+        Operation::Update | Operation::Connect => return Ok(()),
     };
     if object.and_then(|slice| slice.str_at(&["spec", "nodeName"])) == Some(node) {
         return Ok(());

@@ -105,6 +105,7 @@ fn account_of(attempt: &Attempt<'_>, pod: &Value) -> Result<Arc<Obj>, Refusal> {
         )),
         // A new namespace gets its default account a moment after it was made.
         may_pass_soon: name == DEFAULT,
+        is_final: false,
     })
 }
 

@@ -158,8 +158,8 @@ impl Kind for CustomResource {
         self.versions.iter().map(|version| version.name.as_str()).collect()
     }
 
-    fn structural(&self, version: &str) -> Option<&Structural> {
-        self.version(version).map(|version| &*version.schema)
+    fn structural(&self, version: &str) -> Option<&Arc<Structural>> {
+        self.version(version).map(|version| &version.schema)
     }
 
     fn converts_last(&self) -> bool {

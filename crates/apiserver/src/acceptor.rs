@@ -23,6 +23,8 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Tls {
     pub certificate: Arc<ServingCertificate>,
     pub client_ca: ClientCa,
+    /// The CA of front proxies, if there are any.
+    pub request_header_ca: Option<ClientCa>,
 }
 
 /// Accepts connections: TLS, and the client's certificate.
@@ -35,7 +37,10 @@ pub struct Acceptor {
 impl Acceptor {
     pub fn new(tls: Tls) -> Result<Acceptor, ServerError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let verifier = AcceptAnyClientCert::new(tls.client_ca.hints());
+        // Clients choose a certificate by these names.
+        let mut hints = tls.client_ca.hints();
+        hints.extend(tls.request_header_ca.iter().flat_map(ClientCa::hints));
+        let verifier = AcceptAnyClientCert::new(hints);
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
             .with_client_cert_verifier(verifier)
@@ -93,8 +98,11 @@ where
     let http2 = session.alpn_protocol() == Some(b"h2");
     // Verified once per connection; its expiry is checked with every request.
     let now = api.registry().env().now_seconds();
-    let certificate = match session.peer_certificates() {
-        None | Some([]) => ClientCertificate::None,
+    let chain = session.peer_certificates().filter(|chain| !chain.is_empty());
+    let request_headers = api.cluster().request_headers.as_deref();
+    let proxy_until = chain.zip(request_headers).and_then(|(chain, headers)| headers.proxy(chain, now));
+    let certificate = match chain {
+        None => ClientCertificate::None,
         Some(chain) => match x509::authenticate(chain, client_ca, now) {
             Ok(who) => ClientCertificate::Valid {
                 user: Arc::new(who.user.authenticated()),
@@ -103,7 +111,9 @@ where
             // A valid certificate without a common name counts as none, as upstream has it.
             Err(X509Error::NoCommonName) => ClientCertificate::None,
             Err(error) => {
-                tracing::info!(%error, "client certificate refused");
+                if proxy_until.is_none() {
+                    tracing::info!(%error, "client certificate refused");
+                }
                 ClientCertificate::Invalid
             }
         },
@@ -113,7 +123,11 @@ where
         if let ClientCertificate::Valid { not_after, .. } = &certificate {
             metrics.auth().certificate(not_after.saturating_sub(now));
         }
-        certificate.caller(now)
+        let caller = certificate.caller(now);
+        match proxy_until {
+            Some(not_after) if now <= not_after => Caller::FrontProxy(Box::new(caller)),
+            _ => caller,
+        }
     };
     serve_connection(api, stream, http2, caller, connection).await
 }

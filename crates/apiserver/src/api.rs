@@ -6,17 +6,19 @@ use std::sync::atomic::AtomicBool;
 use admission::service_addresses::ServiceAddresses;
 use admission::{BadChoice, Chain};
 use auth::pki::Issuer;
+use dynamic_admission::{MutatingWebhooks, ValidatingWebhooks, WebhookMetrics};
 use flowcontrol::{FlowControl, WatchCounts};
 use object::{Obj, Status, Value};
 use parking_lot::Mutex;
 use registry::Registry;
 
+use crate::aggregation::Aggregation;
 use crate::authorize::{Authorizer, NoEscalation};
 use crate::config::{ApiConfig, ClusterSettings};
 use crate::connect::{BackendCount, KubeletClient};
 use crate::connections::Connections;
 use crate::controllers::Advertised;
-use crate::conversion::ConversionWebhooks;
+use crate::conversion::{ConversionWebhooks, webhook_client};
 use crate::custom_resources::CustomResources;
 use crate::health::Health;
 use crate::metrics::{AdmissionMetrics, MeteredEngine, Metrics};
@@ -39,6 +41,8 @@ pub struct Api {
     /// What CustomResourceDefinitions have defined.
     pub(crate) custom_resources: CustomResources,
     pub(crate) conversion: Arc<ConversionWebhooks>,
+    /// Group versions that other servers serve.
+    pub(crate) aggregation: Aggregation,
     pub(crate) shutdown: Shutdown,
     pub(crate) started: f64,
     /// API priority and fairness: seats and queues.
@@ -79,16 +83,20 @@ pub trait ControllerStatus: Send + Sync {
 impl Api {
     pub fn new(config: ApiConfig) -> Result<Arc<Api>, BadChoice> {
         let authorizer = Arc::new(Authorizer::new(config.table.clone()));
+        let webhooks = webhook_client(&config.env, config.table.clone());
+        let webhook_metrics = Arc::<WebhookMetrics>::default();
         let admission = {
             let (may, escalation) = (authorizer.clone(), NoEscalation { authorizer: authorizer.clone() });
             let authorize: admission::Authorize = Arc::new(move |user, wanted| may.authorize(user, wanted));
             let services = ServiceAddresses::new(config.cluster.services.clone());
             Chain::new(&config.admission, &authorize, vec![Box::new(escalation)])?
                 .allocate_with("", "services", services)
+                .extend_with(MutatingWebhooks::new(webhooks.clone(), webhook_metrics.clone(), &authorize))
+                .extend_with(ValidatingWebhooks::new(webhooks.clone(), webhook_metrics.clone(), &authorize))
         };
         let admissions = AdmissionMetrics::new(admission.names());
         let admission = admission.observe(admissions.clone());
-        let metrics = Metrics::new(&config.env, admissions);
+        let metrics = Metrics::new(&config.env, admissions, webhook_metrics);
         let store = MeteredEngine::new(config.engine, config.table.clone(), config.env.clone());
         let token_authenticator = TokenAuthenticator::new(
             config.table.clone(),
@@ -100,7 +108,7 @@ impl Api {
         let flow = FlowControl::new(&config.env, config.cluster.limits);
         let watches = Arc::<WatchCounts>::default();
         let (trigger, shutdown) = Trigger::new();
-        let conversion = Arc::new(ConversionWebhooks::new(&config.env, config.table.clone()));
+        let conversion = Arc::new(ConversionWebhooks::new(webhooks));
         let registry = Registry::new(config.table, store.clone(), config.env, admission);
         Ok(Arc::new(Api {
             registry: registry.convert_with(conversion.clone()),
@@ -112,6 +120,7 @@ impl Api {
             openapi_cache: OpenApiCache::default(),
             custom_resources: CustomResources::new(conversion.clone()),
             conversion: conversion.clone(),
+            aggregation: Aggregation::new(config.cluster.proxy_client.clone()),
             shutdown,
             started,
             flow,
@@ -170,6 +179,11 @@ impl Api {
     /// The CA bundle pods need, as PEM, for the controller that publishes it.
     pub fn root_ca(&self) -> Option<Arc<str>> {
         self.cluster.root_ca.as_deref().map(Arc::from)
+    }
+
+    /// The front proxies this server believes.
+    pub fn request_headers(&self) -> Option<&auth::RequestHeaders> {
+        self.cluster.request_headers.as_deref()
     }
 
     /// Signs certificates, for the controller that does.

@@ -26,6 +26,8 @@ pub enum Caller {
     Known(Arc<UserInfo>),
     /// An invalid client certificate: refused, unless a token is valid.
     Refused,
+    /// The certificate of a front proxy: its headers say who asks. Without them it is what the certificate makes it otherwise.
+    FrontProxy(Box<Caller>),
 }
 
 /// Who asks, and what they are told of their credentials, whatever comes of the request.
@@ -51,6 +53,17 @@ pub(crate) async fn authenticate(api: &Api, caller: &Caller, parts: &Parts) -> R
 
 /// A certificate, then tokens. Without credentials a client is anonymous; with invalid ones it is refused.
 async fn identify(api: &Api, caller: &Caller, parts: &Parts) -> Result<Identity, Status> {
+    let caller = match caller {
+        Caller::FrontProxy(otherwise) => {
+            let sent = parts.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+            let sent: Vec<(&str, &[u8])> = sent.collect();
+            match api.cluster().request_headers.as_ref().and_then(|headers| headers.user(&sent)) {
+                Some(user) => return Ok(Arc::new(user).into()),
+                None => otherwise,
+            }
+        }
+        caller => caller,
+    };
     if let Caller::Known(user) = caller {
         return Ok(user.clone().into());
     }

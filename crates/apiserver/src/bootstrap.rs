@@ -11,7 +11,8 @@ use object::{Status, Value};
 
 use crate::api::Api;
 use crate::controllers::{
-    cluster_authentication_trust, default_service_cidr, flow_schemas, kubernetes_service, service_ip_repair,
+    api_service_registration, cluster_authentication_trust, default_service_cidr, flow_schemas,
+    kubernetes_service, service_ip_repair,
 };
 use crate::loopback::{GroupResource, LoopbackClient, lost_race};
 use reconcile::{Reconciled, reconcile};
@@ -37,6 +38,9 @@ impl Api {
             tracing::warn!(error = status.message, "could not write the status of the first FlowSchemas");
         }
         cluster_authentication_trust::sync(&client).await?;
+        api_service_registration::register_all(&client).await?;
+        // Before anybody asks for what another server serves.
+        self.aggregation.load(&client)?;
         default_service_cidr::ensure(&client).await?;
         if let Err(status) = kubernetes_service::ensure_service(&client).await {
             // A range whose first address is taken must not prevent the API from being served.

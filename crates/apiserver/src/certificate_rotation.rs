@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::Pki;
-use auth::pki::ServingCertificate;
+use auth::pki::{FrontProxy, ServingCertificate};
 use env::Env;
 
+use crate::aggregation::certificate::ProxyClientCertificate;
 use crate::connect::KubeletClientCertificate;
 use crate::shutdown::Shutdown;
 
@@ -28,6 +29,8 @@ pub struct CertificateRotation {
     pub write_kubeconfig: WriteKubeconfig,
     /// The certificate for kubelets, if this server issues its own.
     pub kubelet_client: Option<Arc<KubeletClientCertificate>>,
+    /// The certificate for servers whose APIs are aggregated, if this server issues its own.
+    pub front_proxy: Option<(FrontProxy, Arc<ProxyClientCertificate>)>,
 }
 
 impl CertificateRotation {
@@ -79,6 +82,12 @@ impl CertificateRotation {
             && client.renew_if_due(&self.pki, now).map_err(|error| error.to_string())?
         {
             tracing::info!("rotated the certificate for kubelets");
+        }
+        if let Some((proxy, certificate)) = &mut self.front_proxy
+            && proxy.renew_if_due(now).map_err(|error| error.to_string())?
+        {
+            certificate.swap(proxy.client()).map_err(|error| error.to_string())?;
+            tracing::info!("rotated the front proxy's certificate");
         }
         Ok(())
     }

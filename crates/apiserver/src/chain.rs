@@ -25,7 +25,7 @@ use crate::pools::Pool;
 use crate::request_info::{Query, RequestInfo, RequestTarget, is_mutating};
 use crate::request_metrics::{self, Outcome, RequestRecord};
 use crate::respond::{self, Answer};
-use crate::{attributes, deadline, impersonate, non_resource, verbs};
+use crate::{aggregation, attributes, deadline, impersonate, non_resource, source_address, verbs};
 
 /// A request without its body.
 #[derive(Clone, Copy)]
@@ -110,6 +110,8 @@ impl Api {
         // Impersonate: once it is known who asks, before it is known what they may do; it takes a permission itself.
         let attributes = attributes::of(head);
         let user = impersonate::impersonate(self, user, head.parts, &attributes).inspect_err(ordinary)?;
+        // Where a node asks from: as part of who asks, so before anything looks at that.
+        let user = source_address::of_node(user, &attributes, body.peer());
         // Classify: by the user, so after it is known; and before any refusal, which names the level too.
         let classified = self.flow.classify(&flow_control::digest(&user, &attributes));
         let classified = &*record.classified.insert(classified);
@@ -178,6 +180,10 @@ impl Api {
         head: RequestHead<'_>,
         body: RequestBody,
     ) -> Result<Answer, Status> {
+        // Aggregated: after everything that may refuse a request, since the other server believes whom we say it is.
+        if let Some(service) = self.aggregation.find(head.parts.uri.path()) {
+            return aggregation::proxy::serve(authorized, head, body, &service).await;
+        }
         let Some(info) = head.info() else {
             authorized.take_seats(0).await?;
             return non_resource::serve(self, head.parts, head.query).await;

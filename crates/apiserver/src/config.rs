@@ -5,9 +5,10 @@ use std::sync::Arc;
 use admission::Choice;
 use admission::service_addresses::ServiceRanges;
 use auth::pki::Issuer;
-use auth::{ServiceAccounts, Tokens};
+use auth::{RequestHeaders, ServiceAccounts, Tokens};
 use env::Env;
 use flowcontrol::Limits;
+use rustls::client::ResolvesClientCert;
 use store::Engine;
 use table::Table;
 
@@ -45,6 +46,10 @@ pub struct ClusterSettings {
     pub usage: Option<PodUsage>,
     /// How kubelets are reached.
     pub kubelet_client: KubeletClient,
+    /// Proxies that authenticate users for this server; also published for extension API servers.
+    pub request_headers: Option<Arc<RequestHeaders>>,
+    /// Who this server is to the servers whose APIs it aggregates: the front proxy's certificate.
+    pub proxy_client: Option<Arc<dyn ResolvesClientCert>>,
     /// Limits of requests in flight.
     pub limits: Limits,
     /// Objects this cluster begins with, beyond those of every cluster: created at its first start.

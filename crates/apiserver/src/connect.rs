@@ -8,8 +8,9 @@
 //! Each request has a connection of its own to its backend, which ends with it, and takes no seats: it lasts as long as its client
 //! likes. Errors are worded as upstream's Go programs word them.
 
-mod backend;
-mod headers;
+mod admission;
+pub(crate) mod backend;
+pub(crate) mod headers;
 mod kubelet;
 mod location;
 mod log;
@@ -17,16 +18,17 @@ mod options;
 mod proxy;
 mod rewrite;
 mod session;
-mod url;
+pub(crate) mod url;
 
 use std::sync::Arc;
 
-use auth::{Attributes, UserInfo};
+use auth::{Attributes, RequestHeaders, UserInfo};
 use http::request::Parts;
 use object::Status;
 use registry::RequestContext;
 
 pub use backend::{BackendConnection, BackendCount};
+pub(crate) use kubelet::certified_key;
 pub use kubelet::{Dialer, KubeletClient, KubeletClientCertificate, KubeletClientConfig};
 
 use crate::api::Api;
@@ -34,7 +36,7 @@ use crate::body::RequestBody;
 use crate::metrics::LongRunning;
 use crate::request_info::{Query, RequestInfo};
 use crate::request_metrics;
-use crate::respond::Answer;
+use crate::respond::{self, Answer};
 
 /// A request for one of them.
 pub struct Connect<'a> {
@@ -52,12 +54,27 @@ impl Connect<'_> {
         if subresource != "log" && self.query.find("dryRun").is_some() {
             return Err(Status::bad_request("dryRun is not supported"));
         }
-        match (self.request.resource.plural.as_str(), subresource) {
-            ("pods", "log") => self.log().await,
-            ("pods", "exec" | "attach" | "portforward") => {
-                self.may_create()?;
-                self.session(subresource, body.peer()).await
+        if subresource == "log" {
+            return self.log().await;
+        }
+        if matches!(subresource, "exec" | "attach" | "portforward") {
+            self.may_create()?;
+        }
+        let (changed, warnings) = self.admit(subresource).await?;
+        let query = changed.as_deref().map(|text| Query::parse(Some(text)));
+        let admitted = Connect { query: query.as_ref().unwrap_or(self.query), ..*self };
+        match admitted.reach(subresource, body).await {
+            Ok(mut answer) => {
+                respond::warn(&mut answer, &warnings);
+                Ok(answer)
             }
+            Err(status) => Err(status.after_warnings(warnings)),
+        }
+    }
+
+    async fn reach(&self, subresource: &str, body: RequestBody) -> Result<Answer, Status> {
+        match (self.request.resource.plural.as_str(), subresource) {
+            ("pods", "exec" | "attach" | "portforward") => self.session(subresource, body.peer()).await,
             ("pods", "proxy") => self.proxy(self.pod_proxy().await?, body).await,
             ("services", "proxy") => self.proxy(self.service_proxy().await?, body).await,
             ("nodes", "proxy") => self.proxy(self.node_proxy().await?, body).await,
@@ -80,6 +97,11 @@ impl Connect<'_> {
                 field_selector: "",
             },
         )
+    }
+
+    /// Headers that are credentials here.
+    fn request_headers(&self) -> Option<&RequestHeaders> {
+        self.api.cluster().request_headers.as_deref()
     }
 
     /// A place for the connection to the backend.

@@ -4,6 +4,9 @@
 //! key. What they read is the table itself ([`crate::loopback`]), which is never older than what woke them, and they write through
 //! the chain.
 
+pub(crate) mod aggregated_documents;
+pub(crate) mod api_service_availability;
+pub(crate) mod api_service_registration;
 pub(crate) mod cluster_authentication_trust;
 pub(crate) mod custom_resource_definitions;
 pub(crate) mod default_service_cidr;
@@ -82,6 +85,9 @@ impl Api {
         tasks.extend(legacy_token_tracking::start(&context));
         tasks.extend(flow_schemas::start(&context));
         tasks.extend(custom_resource_definitions::start(&context));
+        tasks.extend(api_service_registration::start(&context));
+        tasks.extend(api_service_availability::start(&context));
+        tasks.extend(aggregated_documents::start(&context));
         tasks.extend(context.informers.take_tasks());
         tasks
     }

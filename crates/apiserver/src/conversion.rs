@@ -19,19 +19,15 @@ use crate::deadline;
 
 /// The webhooks of the CRDs that have one.
 pub(crate) struct ConversionWebhooks {
-    client: WebhookClient,
+    client: Arc<WebhookClient>,
     pub metrics: ConversionMetrics,
     /// By group and plural.
     converters: Mutex<BTreeMap<(String, String), Arc<Converter>>>,
 }
 
 impl ConversionWebhooks {
-    pub fn new(env: &Env, table: Arc<Table>) -> ConversionWebhooks {
-        ConversionWebhooks {
-            client: WebhookClient::new(env.clone(), Arc::new(TableServices { table })),
-            metrics: ConversionMetrics::default(),
-            converters: Mutex::default(),
-        }
+    pub fn new(client: Arc<WebhookClient>) -> ConversionWebhooks {
+        ConversionWebhooks { client, metrics: ConversionMetrics::default(), converters: Mutex::default() }
     }
 
     /// Follows a CRD; `None`: it is gone, or not served.
@@ -75,6 +71,11 @@ impl ConversionWebhook for ConversionWebhooks {
                 .map_err(|error| error.to_status())
         })
     }
+}
+
+/// The one client that webhooks are called by, be it for conversion or for admission.
+pub(crate) fn webhook_client(env: &Env, table: Arc<Table>) -> Arc<WebhookClient> {
+    Arc::new(WebhookClient::new(env.clone(), Arc::new(TableServices { table })))
 }
 
 /// Services and their EndpointSlices, from the table.

@@ -9,6 +9,8 @@ use http::request::Parts;
 use object::{Map, Status, Value};
 
 use crate::KUBERNETES_VERSION;
+use crate::aggregation::discovery::{ServedGroup, served_groups, version_discovery};
+use crate::aggregation::routes::Routes;
 use crate::api::Api;
 use crate::body::Body;
 use crate::negotiate::{Encoding, Offer, negotiate, ranges};
@@ -70,24 +72,25 @@ fn numbers() -> [String; 2] {
 /// Documents below /api and /apis; anything else is 404.
 pub fn serve(api: &Api, path: &str, parts: &Parts, query: &Query<'_>) -> Result<Answer, Status> {
     let catalog = &*api.registry.catalog();
+    let routes = &*api.aggregation.routes();
     let inner = path.strip_prefix('/').unwrap_or(path);
     let segments: Vec<&str> = inner.split('/').filter(|_| !inner.is_empty()).collect();
     let document = match segments.as_slice() {
         [root @ ("api" | "apis")] if let Some(encoding) = wants_aggregated(parts) => {
-            return Ok(aggregated(catalog, *root == "api", parts, encoding));
+            return Ok(aggregated(api, catalog, routes, *root == "api", parts, encoding));
         }
         // No API object and so JSON, whatever is asked for.
         [] => {
             return Ok(respond::json_bytes(
                 200,
-                views::encode_value(catalog, &root(catalog), Encoding::PrettyJson).into(),
+                views::encode_value(catalog, &root(catalog, routes), Encoding::PrettyJson).into(),
             ));
         }
         ["api"] => versions(catalog, parts),
-        ["apis"] => groups(catalog),
+        ["apis"] => groups(&served_groups(catalog, routes)),
         ["api", version] if has_version(catalog, "", version) => resources(catalog, "", version),
-        ["apis", name] if catalog.groups().iter().any(|g| g.name == **name && !name.is_empty()) => {
-            let mut group = group_map(catalog, name);
+        ["apis", name] if let Some(group) = served_group(catalog, routes, name) => {
+            let mut group = group_map(&group);
             let mut map = typed("APIGroup", Some("v1"));
             group.iter_mut().for_each(|(n, v)| map.push(n.clone(), v.clone()));
             Value::Map(map)
@@ -128,9 +131,9 @@ fn list(items: impl IntoIterator<Item = String>) -> Value {
 }
 
 /// `/`: every path that can be asked.
-fn root(catalog: &Catalog) -> Value {
+fn root(catalog: &Catalog, routes: &Routes) -> Value {
     let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
-    for group in catalog.groups().iter().filter(|g| !g.name.is_empty()) {
+    for group in served_groups(catalog, routes).iter().filter(|g| !g.name.is_empty()) {
         paths.push(format!("/apis/{}", group.name));
         paths.extend(group.versions.iter().map(|v| format!("/apis/{}/{v}", group.name)));
     }
@@ -158,11 +161,13 @@ fn versions(catalog: &Catalog, parts: &Parts) -> Value {
     Value::Map(map)
 }
 
-fn group_map(catalog: &Catalog, name: &str) -> Map {
-    let group = catalog.groups().iter().find(|g| g.name == *name);
-    let versions: Vec<Value> = group
+fn served_group(catalog: &Catalog, routes: &Routes, name: &str) -> Option<ServedGroup> {
+    served_groups(catalog, routes).into_iter().find(|group| group.name == name && !name.is_empty())
+}
+
+fn group_map(ServedGroup { name, versions }: &ServedGroup) -> Map {
+    let versions: Vec<Value> = versions
         .iter()
-        .flat_map(|g| &g.versions)
         .map(|version| {
             let mut map = Map::default();
             map.set("groupVersion", format!("{name}/{version}"));
@@ -171,17 +176,17 @@ fn group_map(catalog: &Catalog, name: &str) -> Map {
         })
         .collect();
     let mut map = Map::default();
-    map.set("name", name);
+    map.set("name", name.as_str());
     let preferred = versions.first().cloned().unwrap_or(Value::Null);
     map.set("versions", versions);
     map.set("preferredVersion", preferred);
     map
 }
 
-fn groups(catalog: &Catalog) -> Value {
+fn groups(groups: &[ServedGroup]) -> Value {
     let mut map = typed("APIGroupList", Some("v1"));
-    let groups = catalog.groups().iter().filter(|g| !g.name.is_empty());
-    map.set("groups", groups.map(|g| Value::Map(group_map(catalog, &g.name))).collect::<Vec<_>>());
+    let groups = groups.iter().filter(|g| !g.name.is_empty());
+    map.set("groups", groups.map(|g| Value::Map(group_map(g))).collect::<Vec<_>>());
     Value::Map(map)
 }
 
@@ -272,7 +277,14 @@ fn wants_aggregated(parts: &Parts) -> Option<Encoding> {
     })
 }
 
-fn aggregated(catalog: &Catalog, core: bool, parts: &Parts, encoding: Encoding) -> Answer {
+fn aggregated(
+    api: &Api,
+    catalog: &Catalog,
+    routes: &Routes,
+    core: bool,
+    parts: &Parts,
+    encoding: Encoding,
+) -> Answer {
     let content_type = match encoding {
         Encoding::Yaml => "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
         Encoding::Protobuf => {
@@ -281,7 +293,8 @@ fn aggregated(catalog: &Catalog, core: bool, parts: &Parts, encoding: Encoding) 
         _ => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
     };
     let mut items = Vec::new();
-    for group in catalog.groups().iter().filter(|g| g.name.is_empty() == core) {
+    let discovered = api.aggregation.documents.discovered();
+    for group in served_groups(catalog, routes).iter().filter(|g| g.name.is_empty() == core) {
         let mut map = Map::default();
         let mut metadata = Map::default();
         if !group.name.is_empty() {
@@ -289,6 +302,9 @@ fn aggregated(catalog: &Catalog, core: bool, parts: &Parts, encoding: Encoding) 
         }
         map.set("metadata", metadata);
         let versions = group.versions.iter().map(|version| {
+            if let Some(service) = routes.remote(&group.name, version) {
+                return version_discovery(&discovered, service);
+            }
             let mut map = Map::default();
             map.set("version", version.as_str());
             let resources =

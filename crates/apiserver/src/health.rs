@@ -38,7 +38,7 @@ struct Check {
 // Differs from kube-apiserver: it has no such check, and stays ready too while its etcd has no space.
 const REPORTED_ONLY: &str = "disk-space";
 
-const CHECKS: [Check; 10] = [
+const CHECKS: [Check; 11] = [
     Check { name: "ping", ready_only: false, run: |_| Ok(()) },
     // Upstream checks that its log is flushed; ours has no buffer.
     Check { name: "log", ready_only: false, run: |_| Ok(()) },
@@ -59,6 +59,8 @@ const CHECKS: [Check; 10] = [
         ready_only: false,
         run: bootstrapped,
     },
+    // The APIServices of what is served here.
+    Check { name: "autoregister-completion", ready_only: false, run: bootstrapped },
     Check {
         name: "shutdown",
         ready_only: true,

@@ -23,6 +23,7 @@ mod run_queue;
 mod serve_connection;
 mod server;
 mod shutdown;
+mod source_address;
 mod upgrade;
 mod websocket;
 
@@ -54,6 +55,9 @@ mod warnings;
 mod watch_body;
 mod watch_framing;
 
+// API groups that other servers serve.
+mod aggregation;
+
 // Everything that is no resource.
 mod debug_controllers;
 mod discovery;
@@ -76,6 +80,7 @@ mod loopback;
 pub use acceptor::{Acceptor, Tls};
 pub use admission::Choice as AdmissionChoice;
 pub use admission::service_addresses::{PortRange, ServiceRanges};
+pub use aggregation::certificate::ProxyClientCertificate;
 pub use api::{Api, ControllerStatus};
 pub use authenticate::Caller;
 pub use body::{Body, RequestBody};

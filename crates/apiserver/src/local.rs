@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use auth::node::{IN_PROCESS, SOURCE_ADDRESS};
 use auth::{Attributes, UserInfo};
 use catalog::{Catalog, Name, Resource, Storage, Verbs};
 use client::{
@@ -20,13 +21,14 @@ use store::Revision;
 use table::{Cursor, EventKind, Selection, WatchEvent};
 use tokio::time::Instant;
 
+use crate::aggregation::routes::ApiService;
 use crate::api::Api;
 use crate::attributes::selected_name;
 use crate::negotiate::MetaVersion;
 use crate::shutdown::Shutdown;
 use crate::verbs::{answer_review, issue_token};
 use crate::views::MetadataView;
-use crate::{deadline, flow_control, resource_metrics};
+use crate::{aggregation, deadline, flow_control, resource_metrics};
 
 /// Bytes of events per pull.
 const PULL_BYTES: usize = 4 << 20;
@@ -69,7 +71,11 @@ impl Clients for LocalClients {
         self.client(UserInfo::service_account("kube-system", name, ""), CONTROLLERS)
     }
     fn user(&self, name: &str, groups: &[&str]) -> Arc<dyn Client> {
-        self.client(UserInfo::new(name, groups).authenticated(), field_manager_of(name))
+        let mut user = UserInfo::new(name, groups).authenticated();
+        if auth::node::name_of(&user).is_some() {
+            user.extra.insert(SOURCE_ADDRESS.to_owned(), vec![IN_PROCESS.to_owned()]);
+        }
+        self.client(user, field_manager_of(name))
     }
     fn fenced(&self, namespace: &str, lease: &str, holder: &str) -> Option<Arc<dyn Clients>> {
         let fence = LeaderFence {
@@ -136,6 +142,10 @@ impl LocalClient {
         Ok(Admitted { client: self, verb, target, options, deadline, catalog, resource, _seat: seat })
     }
 
+    async fn raw(&self, method: http::Method, path: &str, service: &ApiService) -> Result<Value, Status> {
+        aggregation::local::raw(&self.api, &self.user, method, path, service).await
+    }
+
     /// Deletes every object of a storage in a namespace, whatever versions of it are served.
     pub(crate) async fn delete_stored(&self, storage: &Arc<Storage>, namespace: &str) -> Result<(), Status> {
         let catalog = self.api.registry().catalog();
@@ -198,7 +208,25 @@ impl Client for LocalClient {
     }
 
     fn get_raw<'a>(&'a self, path: &'a str) -> Answer<'a, Value> {
-        Box::pin(async move { resource_metrics::get_raw(&self.api, &self.user, path) })
+        Box::pin(async move {
+            match self.api.aggregation.find(path) {
+                Some(service) => self.raw(http::Method::GET, path, &service).await,
+                None => resource_metrics::get_raw(&self.api, &self.user, path),
+            }
+        })
+    }
+
+    fn delete_raw<'a>(&'a self, path: &'a str) -> Answer<'a, Value> {
+        Box::pin(async move {
+            match self.api.aggregation.find(path) {
+                Some(service) => self.raw(http::Method::DELETE, path, &service).await,
+                None => Err(Status::no_such_resource()),
+            }
+        })
+    }
+
+    fn aggregated(&self) -> client::Aggregated {
+        aggregation::local::aggregated(&self.api)
     }
 
     fn list<'a>(&'a self, target: Target<'a>, options: ListOptions) -> Answer<'a, List> {

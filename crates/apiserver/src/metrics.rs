@@ -18,6 +18,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
+use dynamic_admission::WebhookMetrics;
 use env::Env;
 use flowcontrol::WatchGuard;
 use metrics::{header, single};
@@ -42,6 +43,7 @@ struct Inner {
     auth: AuthMetrics,
     connect: ConnectMetrics,
     admissions: AdmissionMetrics,
+    webhooks: Arc<WebhookMetrics>,
     reading: InFlight,
     writing: InFlight,
     handshake_errors: AtomicU64,
@@ -50,12 +52,13 @@ struct Inner {
 }
 
 impl Metrics {
-    pub fn new(env: &Env, admissions: AdmissionMetrics) -> Metrics {
+    pub fn new(env: &Env, admissions: AdmissionMetrics, webhooks: Arc<WebhookMetrics>) -> Metrics {
         let inner = Inner {
             routes: Routes::default(),
             auth: AuthMetrics::default(),
             connect: ConnectMetrics::default(),
             admissions,
+            webhooks,
             reading: InFlight::default(),
             writing: InFlight::default(),
             handshake_errors: AtomicU64::new(0),
@@ -125,6 +128,7 @@ impl Metrics {
         self.inner.auth.write(out);
         self.inner.connect.write(out);
         self.inner.admissions.write(out);
+        self.inner.webhooks.write(out);
         store.write(out);
         let name = "apiserver_resource_objects";
         header(out, name, "gauge", "Number of stored objects, by resource.");

@@ -85,8 +85,12 @@ impl Relations for NodeRelations {
             Related::VolumeAttachment => on_node(self.read("storage.k8s.io", "volumeattachments", "", name)),
             Related::ResourceSlice => on_node(self.read("resource.k8s.io", "resourceslices", "", name)),
             Related::PersistentVolume => {
-                let volume = self.read("", "persistentvolumes", "", name);
-                let claim = volume.as_ref().and_then(claim_of);
+                // Differs from kube-apiserver: that a provisioned volume is gone is no secret, and whoever made its directory
+                // may learn that it can remove it.
+                let Some(volume) = self.read("", "persistentvolumes", "", name) else {
+                    return name.starts_with("pvc-");
+                };
+                let claim = claim_of(&volume);
                 claim.is_some_and(|(namespace, claim)| {
                     self.a_pod_refers(node, Related::PersistentVolumeClaim, namespace, claim)
                 })

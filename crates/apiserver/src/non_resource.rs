@@ -49,6 +49,7 @@ fn all_metrics(api: &Api) -> String {
     api.flow.write_metrics(&mut text);
     api.metrics.write(&mut text, api.registry.table(), &api.store, api.started);
     api.conversion.metrics.write(&mut text);
+    api.aggregation.metrics.write(&mut text);
     if let Some(status) = api.controller_status() {
         status.metrics(&mut text);
     }

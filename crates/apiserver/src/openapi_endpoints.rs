@@ -6,12 +6,14 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use catalog::{Catalog, Resource};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, EXPIRES, HeaderValue, IF_NONE_MATCH, LOCATION, VARY};
 use http::{HeaderMap, HeaderName};
 use object::{Value, time};
 use openapi::{CustomSchema, CustomSchemas, Documents, Entry};
 
+use crate::aggregation;
 use crate::api::Api;
 use crate::body::Body;
 use crate::custom_resources::DEFINITIONS;
@@ -74,7 +76,13 @@ pub async fn serve(api: &Api, path: &str, headers: &HeaderMap, query: &Query<'_>
     let schemas = Stored(api);
     let documents = Documents::new(catalog, &schemas);
     let asked = Asked { api, catalog, documents, headers, gzipped: weighs_gzip(headers) };
+    let routes = api.aggregation.routes();
     match path {
+        "/openapi/v3" if routes.has_remotes() => {
+            let mut hashes = Hashes::clone(&*asked.hashes().await);
+            aggregation::openapi::merge_index(&routes, &api.aggregation.documents.specs(), &mut hashes);
+            Some(asked.whole(openapi::v3_index(&hashes).into(), TEXT))
+        }
         "/openapi/v3" => {
             let hashes = asked.hashes().await;
             // Upstream sets no content type, and Go's server detects text.
@@ -82,6 +90,12 @@ pub async fn serve(api: &Api, path: &str, headers: &HeaderMap, query: &Query<'_>
         }
         "/openapi/v2" => Some(match accepted(headers, PROTOBUF_V2) {
             None => not_acceptable(),
+            Some(JSON) if routes.has_remotes() => {
+                let specs = api.aggregation.documents.specs();
+                let generations = (catalog.generation(), specs.generation);
+                let merge = || aggregation::openapi::merge_v2(&documents.v2(), &routes, &specs);
+                asked.whole(api.aggregation.documents.merged(generations, merge), JSON)
+            }
             Some(PROTOBUF_V2) => asked.hashed(V2, PROTOBUF_V2, || documents.v2_protobuf()).await,
             Some(_) => asked.hashed(V2, JSON, || documents.v2()).await,
         }),
@@ -171,6 +185,20 @@ impl Asked<'_> {
         if asked.is_some() {
             set(&mut answer, CACHE_CONTROL, "public, immutable");
             set(&mut answer, EXPIRES, &in_a_year(self.api.registry.env().now_seconds() as i64));
+        }
+        answer
+    }
+
+    /// A document that is at hand.
+    fn whole(&self, document: Bytes, media: &'static str) -> Answer {
+        let tag = format!("\"{}\"", openapi::fingerprint(&document));
+        let unchanged = self.headers.get(IF_NONE_MATCH).is_some_and(|v| v.as_bytes() == tag.as_bytes());
+        let mut answer = respond::answer(if unchanged { 304 } else { 200 }, media, Body::empty());
+        set(&mut answer, VARY, "Accept");
+        set(&mut answer, ETAG, &tag);
+        if !unchanged {
+            *answer.body_mut() = document.into();
+            answer = gzip::compress(answer, DOCUMENT_FROM, self.gzipped);
         }
         answer
     }

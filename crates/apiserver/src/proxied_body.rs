@@ -38,6 +38,8 @@ pub struct ProxiedSettings {
     /// Whether a body that is cut off counts as complete, as upstream has it for logs.
     pub cut_is_end: bool,
     pub gauge: Option<LongRunning>,
+    /// When it is cut off, whatever the backend does; None: never.
+    pub deadline: Option<Pin<Box<tokio::time::Sleep>>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -79,6 +81,11 @@ impl ProxiedBody {
             }
             if self.settings.shutdown.as_mut().is_some_and(|shutdown| shutdown.poll_begun(cx)) {
                 self.state = State::Ended;
+            }
+            let over = |sleep: &mut Pin<Box<tokio::time::Sleep>>| sleep.as_mut().poll(cx).is_ready();
+            if self.state == State::Open && self.settings.deadline.as_mut().is_some_and(over) {
+                tracing::debug!("a backend did not complete its answer in time");
+                self.state = State::Broken;
             }
             if self.state != State::Open {
                 return Poll::Ready(false);

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! TLS client certificate ─ x509::authenticate ─┐
+//! X-Remote-User ────────── RequestHeaders ──────┤
 //! Authorization: Bearer ── Tokens ──────────────┤
 //!                          bootstrap_token ─────┼─ UserInfo ─ impersonation ─ UserInfo ─ node, rbac::Policy
 //!                          ServiceAccounts ─────┤
@@ -18,6 +19,7 @@ pub mod jwt;
 pub mod node;
 pub mod pki;
 pub mod rbac;
+mod request_header;
 pub mod reviews;
 pub mod service_account;
 pub mod tokens;
@@ -27,6 +29,7 @@ pub mod x509;
 pub use attributes::{Attributes, Decision, forbidden};
 pub use pki::{Pki, PkiError};
 pub use rbac::{Policy, Rule};
+pub use request_header::{RequestHeaderNames, RequestHeaders};
 pub use service_account::ServiceAccounts;
 pub use tokens::Tokens;
 pub use user::{UserInfo, groups, names};

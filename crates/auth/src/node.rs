@@ -16,6 +16,11 @@ use crate::{Attributes, Decision, UserInfo, groups, names};
 
 pub use references::{claims_of, is_mirror, refers, secrets_of, volume_secrets};
 
+/// Among the extra of a node that asks for a certificate: the address it asks from, or [`IN_PROCESS`].
+pub const SOURCE_ADDRESS: &str = "setpoint.dev/source-address";
+/// The node is part of this server.
+pub const IN_PROCESS: &str = "in-process";
+
 /// Resources a node may read only if a pod bound to it refers to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Related {

@@ -4,6 +4,8 @@
 //! dir/ca.crt, ca.key                 10 years; trusted by every client, signs the others
 //! dir/apiserver.crt, apiserver.key    1 year; serving certificate
 //! dir/admin.crt, admin.key            1 year; CN=kubernetes-admin, O=system:masters
+//! dir/front-proxy-ca.crt, .key       10 years; trusted by servers whose APIs are aggregated (`front_proxy`)
+//! dir/front-proxy-client.crt, .key    1 year; CN=front-proxy-client
 //! ```
 //! Missing files are generated, in milliseconds (ECDSA P-256). An existing key is never overwritten: a renewal
 //! signs a new certificate for the same key, so it replaces exactly one file, and a crash leaves either the old one or
@@ -13,6 +15,7 @@
 mod certificate;
 pub(crate) mod der;
 mod files;
+mod front_proxy;
 mod identity;
 mod issuer;
 pub(crate) mod pem;
@@ -35,6 +38,7 @@ pub(crate) use certificate::{
 };
 use certificate::{Request, Signer, Usage};
 pub(crate) use der::sequence;
+pub use front_proxy::FrontProxy;
 pub use identity::{Identity, ServingCertificate, kubeconfig, kubeconfig_with_token};
 pub use issuer::{IssueError, Issuer, not_after};
 pub use pem::{certificates as certificates_from_pem, private_key as private_key_from_pem};
@@ -98,6 +102,8 @@ pub struct Pki {
 }
 
 struct Authority {
+    /// Where its certificate is.
+    path: PathBuf,
     key: EcdsaKeyPair,
     /// The issuing certificate first; others in the file are trusted too (CA rotation).
     certificates: Vec<CertificateDer<'static>>,
@@ -117,7 +123,7 @@ impl Pki {
         })?;
         let random = crate::random();
         let names = serving_names(names)?;
-        let ca = Arc::new(Authority::open_or_create(dir, now_unix, &random)?);
+        let ca = Arc::new(Authority::open_or_create(dir, &CLUSTER, now_unix, &random)?);
         let serving = leaf(dir, &ca, &SERVING, &names, now_unix, &random)?.0;
         let admin = leaf(dir, &ca, &ADMIN, &[], now_unix, &random)?.0;
         Ok(Pki { dir: dir.into(), random, ca, serving, admin, names })
@@ -207,20 +213,38 @@ const ADMIN: Leaf = Leaf {
     organizations: &[groups::MASTERS],
 };
 
+/// A CA stored in files.
+struct Root {
+    file: &'static str,
+    common_name: &'static str,
+    /// What to do without its key.
+    hint: &'static str,
+}
+
+const CLUSTER: Root = Root {
+    file: "ca",
+    common_name: "kubernetes",
+    hint: "restore the key from a backup; without it no certificate can be signed. To start over with a \
+           new CA (every kubeconfig must then be replaced), move ca.crt, apiserver.crt and \
+           admin.crt away",
+};
+
 impl Authority {
-    fn open_or_create(dir: &Path, now: u64, random: &SystemRandom) -> Result<Authority, PkiError> {
-        let pair = Pair::at(dir, "ca");
-        let hint = "restore the key from a backup; without it no certificate can be signed. To start over with a \
-                    new CA (every kubeconfig must then be replaced), move ca.crt, apiserver.crt and \
-                    admin.crt away";
-        let pkcs8 = pair.key_or_create(hint, random)?;
+    fn open_or_create(
+        dir: &Path,
+        root: &Root,
+        now: u64,
+        random: &SystemRandom,
+    ) -> Result<Authority, PkiError> {
+        let pair = Pair::at(dir, root.file);
+        let pkcs8 = pair.key_or_create(root.hint, random)?;
         let key = pair.key_pair(&pkcs8, random)?;
         let pem = match pair.read_certificate()? {
             Some(pem) => pem,
             None => {
                 let request = Request {
                     usage: Usage::Authority,
-                    common_name: "kubernetes",
+                    common_name: root.common_name,
                     organizations: &[],
                     names: &[],
                     not_before: now.saturating_sub(CLOCK_SKEW_SECONDS),
@@ -245,7 +269,7 @@ impl Authority {
         }
         let (subject, not_after) = (parsed.subject.to_vec(), parsed.not_after);
         let pem = String::from_utf8_lossy(&pem).into_owned();
-        Ok(Authority { key, certificates, pem, subject, not_after })
+        Ok(Authority { path: pair.certificate, key, certificates, pem, subject, not_after })
     }
 
     fn signer(&self) -> Signer<'_> {
@@ -275,7 +299,7 @@ fn leaf(
         if !ClientCa::new(&ca.certificates).has_issued(&found[0], parsed.not_before) {
             return Err(PkiError::ForeignIssuer {
                 certificate: pair.certificate,
-                authority: dir.join("ca.crt"),
+                authority: ca.path.clone(),
             });
         }
         let life = parsed.not_after.saturating_sub(parsed.not_before);

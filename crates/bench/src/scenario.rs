@@ -4,6 +4,7 @@ mod apply;
 mod containers;
 mod create;
 mod custom;
+mod exec;
 mod get;
 mod hold;
 mod list;
@@ -150,6 +151,12 @@ pub const ALL: &[Row] = &[
         "pod-churn",
         "100 pods at once until all are Running, then deleted; needs nodes and --image, runs only when named",
         &Containers { what: containers::What::Churn },
+    )
+    .only_when_named(),
+    row(
+        "exec",
+        "`true` in a running container, one after the other, each on a new connection; needs nodes and --image, runs only when named",
+        &exec::Exec,
     )
     .only_when_named(),
     row(

@@ -8,7 +8,7 @@ use cel::{Checked, Environment, EnvironmentSet, Program, Type, Version};
 use object::deep;
 use structural::{Node, Rule, Structural};
 
-use crate::declare::Declared;
+use crate::declare::{Declared, SELF};
 use crate::field_path;
 use crate::place::Place;
 
@@ -76,7 +76,7 @@ pub(crate) fn compile(
     decl: Place<'_>,
     how: How<'_>,
 ) -> Option<Vec<Compiled>> {
-    let declared = Arc::new(Declared { schema: Arc::clone(schema), root: decl.spot() });
+    let declared = Arc::new(Declared { schema: Arc::clone(schema), root: decl.spot(), name: SELF.into() });
     let ty = declared.ty()?;
     let extend = |old: Type| {
         let variables = [(Name::from("self"), ty.clone()), (Name::from("oldSelf"), old)];

@@ -15,7 +15,7 @@ use crate::place::{Place, Spot};
 /// The largest request there can be.
 const MAX_REQUEST_BYTES: u64 = 3 * 1024 * 1024;
 /// The name of the type of `self`. Upstream adds digits of the clock, so that nobody comes to depend on it.
-const SELF: &str = "selfType";
+pub(crate) const SELF: &str = "selfType";
 
 /// What a place is to expressions.
 #[derive(Clone, Copy)]
@@ -183,6 +183,8 @@ impl<'s> Place<'s> {
 pub(crate) struct Declared {
     pub(crate) schema: Arc<Structural>,
     pub(crate) root: Spot,
+    /// What the type of `self` is called; the others are named after it.
+    pub(crate) name: Box<str>,
 }
 
 impl Declared {
@@ -192,13 +194,13 @@ impl Declared {
 
     /// The type of `self`; `None` if expressions cannot see it.
     pub(crate) fn ty(&self) -> Option<Type> {
-        self.root().named_type(SELF)
+        self.root().named_type(&self.name)
     }
 
     /// What a type's name leads to.
     fn find(&self, object: &str) -> Option<Place<'_>> {
         let mut here = self.root();
-        for step in object.strip_prefix(SELF)?.split('.').skip(1) {
+        for step in object.strip_prefix(&*self.name)?.split('.').skip(1) {
             here = match step {
                 "@idx" | "@elem" => here.element()?,
                 field => escaped_field(here, field)?,
@@ -240,4 +242,10 @@ impl SizeEstimator for Declared {
         }
         Some(Range { min: 0, max: here.max_elements() })
     }
+}
+
+/// The types of the objects of a schema, for expressions that are not the schema's own; the root's is called `name`.
+pub fn object_types(schema: &Arc<Structural>, name: &str) -> Arc<dyn TypeProvider> {
+    let root = Place::Node { node: schema.root(), resource: true }.spot();
+    Arc::new(Declared { schema: Arc::clone(schema), root, name: name.into() })
 }

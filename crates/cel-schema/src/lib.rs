@@ -21,6 +21,7 @@ mod validate;
 mod view;
 
 pub use compile::environments;
+pub use declare::object_types;
 pub use definition::{Definition, Expressions};
 pub use rules::Rules;
 pub use validate::{Limits, Outcome};

@@ -35,4 +35,4 @@ pub use issue::{Issue, Issues};
 pub use program::{Activation, Evaluation, PER_CALL_LIMIT, Program, Variables};
 pub use schema::{Format, ListKind, Schema, Shape};
 pub use types::Type;
-pub use value::{List, Map, Mapper, Opaque, Text, Timestamp, Val};
+pub use value::{List, Map, Mapper, Object, Opaque, Text, Timestamp, Val};

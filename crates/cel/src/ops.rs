@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 use crate::error::Error;
 use crate::schema::Schema;
-use crate::value::{List, Map, Val, member, member_name};
+use crate::value::{List, Map, Object, Val, member, member_name};
 
 /// `==`.
 pub fn equal(left: &Val<'_>, right: &Val<'_>) -> Result<bool, Error> {
@@ -42,6 +42,7 @@ pub(crate) fn same(left: &Val<'_>, right: &Val<'_>) -> Result<bool, Error> {
         },
         (Val::Opaque(value), other) => value.equal(other),
         (Val::Preserved(value), other) => Ok(lists::native_equal(value, other)),
+        (Val::Object(a), Val::Object(b)) => object::deep(|| object_equal(a, b)),
         (Val::List(a), Val::List(b)) => object::deep(|| lists::equal(a, b)),
         (Val::Map(a), Val::Map(b)) => object::deep(|| map_equal(a, b)),
         // A view refuses what is not of its kind; values of the expression are just different.
@@ -49,6 +50,20 @@ pub(crate) fn same(left: &Val<'_>, right: &Val<'_>) -> Result<bool, Error> {
         (Val::Map(Map::View { schema: Some(_), .. }), _) => Err(Error::no_such_overload()),
         _ => Ok(false),
     }
+}
+
+/// The same type and fields.
+fn object_equal(left: &Object<'_>, right: &Object<'_>) -> Result<bool, Error> {
+    if left.name != right.name || left.fields.len() != right.fields.len() {
+        return Ok(false);
+    }
+    for (name, value) in &left.fields {
+        let Some((_, other)) = right.fields.iter().find(|(own, _)| own == name) else { return Ok(false) };
+        if !equal(value, other)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn map_equal(left: &Map<'_>, right: &Map<'_>) -> Result<bool, Error> {

@@ -41,6 +41,18 @@ pub enum Val<'a> {
     Opaque(Arc<dyn Opaque>),
     /// Data a schema preserves without a type: can only be compared.
     Preserved(&'a object::Value),
+    /// `Name{field: value}` of a type whose values are what the expression wrote: can only be compared, and converted by
+    /// whoever evaluates it.
+    Object(Arc<Object<'a>>),
+}
+
+/// What an expression constructed, field by field.
+#[derive(Clone, Debug)]
+pub struct Object<'a> {
+    /// The name of its type.
+    pub name: Box<str>,
+    /// In the order they were written, each once.
+    pub fields: Vec<(&'a str, Val<'a>)>,
 }
 
 /// A text, borrowed if it comes from the object or the program.
@@ -149,6 +161,7 @@ impl<'a> Val<'a> {
             Val::Optional(_) => Type::opaque("optional_type", []),
             Val::Opaque(value) => value.ty(),
             Val::Preserved(_) => Type::object("unknown"),
+            Val::Object(object) => Type::object(object.name.to_string()),
         }
     }
     /// The name of its type, as in "no such overload: f(int, string)".

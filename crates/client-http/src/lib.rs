@@ -41,5 +41,6 @@ pub use credentials::{Credentials, Impersonate};
 pub use dial::{Dial, Dialled, Wire};
 pub use exec::Plugin;
 pub use proxy::Proxy;
+pub use refusal::of_answer as status_of_answer;
 pub use rotation::CertificateRotation;
 pub use url::Url;

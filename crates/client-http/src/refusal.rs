@@ -52,7 +52,7 @@ const CAUSES: [&str; 17] = [
 ];
 
 /// A refused request. `code` is HTTP's: proxies in between write no Status.
-pub(crate) fn of_answer(code: u16, body: &[u8]) -> Status {
+pub fn of_answer(code: u16, body: &[u8]) -> Status {
     match json::parse(body, None) {
         Ok(value) if value.str_at(&["kind"]) == Some("Status") => of_status(&value, code),
         _ => {
@@ -83,6 +83,7 @@ pub(crate) fn of_status(value: &Value, code: u16) -> Status {
         details: value.get("details").filter(|details| !details.is_null()).map(details),
         continue_token: token.map(str::to_owned),
         warnings: Vec::new(),
+        document: None,
     }
 }
 

@@ -13,7 +13,7 @@ pub mod resources;
 
 use std::sync::Arc;
 
-use catalog::{Catalog, Name, Resource};
+use catalog::{Catalog, Name, Resource, Verbs};
 use futures_util::future::BoxFuture;
 
 pub use body::{with_applied_type, with_type};
@@ -133,6 +133,21 @@ pub enum Event {
     },
 }
 
+/// Resources of aggregated API servers: asked by their paths ([`Client::get_raw`]).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Aggregated {
+    pub resources: Vec<AggregatedResource>,
+    /// Group versions whose servers could not be asked.
+    pub stale: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AggregatedResource {
+    pub resource: Gvr,
+    pub namespaced: bool,
+    pub verbs: Verbs,
+}
+
 /// A watch under way.
 pub trait Watch: Send {
     /// Waits for something to happen and appends all there is; `false`: the watch is over, in good order.
@@ -209,6 +224,17 @@ pub trait Client: Send + Sync {
     fn get_raw<'a>(&'a self, path: &'a str) -> Answer<'a, Value> {
         let _ = path;
         Box::pin(async { Err(Status::no_such_resource()) })
+    }
+
+    /// DELETE of such a path.
+    fn delete_raw<'a>(&'a self, path: &'a str) -> Answer<'a, Value> {
+        let _ = path;
+        Box::pin(async { Err(Status::no_such_resource()) })
+    }
+
+    /// What other servers serve through this one, as far as they told, and it is in no catalogue.
+    fn aggregated(&self) -> Aggregated {
+        Aggregated::default()
     }
 
     /// Who wrote a revision, where that is still known: for people who ask why a controller did something.

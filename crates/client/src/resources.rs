@@ -8,6 +8,8 @@ pub static ENDPOINTS: Gvr = Gvr::new("", "v1", "endpoints");
 pub static EVENTS: Gvr = Gvr::new("", "v1", "events");
 /// The same events under their newer name and form.
 pub static EVENTS_V1: Gvr = Gvr::new("events.k8s.io", "v1", "events");
+pub static VALIDATING_ADMISSION_POLICIES: Gvr =
+    Gvr::new("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies");
 pub static NAMESPACES: Gvr = Gvr::new("", "v1", "namespaces");
 pub static NODES: Gvr = Gvr::new("", "v1", "nodes");
 pub static PERSISTENT_VOLUMES: Gvr = Gvr::new("", "v1", "persistentvolumes");

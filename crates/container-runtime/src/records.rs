@@ -16,7 +16,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use container::config::IdMapping;
 use prost::Message;
+
+use crate::error::invalid;
 
 pub const RECORD: &str = "record";
 pub const READY: &str = "ready";
@@ -84,6 +87,30 @@ impl SandboxRecord {
         let linux = self.config.as_ref().and_then(|config| config.linux.as_ref());
         let context = linux.and_then(|linux| linux.security_context.as_ref());
         context.and_then(|context| context.namespace_options.clone()).unwrap_or_default()
+    }
+
+    /// The pod's users are others on the host.
+    pub fn has_users(&self) -> bool {
+        let users = self.namespaces().userns_options;
+        users.is_some_and(|users| users.mode() == cri::NamespaceMode::Pod)
+    }
+
+    /// Who its users and groups are on the host; empty: themselves.
+    pub fn users(&self) -> Result<(Vec<IdMapping>, Vec<IdMapping>), cri::Error> {
+        let Some(users) = self.namespaces().userns_options.filter(|_| self.has_users()) else {
+            return Ok(Default::default());
+        };
+        let mapping = |one: &cri::IDMapping| IdMapping {
+            container_id: one.container_id,
+            host_id: one.host_id,
+            length: one.length,
+        };
+        match (&*users.uids, &*users.gids) {
+            ([uids], [gids]) if uids.length > 0 && gids.length > 0 => {
+                Ok((vec![mapping(uids)], vec![mapping(gids)]))
+            }
+            _ => Err(invalid("a pod with users of its own needs one range of users and one of groups")),
+        }
     }
 
     pub fn cgroup_parent(&self) -> &str {

@@ -57,9 +57,6 @@ impl Inner {
             addresses: Vec::new(),
         };
         let namespaces = record.namespaces();
-        if namespaces.userns_options.as_ref().is_some_and(|user| user.mode() == NamespaceMode::Pod) {
-            return Err(unknown("user namespaces are not supported by this runtime"));
-        }
         let own_network = namespaces.network() != NamespaceMode::Node;
         let mut addresses = Vec::new();
         if own_network {
@@ -243,6 +240,7 @@ fn pod_config(
             }
         }
     }
+    let (uid_mappings, gid_mappings) = record.users()?;
     Ok(PodConfig {
         uid: config.metadata.unwrap_or_default().uid,
         directory: directory.to_owned(),
@@ -254,6 +252,8 @@ fn pod_config(
         shared_pid: namespaces.pid() == NamespaceMode::Pod,
         sysctls,
         shm_bytes: 0,
+        uid_mappings,
+        gid_mappings,
         ..PodConfig::default()
     })
 }

@@ -57,7 +57,10 @@ impl Runtime for Embedded {
             let message = "Network plugin returns error: cni plugin not initialized";
             condition("NetworkReady", false, "NetworkPluginNotReady", message)
         };
-        let features = RuntimeHandlerFeatures { recursive_read_only_mounts: true, user_namespaces: false };
+        let features = RuntimeHandlerFeatures {
+            recursive_read_only_mounts: true,
+            user_namespaces: has_user_namespaces(),
+        };
         self.ready(Ok(cri::StatusResponse {
             status: Some(cri::RuntimeStatus {
                 conditions: vec![condition("RuntimeReady", true, "", ""), network],
@@ -279,4 +282,10 @@ impl Runtime for Embedded {
     fn image_fs_info(&self, _: cri::ImageFsInfoRequest) -> Call<'_, cri::ImageFsInfoResponse> {
         self.run(move |inner| inner.image_fs_info())
     }
+}
+
+/// The kernel may have none, or people may have forbidden them.
+fn has_user_namespaces() -> bool {
+    let most = std::fs::read_to_string("/proc/sys/user/max_user_namespaces");
+    most.is_ok_and(|most| most.trim().parse::<u64>().is_ok_and(|most| most > 0))
 }

@@ -40,6 +40,9 @@ pub struct Cgroup {
     version: Version,
     /// One directory, or one for each controller.
     directories: Vec<(&'static str, PathBuf)>,
+    root: PathBuf,
+    /// Below the root, or below that of each tree.
+    path: PathBuf,
 }
 
 /// What a group has used.
@@ -69,7 +72,7 @@ impl Cgroup {
                 there.map(|name| (name, root.join(name).join(path))).collect()
             }
         };
-        Cgroup { version, directories }
+        Cgroup { version, directories, root: root.to_owned(), path: path.to_owned() }
     }
 
     /// Makes the group and all above it.
@@ -146,6 +149,17 @@ impl Cgroup {
     /// One without a name, or one for each controller.
     pub(crate) fn directories(&self) -> &[(&'static str, PathBuf)] {
         &self.directories
+    }
+
+    /// Of version 1: in the trees of other controllers, where another runtime may have made it as well.
+    fn others(&self) -> Vec<PathBuf> {
+        if self.version == Version::V2 {
+            return Vec::new();
+        }
+        let is_ours = |name: &std::ffi::OsStr| name.to_str().is_some_and(|name| CONTROLLERS.contains(&name));
+        let trees = std::fs::read_dir(&self.root).into_iter().flatten().flatten();
+        let others = trees.filter(|tree| !is_ours(&tree.file_name()));
+        others.map(|tree| tree.path().join(&self.path)).filter(|group| group.is_dir()).collect()
     }
 
     fn directory(&self, controller: &str) -> Option<&PathBuf> {

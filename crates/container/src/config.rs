@@ -138,6 +138,8 @@ pub struct Mount {
 pub enum Source {
     /// A file or directory of the host; `sub_path` is resolved below it and cannot leave it.
     Bind { path: PathBuf, sub_path: PathBuf },
+    /// The layers of an image, the lowest last, or a part of them; what is in none of them cannot be reached.
+    Image { layers: Vec<PathBuf>, sub_path: PathBuf },
     /// A new file system with its options.
     Filesystem { kind: String, options: Vec<(String, String)> },
     /// The pod's own shared memory.

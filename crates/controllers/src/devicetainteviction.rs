@@ -149,7 +149,7 @@ impl Eviction {
     fn pods_of_slice(&self, event: &InformerEvent<'_>) -> Vec<Key> {
         let of = |slice: &Arc<Obj>| (plan::generation_of(&tree(slice)), tainted(slice));
         let devices: BTreeSet<String> = match event {
-            InformerEvent::Updated { old, new, sync: false } if old.uid() == new.uid() => {
+            InformerEvent::Updated { old, new, sync: false } => {
                 let ((before, old), (generation, taints)) = (of(old), of(new));
                 let mut devices: BTreeSet<String> = plan::changed(&old, &taints).into_iter().collect();
                 if before != generation {
@@ -159,13 +159,7 @@ impl Eviction {
                 devices
             }
             // It may be that slices of the pool count from now on, or no more.
-            InformerEvent::Updated { old, new, .. } => {
-                let own = of(old).1.into_keys().chain(of(new).1.into_keys());
-                own.chain(self.tainted_in_pool(new)).collect()
-            }
-            InformerEvent::Added { obj, .. } | InformerEvent::Deleted { obj, .. } => {
-                of(obj).1.into_keys().chain(self.tainted_in_pool(obj)).collect()
-            }
+            _ => of(event.obj()).1.into_keys().chain(self.tainted_in_pool(event.obj())).collect(),
         };
         let mut keys = BTreeSet::new();
         for device in devices {

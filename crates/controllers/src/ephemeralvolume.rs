@@ -41,8 +41,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         .max_retries(None);
     let controller = controller.watches(&pods, |event| match event {
         // What a pod wants never changes.
-        InformerEvent::Updated { old, new, sync } if !sync && old.uid() == new.uid() => Vec::new(),
-        InformerEvent::Deleted { .. } => Vec::new(),
+        InformerEvent::Updated { sync: false, .. } | InformerEvent::Deleted { .. } => Vec::new(),
         _ => concerned(event.obj()),
     });
     let controller = controller.watches(&claims, move |event| match event {

@@ -135,11 +135,7 @@ impl Collector {
                     graph.seen(kind, obj, &mut wanted);
                     ("added", if *initial { LOW } else { NORMAL })
                 }
-                InformerEvent::Updated { old, new, sync } => {
-                    // Another object of the same name: the first one is gone, though nobody saw it go.
-                    if old.uid() != new.uid() {
-                        graph.gone(kind, old, &mut wanted);
-                    }
+                InformerEvent::Updated { new, sync, .. } => {
                     graph.seen(kind, new, &mut wanted);
                     if *sync { ("resync", LOW) } else { ("updated", NORMAL) }
                 }

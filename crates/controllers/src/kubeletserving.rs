@@ -1,28 +1,36 @@
 //! Approves requests for the serving certificates of nodes, whose names and addresses must be those of the requester's own Node.
 //!
-//! kube-controller-manager has no such controller, since an address is not always known to be the node's; here the Node says which it has.
+//! kube-controller-manager has no such controller, since a node writes its addresses itself. So what the Node says is not enough here:
+//! an address must be the one the request came from, or at least nobody else's (no other Node's, not the API server's). A request from
+//! the API server's own machine, by its loopback, is believed; so a proxy there hides where nodes ask from. What is left is people's
+//! to decide (`kubectl certificate approve`).
 //! People who want to decide themselves turn it off by `--controllers=*,-kubelet-serving-approver-controller`.
 
 mod plan;
 #[cfg(test)]
 mod tests;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use client::Client;
-use client::resources::{CERTIFICATE_SIGNING_REQUESTS, NODES};
+use client::resources::{CERTIFICATE_SIGNING_REQUESTS, ENDPOINTS, NODES, SERVICES};
 use futures_util::future::BoxFuture;
 use runtime::{Action, Failure, Informer, InformerEvent, Key, Reconcile, ReconcileRequest, tree};
 use tokio::task::JoinHandle;
 
 use crate::{Context, csr};
-use plan::Decision;
+use plan::{Decision, Others};
 
 pub const NAME: &str = "kubelet-serving-approver-controller";
 /// Who it acts as.
 const IDENTITY: &str = "kubelet-serving-approver";
 /// The index of undecided requests by the node that asks.
 const BY_NODE: &str = "undecided-by-node";
+/// The index of Nodes by their names and addresses.
+const BY_ADDRESS: &str = "by-address";
+/// The API server is known by a Service of this name in `default`.
+const KUBERNETES: &str = "kubernetes";
 
 struct Approver {
     client: Arc<dyn Client>,
@@ -34,6 +42,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let requests = context.informers.of(&CERTIFICATE_SIGNING_REQUESTS);
     requests.store().add_index(BY_NODE, |csr| plan::asking_node(&tree(csr)).into_iter().collect());
     let nodes = context.informers.of(&NODES);
+    nodes.store().add_index(BY_ADDRESS, |node| plan::known_as(&tree(node)));
     let asking = requests.clone();
     // A node asks as soon as it is up; its object may show the addresses later.
     let controller = csr::controller(context, NAME, &requests).watches(&nodes, move |event| match event {
@@ -45,6 +54,21 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     controller.start(&context.controllers, approver, context.stop.clone())
 }
 
+impl Approver {
+    /// Where clients expect the API server.
+    async fn control_plane(&self) -> Result<Vec<IpAddr>, Failure> {
+        let mut addresses = Vec::new();
+        for resource in [&SERVICES, &ENDPOINTS] {
+            match self.client.get(resource.at("default", KUBERNETES)).await {
+                Ok(obj) => addresses.extend(plan::addresses_in(&tree(&obj))),
+                Err(status) if status.code == 404 => {}
+                Err(status) => return Err(status.into()),
+            }
+        }
+        Ok(addresses)
+    }
+}
+
 impl Reconcile for Approver {
     fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
         Box::pin(async move {
@@ -54,7 +78,15 @@ impl Reconcile for Approver {
             let csr = tree(&obj);
             let Some(name) = plan::asking_node(&csr) else { return Ok(Action::AwaitChange) };
             let node = self.nodes.store().get("", &name).map(|node| tree(&node));
-            match plan::decide(&csr, node.as_ref()) {
+            let control_plane = self.control_plane().await?;
+            let decision = {
+                let nodes = self.nodes.store();
+                let taken = |address: &str| {
+                    nodes.by_index(BY_ADDRESS, address).iter().any(|other| other.name() != name)
+                };
+                plan::decide(&csr, node.as_ref(), &Others { taken: &taken, control_plane: &control_plane })
+            };
+            match decision {
                 Decision::Approve => {
                     request.plan(|| "approve".to_owned());
                     csr::write(&*self.client, "approval", plan::approved(&csr)).await?;

@@ -56,6 +56,7 @@ mod tokens;
 mod ttl;
 mod ttlafterfinished;
 mod vacprotection;
+mod validatingadmissionpolicystatus;
 mod volumeexpand;
 mod volumes;
 
@@ -70,9 +71,7 @@ use tokio::task::JoinHandle;
 
 pub use horizontalpodautoscaler::HorizontalPodAutoscaler;
 pub use kubeletserving::NAME as KUBELET_SERVING_APPROVER;
-pub use localprovisioner::{
-    NAME as LOCAL_PROVISIONER, roles as local_volume_roles, storage_class as local_storage_class,
-};
+pub use localprovisioner::{NAME as LOCAL_PROVISIONER, storage_class as local_storage_class};
 pub use nodeipam::{Cidr, MaskSizes, NodeIpam};
 pub use nodelifecycle::NodeLifecycle;
 pub use pods::{PodFields, pod_view};
@@ -164,6 +163,10 @@ pub const CONTROLLERS: &[ControllerDescriptor] = &[
     ControllerDescriptor { name: ttl::NAME, start: ttl::start },
     ControllerDescriptor { name: "ttl-after-finished-controller", start: ttlafterfinished::start },
     ControllerDescriptor { name: vacprotection::NAME, start: vacprotection::start },
+    ControllerDescriptor {
+        name: validatingadmissionpolicystatus::NAME,
+        start: validatingadmissionpolicystatus::start,
+    },
 ];
 
 /// Controllers that run only where `--controllers` names them: they are for clusters that nodes join by kubeadm.

@@ -29,7 +29,7 @@ use crate::Context;
 use crate::volumes::{claim_view, volume_view};
 use plan::{ForClaim, NotProvisioned, PROVISIONER, awaits, is_released, volume_name};
 
-pub use plan::{roles, storage_class};
+pub use plan::storage_class;
 
 pub const NAME: &str = "local-volume-provisioner-controller";
 /// A claim that cannot have a volume is looked at that often: its class may come, or change.

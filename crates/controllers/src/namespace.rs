@@ -31,7 +31,7 @@ use tokio::task::JoinHandle;
 
 use crate::Context;
 use apply::Emptying;
-use content::contents;
+use content::{aggregated_contents, contents};
 use plan::{After, Required};
 
 /// Other servers, and writers they already let through, get this long to notice that a namespace is going.
@@ -159,8 +159,11 @@ impl Namespaces {
             since_seconds: plan::age(&body, now),
         };
         // What is served now: a resource that came since the last reconcile has objects here too.
-        let contents = contents(&*self.client.discover().await?);
-        let (found, wait_seconds) = emptying.run(&contents).await;
+        let mut contents = contents(&*self.client.discover().await?);
+        let aggregated = self.client.aggregated();
+        contents.extend(aggregated_contents(&aggregated));
+        let (mut found, wait_seconds) = emptying.run(&contents).await;
+        found.stale = aggregated.stale;
         let after = plan::after(&found, wait_seconds);
         request.plan(|| format!("{after:?}: {found:?}"));
         if found.update(&mut body, self.env.now_seconds() as i64) {

@@ -56,15 +56,11 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let controller = Controller::new(&context.env, NAME).workers(WORKERS).max_retries(None);
     let controller = controller.watches(&nodes, move |event| {
         let mut blocks = told.lock();
-        let (gone, here) = match event {
-            InformerEvent::Added { obj, .. } => (None, Some(obj)),
-            InformerEvent::Updated { old, new, .. } => ((old.uid() != new.uid()).then_some(old), Some(new)),
-            InformerEvent::Deleted { obj, .. } => (Some(obj), None),
-        };
-        if let Some(node) = gone {
+        let node = event.obj();
+        if let InformerEvent::Deleted { .. } = event {
             settle(node, blocks.release(&tree(node)));
+            return Vec::new();
         }
-        let Some(node) = here else { return Vec::new() };
         settle(node, blocks.occupy(node.name(), &tree(node)));
         vec![Key::of(node)]
     });

@@ -145,13 +145,13 @@ impl Binder {
     fn claim_changed(&self, event: &InformerEvent<'_>) -> Vec<Key> {
         let claim = event.obj();
         let key = Key::of(claim);
-        match event {
-            InformerEvent::Deleted { .. } => self.claims.gone(claim),
-            _ => self.claims.saw(claim),
+        let gone = matches!(event, InformerEvent::Deleted { .. });
+        if gone {
+            self.claims.gone(claim);
+        } else {
+            self.claims.saw(claim);
         }
         let view = claim_view(claim);
-        let gone = matches!(event, InformerEvent::Deleted { .. })
-            || matches!(event, InformerEvent::Updated { old, new, .. } if old.uid() != new.uid());
         if gone || view.bind_completed || !view.volume.is_empty() {
             self.waiting.lock().remove(&key);
         }
@@ -165,7 +165,7 @@ impl Binder {
         for name in volumes {
             self.volume_queue.add(Key::new("", &name), NORMAL, None);
         }
-        if matches!(event, InformerEvent::Deleted { .. }) { Vec::new() } else { vec![key] }
+        if gone { Vec::new() } else { vec![key] }
     }
 
     /// The volume itself; and claims that wait for it.

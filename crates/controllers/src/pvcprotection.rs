@@ -50,15 +50,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
 fn pod_changed(event: &InformerEvent<'_>, fields: PodFields) -> Vec<Key> {
     match event {
         InformerEvent::Deleted { obj, .. } => pods::claim_keys(obj),
-        InformerEvent::Added { obj, .. } => freed(obj, fields),
-        InformerEvent::Updated { old, new, .. } => {
-            let mut keys = freed(new, fields);
-            // Another pod of the same name: what the first one had is free, too.
-            if old.uid() != new.uid() {
-                keys.extend(pods::claim_keys(old));
-            }
-            keys
-        }
+        _ => freed(event.obj(), fields),
     }
 }
 

@@ -212,12 +212,7 @@ impl Sync {
 
     fn set_changed(&self, event: &InformerEvent<'_>) -> Vec<Key> {
         let key = Key::of(event.obj());
-        let is_another = match event {
-            InformerEvent::Added { .. } => false,
-            InformerEvent::Updated { old, new, .. } => old.uid() != new.uid(),
-            InformerEvent::Deleted { .. } => true,
-        };
-        if is_another {
+        if let InformerEvent::Deleted { .. } = event {
             // One of the same name starts clean.
             self.expectations.forget(&key);
         }
@@ -229,11 +224,6 @@ impl Sync {
             InformerEvent::Added { obj, .. } => self.pod_added(obj),
             InformerEvent::Deleted { obj, .. } => self.pod_gone(obj),
             InformerEvent::Updated { sync: true, .. } => Vec::new(),
-            InformerEvent::Updated { old, new, .. } if old.uid() != new.uid() => {
-                let mut keys = self.pod_gone(old);
-                keys.extend(self.pod_added(new));
-                keys
-            }
             // A pod that is going is as good as gone: its successor need not wait for it.
             InformerEvent::Updated { old, new, .. } if new.deleting() => {
                 let mut keys = self.pod_gone(new);

@@ -122,7 +122,6 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let controller = controller.watches(&pods, |event| {
         let gone = match event {
             InformerEvent::Deleted { obj, .. } => Some(*obj),
-            InformerEvent::Updated { old, new, .. } if old.uid() != new.uid() => Some(*old),
             _ => None,
         };
         let done = Some(event.obj()).filter(|pod| uses_claims(pod) && plan::is_done(&tree(pod)));

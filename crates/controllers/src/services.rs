@@ -208,9 +208,7 @@ pub fn services_to_update(services: &Informer, event: &InformerEvent<'_>) -> Vec
     if all.is_empty() {
         return Vec::new();
     }
-    let changed = !matches!(event, InformerEvent::Updated { .. })
-        || matters(&pod_view(old), &pod_view(new))
-        || old.uid() != new.uid();
+    let changed = !matches!(event, InformerEvent::Updated { .. }) || matters(&pod_view(old), &pod_view(new));
     let concerned = |service: &ServiceView| match (service.selects(old), service.selects(new)) {
         (true, true) => changed,
         (false, false) => false,

@@ -256,14 +256,12 @@ impl Sync {
         for (set, part) in old.into_iter().chain(new).filter_map(|pod| part_of_pod(pod)) {
             self.changed.note(&set, &part);
         }
-        let moved =
-            old.filter(|old| new.is_none_or(|new| new.owners() != old.owners() || new.uid() != old.uid()));
+        let moved = old.filter(|old| new.is_none_or(|new| new.owners() != old.owners()));
         let mut keys: Vec<Key> = moved.and_then(|old| self.owner_of(old)).into_iter().collect();
         if let Some(new) = new {
             keys.extend(match owners::controller_of(new) {
                 Some(owner) => self.resolve(new.namespace(), &owner),
-                // Of another that had its name nobody knows whether it was wanted.
-                None => self.wanted_by(new, old.filter(|old| old.uid() == new.uid()).map(|old| &**old)),
+                None => self.wanted_by(new, old.map(|old| &**old)),
             });
         }
         keys.dedup();
@@ -275,11 +273,7 @@ impl Sync {
         if !matches!(event, InformerEvent::Updated { sync: true, .. }) {
             parts_of_claim(event.obj()).for_each(|(set, part)| self.changed.note(&set, &part));
         }
-        let gone = match event {
-            InformerEvent::Deleted { obj, .. } => obj,
-            InformerEvent::Updated { old, new, .. } if old.uid() != new.uid() => old,
-            _ => return Vec::new(),
-        };
+        let InformerEvent::Deleted { obj: gone, .. } = event else { return Vec::new() };
         let known = sets_of_claim(gone.name()).filter_map(|(template, set)| {
             let set = self.sets.store().get(gone.namespace(), set)?;
             let has_template = StatefulSet::of(&set).claim_templates.iter().any(|name| name == template);

@@ -63,23 +63,16 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     // By hand: what is remembered of a Secret must be there before its turn.
     secrets.add_resyncing_handler(Box::new(move |event| {
         let key = Key::of(event.obj());
-        let lost = match event {
-            InformerEvent::Deleted { obj, .. } => Some(obj),
-            InformerEvent::Updated { old, new, .. } if old.uid() != new.uid() => Some(old),
-            _ => None,
-        };
-        if let Some(of) = lost.and_then(|secret| TokenOf::read(&tree(secret))) {
+        if let InformerEvent::Deleted { obj, .. } = event
+            && let Some(of) = TokenOf::read(&tree(obj))
+        {
             remembered.lock().entry(key.clone()).or_default().push(of);
         }
         told.add(key, NORMAL, Some(Cause::new(&SECRETS, event.obj(), "changed")));
     }));
     let held = secrets.clone();
     let controller = controller.reads(&secrets).watches(&accounts, move |event| {
-        let lost = match event {
-            InformerEvent::Deleted { obj, .. } => obj,
-            InformerEvent::Updated { old, new, .. } if old.uid() != new.uid() => old,
-            _ => return Vec::new(),
-        };
+        let InformerEvent::Deleted { obj: lost, .. } = event else { return Vec::new() };
         let its = held.store().by_index(BY_ACCOUNT, &account_key(lost.namespace(), lost.name()));
         its.iter().map(|secret| Key::of(secret)).collect()
     });

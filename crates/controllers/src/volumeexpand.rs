@@ -37,9 +37,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let controller = controller.watches(&claims, |event| {
         let concerns = match event {
             InformerEvent::Added { .. } => true,
-            InformerEvent::Updated { old, new, .. } => {
-                old.uid() != new.uid() || grew(&claim_view(old), &claim_view(new))
-            }
+            InformerEvent::Updated { old, new, .. } => grew(&claim_view(old), &claim_view(new)),
             InformerEvent::Deleted { .. } => false,
         };
         let bound = || claim_view(event.obj()).phase == ClaimPhase::Bound;

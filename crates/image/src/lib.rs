@@ -4,7 +4,7 @@
 //! pod's image ── Reference ─┐                         ┌─ Store: blobs, layers, index
 //! pull secrets ── Keyring ──┴─ Puller ── registry ──> │    │ layers(image) ── lowerdir of overlayfs
 //!                  certs.d ────┘                      │    │ image.config  ── command, env, user
-//! FILE ──────────────────────────────── import ─────> └─   └ must_pull     ── may this pod have it?
+//! FILE ──────────────────────────────── import ─────> └─   └ image.pulled  ── whose credentials opened it
 //! ```
 //! Everything that comes from outside (registries, archives, layers) is checked against its digest, bounded, and unpacked where it
 //! cannot leave its directory.
@@ -36,7 +36,6 @@ pub use pull::{Blocking, Progress, Pull, PullError, PullOptions, Puller};
 pub use reference::{Reference, ReferenceError, ReferenceProblem};
 pub use registry::{Proxies, RegistryError};
 pub use store::{
-    Decision, Image, LayerRecord, Pruned, PullPolicy, PulledBy, PulledSecret, Store, StoreError,
-    Verification, chain_id,
+    Image, LayerRecord, Pruned, PulledBy, PulledSecret, Store, StoreError, Verification, chain_id,
 };
 pub use unpack::{Limits, UnpackError};

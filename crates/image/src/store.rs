@@ -18,7 +18,6 @@ mod access;
 mod blob;
 mod index;
 mod layer;
-mod policy;
 mod prune;
 
 use std::collections::BTreeSet;
@@ -41,7 +40,6 @@ pub use access::{PulledBy, PulledSecret, Verification};
 pub use index::Image;
 pub(crate) use layer::chain_ids;
 pub use layer::{LayerRecord, chain_id};
-pub use policy::{Decision, PullPolicy};
 pub use prune::Pruned;
 
 use index::Index;

@@ -311,7 +311,7 @@ pub trait Kind: Send + Sync {
     }
 
     /// The schema of a version of a custom resource; built-in kinds have their type.
-    fn structural(&self, _version: &str) -> Option<&structural::Structural> {
+    fn structural(&self, _version: &str) -> Option<&std::sync::Arc<structural::Structural>> {
         None
     }
 

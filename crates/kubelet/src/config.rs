@@ -244,6 +244,13 @@ impl Config {
         }
     }
 
+    /// For a machine about which nobody has written anything down. Differs from kubelet's defaults: laptops swap, and pods need not
+    /// wait for each other's images.
+    pub fn without_file(mut self) -> Config {
+        (self.fail_swap_on, self.serialize_image_pulls) = (false, false);
+        self
+    }
+
     /// The same with a `KubeletConfiguration` file on top; flags come on top of that.
     pub fn with_file(self, bytes: &[u8]) -> Result<Config, ConfigError> {
         let fields = read::with_computed_defaults(decode::decode(bytes)?);
@@ -265,6 +272,8 @@ impl Config {
         fields.set("podLogsDir", self.pod_logs_directory.to_string_lossy().into_owned());
         fields.set("address", &*self.address);
         fields.set("port", Value::Int(self.port.into()));
+        fields.set("failSwapOn", self.fail_swap_on);
+        fields.set("serializeImagePulls", self.serialize_image_pulls);
         fields.set("maxPods", Value::Int(self.max_pods));
         fields.set("clusterDomain", &*self.cluster_domain);
         fields.set("containerRuntimeEndpoint", self.container_runtime_endpoint.clone().unwrap_or_default());

@@ -8,6 +8,7 @@
 //! ```
 //! What decides is pure. Pods are measured only while something is short, or where one has a limit of its own.
 
+mod forecast;
 mod limits;
 mod message;
 mod rank;
@@ -33,6 +34,7 @@ use crate::config::Config;
 use crate::generate::oom::is_critical;
 use crate::machine::LocalMachine;
 use crate::pods::Pods;
+pub use forecast::full_disk;
 pub use message::{REASON, refused};
 use rank::Candidate;
 pub use signal::Condition;

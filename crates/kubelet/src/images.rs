@@ -22,6 +22,7 @@ use runtime::Severity;
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::config::Config;
+use crate::generate::ImageUser;
 use collect::ImageUse;
 use records::Records;
 
@@ -77,6 +78,8 @@ pub struct PulledImage {
     pub image_ref: String,
     /// What containers are created with.
     pub spec: cri::ImageSpec,
+    /// As whom it wants to run.
+    pub user: ImageUser,
 }
 
 /// The images of a pod's image volumes by the volume's name, or why a container that mounts one cannot start.
@@ -206,7 +209,8 @@ impl Images {
                 tell(warning("InspectFailed", message.clone()));
                 ImageError { reason: ImageReason::Inspect, message }
             })?;
-            if let Some((image_ref, _)) = here {
+            if let Some(found) = here {
+                let image_ref = found.id.clone();
                 // A secret that cannot be read opens nothing, and is in nobody's way who needs none.
                 let known = credentials.clone().unwrap_or_default();
                 let (name, id) = (image.to_owned(), image_ref.clone());
@@ -218,7 +222,7 @@ impl Images {
                         "Container image {image:?} already present on machine and can be accessed by the pod"
                     );
                     tell(normal("Pulled", said));
-                    return Ok(wanted.pulled(image_ref));
+                    return Ok(wanted.pulled(image_ref, ImageUser::of(Some(&found))));
                 }
             }
             // That an image is here which the pod may not have is nobody's business.
@@ -259,11 +263,11 @@ impl Images {
         images
     }
 
-    /// The runtime's id of an image and its size; `None`: it is not here.
-    async fn find(&self, spec: &cri::ImageSpec) -> Result<Option<(String, u64)>, cri::Error> {
+    /// What the runtime knows of an image; `None`: it is not here.
+    async fn find(&self, spec: &cri::ImageSpec) -> Result<Option<cri::Image>, cri::Error> {
         let request = cri::ImageStatusRequest { image: Some(spec.clone()), verbose: false };
         let answer = self.runtime.image_status(request).await?;
-        Ok(answer.image.map(|image| (image.id, image.size)).filter(|(id, _)| !id.is_empty()))
+        Ok(answer.image.filter(|image| !image.id.is_empty()))
     }
 
     /// Forgets records of images that are not here any more; `here` are ids, as they were found at `began` (unix seconds).
@@ -314,10 +318,10 @@ impl WantedImage<'_> {
         }
     }
 
-    fn pulled(&self, image_ref: String) -> PulledImage {
+    fn pulled(&self, image_ref: String, user: ImageUser) -> PulledImage {
         let spec =
             cri::ImageSpec { user_specified_image: self.image.to_owned(), ..self.spec(image_ref.clone()) };
-        PulledImage { image_ref, spec }
+        PulledImage { image_ref, spec, user }
     }
 }
 

@@ -27,7 +27,7 @@ use object::{Map, Value};
 use parking_lot::Mutex;
 
 pub use addresses::{AddressError, node_addresses};
-pub use facts::Facts;
+pub use facts::{Facts, swap_devices};
 pub use resources::{Amounts, allocatable, capacity};
 pub use runtime::RuntimeFacts;
 
@@ -158,6 +158,9 @@ impl Describe for SharedMachine {
     }
     fn registers(&self) -> bool {
         self.0.registers()
+    }
+    fn changes(&self) -> bool {
+        true
     }
 }
 

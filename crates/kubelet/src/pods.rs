@@ -26,7 +26,7 @@ mod termination;
 mod tests;
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use env::Env;
@@ -40,10 +40,12 @@ use tokio::sync::{mpsc, watch};
 
 use crate::config::Config;
 use crate::eviction::Condition;
+use crate::generate::UserRanges;
 use crate::hooks::Hooks;
 use crate::images::Images;
 use crate::objects::Objects;
 use crate::probes::Probes;
+use crate::shutdown;
 use crate::volumes::Volumes;
 use cache::{Cache, Release, SandboxRef};
 pub use inputs::Facts;
@@ -101,6 +103,10 @@ struct Shared {
     pressure: Mutex<BTreeSet<Condition>>,
     /// What the runtime was last asked to take addresses from.
     pod_cidr: Mutex<String>,
+    /// The users of pods that have their own; `None`: the runtime has no such users.
+    user_ranges: Option<UserRanges>,
+    /// The machine goes down: no pod is taken any more.
+    shutting_down: AtomicBool,
 }
 
 /// One pod: what is known of it, and what goes on.
@@ -113,6 +119,8 @@ struct PodTask {
     lane: Arc<tokio::sync::Mutex<()>>,
     /// Nothing is to be started any more.
     stopping: watch::Sender<bool>,
+    /// Nothing of it is left but what it said.
+    released: watch::Sender<bool>,
     /// Nobody knows the pod any more.
     removing: AtomicBool,
 }
@@ -127,6 +135,11 @@ impl Pods {
     /// Finds what the runtime holds from before.
     pub async fn open(parts: Parts, changes: &Changes) -> Result<Pods, cri::Error> {
         let env = parts.env.clone();
+        let user_ranges = parts.facts.user_namespaces.then(|| UserRanges::load(&parts.config)).transpose();
+        let user_ranges = user_ranges.map_err(|error| cri::Error {
+            code: cri::Code::Internal,
+            message: format!("failed to read the users of pods: {error}"),
+        })?;
         let shared = Arc::new_cyclic(|shared: &Weak<Shared>| Shared {
             parts,
             probes: Probes::new(&env, news::of_probes(shared)),
@@ -136,6 +149,8 @@ impl Pods {
             unready: Mutex::default(),
             pressure: Mutex::default(),
             pod_cidr: Mutex::default(),
+            user_ranges,
+            shutting_down: AtomicBool::new(false),
         });
         // Set once: pods are opened once.
         let _ = changes.0.set(Arc::downgrade(&shared));
@@ -158,6 +173,14 @@ impl Pods {
             pods.values().map(|task| (task.key.clone(), task.cache.lock().pod.clone())).collect();
         all.sort_by(|a, b| a.0.cmp(&b.0));
         all.into_iter().map(|(_, pod)| pod).filter(|pod| pod.as_map().is_some()).collect()
+    }
+
+    /// The machine goes down: no pod is taken any more, and the node says so.
+    pub fn begin_shutdown(&self) {
+        self.shared.shutting_down.store(true, Ordering::Relaxed);
+        if let Some(wake) = self.shared.wake.get() {
+            wake(&Key::new("", &self.shared.parts.config.node_name));
+        }
     }
 
     pub fn write_probe_metrics(&self, out: &mut String) {
@@ -194,6 +217,7 @@ impl Shared {
                     commands,
                     lane: Arc::default(),
                     stopping: watch::Sender::new(false),
+                    released: watch::Sender::new(false),
                     removing: AtomicBool::new(false),
                 });
                 let run = run_lane(Arc::downgrade(self), Arc::downgrade(&task), lane);
@@ -240,7 +264,7 @@ async fn run_lane(shared: Weak<Shared>, task: Weak<PodTask>, mut commands: mpsc:
         match command {
             // Given up; whoever ends the pod waits for what was asked before.
             Command::Start { container, .. } if task.is_stopping() => {
-                task.cache.lock().slot(&container).starting = false;
+                task.cache.lock().slot(&container).end_start();
             }
             Command::Update if task.is_stopping() => task.cache.lock().resizing = false,
             Command::Create if task.is_stopping() => {}
@@ -264,6 +288,9 @@ impl Runtime for Pods {
     fn node_changed(&mut self, node: &Value) -> Health {
         *self.shared.node.lock() = Arc::new(node.clone());
         pod_cidr::node_changed(&self.shared, node);
+        if self.shared.shutting_down.load(Ordering::Relaxed) {
+            return Health::NotReady(shutdown::NODE_MESSAGE.to_owned());
+        }
         match self.shared.unready.lock().clone() {
             Some(why) => Health::NotReady(why),
             None => Health::Ready,
@@ -271,6 +298,10 @@ impl Runtime for Pods {
     }
 
     fn refuses(&self, pod: &Pod<'_>) -> Option<Rejection> {
+        if self.shared.shutting_down.load(Ordering::Relaxed) {
+            let (reason, message) = (shutdown::NOT_ADMITTED_REASON, shutdown::NOT_ADMITTED_MESSAGE);
+            return Some(Rejection { reason: reason.to_owned(), message: message.to_owned() });
+        }
         evict::refusal(&self.shared.pressure.lock(), pod)
     }
 
@@ -333,8 +364,7 @@ impl Runtime for Pods {
         let Some(task) = self.shared.task(short_uid(pod.uid)) else { return };
         let container = pod.containers[container].name.to_owned();
         let mut cache = task.cache.lock();
-        let slot = cache.slot(&container);
-        (slot.starting, slot.error) = (true, None);
+        cache.slot(&container).begin_start();
         let _ = task.commands.send(Command::Start { container, attempt });
     }
 

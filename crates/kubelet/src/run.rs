@@ -23,7 +23,7 @@ use crate::admit::{self, Kernel};
 use crate::blocking;
 use crate::certificates::{self, Keeper, Purpose, SERVER_FILE, ServingSlot};
 use crate::config::Config;
-use crate::eviction::Evictor;
+use crate::eviction::{self, Evictor};
 use crate::generate::{Resolv, cgroups};
 use crate::hooks::Hooks;
 use crate::images::{ImageOptions, Images};
@@ -68,6 +68,10 @@ pub enum StartError {
     Address(#[from] machine::AddressError),
     #[error("the container runtime does not answer: {0}")]
     Runtime(#[from] cri::Error),
+    #[error(
+        "running with swap on is not supported, please disable swap or set failSwapOn to false in the configuration; /proc/swaps: {0}"
+    )]
+    Swap(String),
     #[error("{0}")]
     Capacity(String),
     #[error("the serving certificate cannot be used: {0}")]
@@ -95,9 +99,10 @@ impl Kubelet {
         }
         let addresses = machine::node_addresses(&node_ip)?;
         let facts = machine::Facts::read(Path::new("/"), &config.root_directory);
+        check_swap(&config)?;
         let runtime = RuntimeFacts::read(&*cri).await?;
         let runtime_name = runtime.name.clone();
-        let known = pod_facts(&facts, &config);
+        let known = pod_facts(&facts, &config, &runtime);
         let kernel = Kernel::read(Path::new("/"), &facts.kernel_version);
         let machine = Arc::new(LocalMachine::new(config.clone(), &hostname, facts, addresses.clone()));
         machine.set_runtime(runtime);
@@ -198,6 +203,11 @@ impl Kubelet {
 
     /// The machine goes down: pods end in the order of their priority, each group within its time.
     pub async fn end_pods(&self) {
+        let periods = Periods::of(&self.config);
+        if periods.is_empty() {
+            return;
+        }
+        self.pods.begin_shutdown();
         let objects = self.pods.objects();
         let running = objects.iter().map(|pod| Pod::read(pod)).filter(|pod| !pod.is_over());
         let running = running.map(|pod| {
@@ -208,7 +218,12 @@ impl Kubelet {
                 grace_seconds: pod.grace_seconds,
             }
         });
-        shutdown::run(&self.env, &Periods::of(&self.config), running.collect(), &self.pods).await;
+        shutdown::run(&self.env, &periods, running.collect(), &self.pods).await;
+    }
+
+    /// Why it will take no pods, though it is there.
+    pub fn warning(&self) -> Option<String> {
+        eviction::full_disk(&self.config)
     }
 
     /// Waits for everything that ends with the [`Stop`] it was started with.
@@ -324,6 +339,22 @@ impl server::Node for NodeView {
     }
 }
 
+fn check_swap(config: &Config) -> Result<(), StartError> {
+    let swaps = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
+    let devices = machine::swap_devices(&swaps);
+    if devices.is_empty() {
+        return Ok(());
+    }
+    if config.fail_swap_on {
+        return Err(StartError::Swap(devices.join(", ")));
+    }
+    tracing::warn!(
+        devices = devices.join(", "),
+        "this machine swaps: limits of memory are not what they seem"
+    );
+    Ok(())
+}
+
 fn make_directory(directory: &Path) -> Result<(), StartError> {
     std::fs::create_dir_all(directory).map_err(|source| directory_error(directory, source))
 }
@@ -332,21 +363,30 @@ fn directory_error(directory: &Path, source: std::io::Error) -> StartError {
     StartError::Directory { directory: directory.display().to_string(), source }
 }
 
-fn image_options(_config: &Config) -> ImageOptions {
-    ImageOptions { verification: Default::default(), parallel: None, node_keyring: Default::default() }
+fn image_options(config: &Config) -> ImageOptions {
+    let parallel = if config.serialize_image_pulls { Some(1) } else { config.max_parallel_image_pulls };
+    ImageOptions { verification: Default::default(), parallel, node_keyring: Default::default() }
 }
 
 /// What the machine is, for those who make containers.
-fn pod_facts(facts: &machine::Facts, config: &Config) -> Facts {
+fn pod_facts(facts: &machine::Facts, config: &Config, runtime: &RuntimeFacts) -> Facts {
+    let cgroup_v2 = Path::new("/sys/fs/cgroup/cgroup.controllers").exists();
+    // Of the handler that pods have which name none.
+    let handler = runtime.handlers.iter().find(|handler| handler.name.is_empty());
+    let features = handler.and_then(|handler| handler.features.as_ref());
     let resolv = std::fs::read_to_string(&config.resolv_conf).ok();
     let resolv = resolv.and_then(|text| Resolv::parse(&text).ok()).unwrap_or_default();
     Facts {
         memory_capacity: facts.memory_bytes,
         cpu_capacity_milli: facts.cores.saturating_mul(1000),
-        cgroup_v2: Path::new("/sys/fs/cgroup/cgroup.controllers").exists(),
+        pid_capacity: facts.most_processes,
+        cgroup_v2,
+        swap_controller: cgroups::counts_swap(Path::new("/"), cgroup_v2),
         hugepage_sizes: cgroups::hugepage_sizes(),
+        masked_paths: cgroups::masked_paths(),
+        recursive_read_only: features.is_some_and(|features| features.recursive_read_only_mounts),
+        user_namespaces: features.is_some_and(|features| features.user_namespaces),
         resolv,
-        ..Facts::default()
     }
 }
 

@@ -14,7 +14,7 @@ use crate::pod::Pod;
 /// Unix milliseconds of the world's clock.
 pub type Millis = i64;
 
-/// Asks for a reconcile of a pod; from any thread, but not from within a call of [`Runtime`].
+/// Asks for a reconcile of a pod, or of the node by its name alone; from any thread, but not from within a call of [`Runtime`].
 pub type Wake = Arc<dyn Fn(&Key) + Send + Sync>;
 
 /// Runs the pods of one node.

@@ -44,6 +44,7 @@ struct Fleet {
     node_field: usize,
     pod_queue: Arc<WorkQueue<Key>>,
     static_queue: Arc<WorkQueue<Key>>,
+    node_queue: Arc<WorkQueue<Key>>,
 }
 
 /// Keeps the agents going until stopped.
@@ -72,6 +73,7 @@ pub fn start(
         node_field,
         pod_queue: pods_controller.queue(),
         static_queue: static_controller.queue(),
+        node_queue: nodes_controller.queue(),
     });
     for agent in &fleet.agents {
         let of_agent = Arc::downgrade(&fleet);
@@ -80,6 +82,12 @@ pub fn start(
             if let Some(fleet) = of_agent.upgrade()
                 && let Some(agent) = fleet.agent(&name)
             {
+                if key.namespace().is_empty() {
+                    // Its own: pods have a namespace.
+                    agent.node_awake();
+                    fleet.node_queue.add(key.clone(), NORMAL, None);
+                    return;
+                }
                 agent.awake(key);
                 fleet.enqueue(agent, key);
             }
@@ -114,27 +122,16 @@ impl Fleet {
 
     /// The pod, if it is on one of our nodes. What is gone is forgotten here, where it is still known which node had it.
     fn pod_changed(&self, event: &InformerEvent<'_>) -> Vec<Key> {
-        match event {
-            InformerEvent::Deleted { obj, .. } => {
-                if let Some(agent) = self.agent_of(obj) {
-                    agent.forget(obj);
-                    let key = Key::of(obj);
-                    if agent.is_static(&key) {
-                        self.static_queue.add(key, NORMAL, None);
-                    }
-                }
-                return Vec::new();
-            }
-            InformerEvent::Updated { old, new, .. } if old.uid() != new.uid() => {
-                if let Some(agent) = self.agent_of(old) {
-                    agent.forget(old);
-                }
-            }
-            _ => {}
-        }
         let obj = event.obj();
         let Some(agent) = self.agent_of(obj) else { return Vec::new() };
         let key = Key::of(obj);
+        if let InformerEvent::Deleted { .. } = event {
+            agent.forget(obj);
+            if agent.is_static(&key) {
+                self.static_queue.add(key, NORMAL, None);
+            }
+            return Vec::new();
+        }
         if agent.is_static(&key) || agent.is_mirror(obj) {
             self.static_queue.add(key, NORMAL, None);
             return Vec::new();

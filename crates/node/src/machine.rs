@@ -19,6 +19,10 @@ pub trait Describe: Send + Sync {
     fn registers(&self) -> bool {
         true
     }
+    /// Whether it may say something else though nobody touched its object: such a machine is asked again and again.
+    fn changes(&self) -> bool {
+        false
+    }
 }
 
 /// What a machine is now.
@@ -83,6 +87,10 @@ impl Machine {
 
     pub fn registers(&self) -> bool {
         self.describe.registers()
+    }
+
+    pub fn changes(&self) -> bool {
+        self.describe.changes()
     }
 
     /// What pods can be given. `Err` names the quantity that is none.

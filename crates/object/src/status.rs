@@ -16,6 +16,8 @@ pub struct Status {
     pub continue_token: Option<String>,
     /// Warnings added before the request failed; sent as headers, not part of the body.
     pub warnings: Vec<String>,
+    /// Said by somebody outside, a webhook: sent as it is.
+    pub document: Option<Box<Value>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -70,7 +72,24 @@ impl Status {
             details: None,
             continue_token: None,
             warnings: Vec::new(),
+            document: None,
         }
+    }
+
+    /// A Status that somebody outside made, such as a webhook's refusal.
+    pub fn from_outside(code: u16, mut document: Value) -> Status {
+        const REASONS: [&str; 6] =
+            ["BadRequest", "Forbidden", "Invalid", "Conflict", "NotFound", "InternalError"];
+        let said = document.str_at(&["reason"]).unwrap_or_default();
+        let reason = REASONS.into_iter().find(|reason| *reason == said).unwrap_or_default();
+        let message = document.str_at(&["message"]).unwrap_or_default().to_owned();
+        let map = document.make_map();
+        map.set("kind", "Status");
+        map.set("apiVersion", "v1");
+        if map.get("metadata").is_none() {
+            map.set("metadata", Map::default());
+        }
+        Status { document: Some(Box::new(document)), ..Status::new(code, reason, message) }
     }
     /// Upstream adds an empty `details` object to the statuses of its generic layer.
     pub fn with_empty_details(mut self) -> Status {
@@ -263,6 +282,9 @@ impl Status {
 
     /// The Status object a client receives.
     pub fn to_value(&self) -> Value {
+        if let Some(document) = &self.document {
+            return (**document).clone();
+        }
         let mut out = Map::default();
         out.set("kind", "Status");
         out.set("apiVersion", "v1");

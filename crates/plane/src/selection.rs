@@ -6,7 +6,7 @@ use controllers::{CONTROLLERS, OFF_BY_DEFAULT};
 pub const SCHEDULER: &str = "scheduler";
 
 /// Upstream's controllers that are not here, and why. Their names are known, so that manifests work; nothing runs for them.
-const ABSENT: [(&str, &str); 12] = [
+const ABSENT: [(&str, &str); 11] = [
     ("cloud-node-lifecycle-controller", "there is no cloud provider"),
     (
         "kube-apiserver-serving-clustertrustbundle-publisher-controller",
@@ -21,7 +21,6 @@ const ABSENT: [(&str, &str); 12] = [
     ("service-lb-controller", "there is no cloud provider"),
     ("storage-version-migrator-controller", "the feature gate StorageVersionMigrator is off"),
     ("storageversion-garbage-collector-controller", "the feature gate StorageVersionAPI is off"),
-    ("validatingadmissionpolicy-status-controller", "admission policies are not implemented yet"),
 ];
 
 /// The names kube-controller-manager had for them before, which manifests still use (kubeadm's above all).

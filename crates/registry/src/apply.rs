@@ -3,7 +3,7 @@
 use object::{FieldValidation, Status, Value};
 
 use crate::convert::memo::Conversions;
-use crate::write::{ChangeRules, Creates, Written};
+use crate::write::{ChangeRules, Creates, Extended, Written};
 use crate::{Registry, RequestContext, decode, managed_fields};
 
 impl Registry {
@@ -16,7 +16,13 @@ impl Registry {
     ) -> Result<Written, Status> {
         let storage = request.storage()?;
         let creates = if request.subresource.is_none() { Creates::Always } else { Creates::Never };
-        let rules = ChangeRules { needs_version: true, names_uid: false, creates, tracked: false };
+        let rules = ChangeRules {
+            needs_version: true,
+            names_uid: false,
+            creates,
+            tracked: false,
+            extended: Extended::Whole,
+        };
         let conversions = Conversions::default();
         self.change_with(request, rules, &conversions, &mut |old| {
             let old = old.get("metadata").is_some().then_some(old);

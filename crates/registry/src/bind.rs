@@ -3,7 +3,7 @@
 use kinds::pod::binding;
 use object::{About, FieldValidation, Status, Value};
 
-use crate::write::{ChangeRules, Creates};
+use crate::write::{ChangeRules, Creates, Extended};
 use crate::{Registry, RequestContext, decode};
 
 const ABOUT: About<'_> = About { group: "", resource: "pods/binding" };
@@ -31,12 +31,13 @@ impl Registry {
     ) -> Result<Vec<String>, Status> {
         let storage = request.storage()?;
         decode::check_type(request.catalog, "Binding", "v1", &body)?;
-        let warnings = canonical(request, &mut body, "core.v1.Binding", request.options.field_validation)?;
+        let mut warnings =
+            canonical(request, &mut body, "core.v1.Binding", request.options.field_validation)?;
         decode::check_namespace(request, &mut body)?;
         if !names_uid {
             body.map_at(&["metadata"]).remove("uid");
         }
-        self.mutate_answered(request, &mut body)?;
+        warnings.extend(self.mutate_answered(request, &mut body).await?);
         let named = body.str_at(&["metadata", "name"]).unwrap_or("");
         if named != request.name {
             return Err(Status::bad_request("name in URL does not match name in Binding object"));
@@ -50,14 +51,19 @@ impl Registry {
                 many => format!("[{}]", many.join(", ")),
             }));
         }
-        self.validate_answered(request, &body)?;
+        warnings.extend(self.validate_answered(request, &body).await?);
         Status::check_key_name(request.name)?;
 
         let text = |member| body.str_at(&["metadata", member]).filter(|t| !t.is_empty()).map(str::to_owned);
         let (uid, version) = (text("uid"), text("resourceVersion"));
         let now = self.env().now_seconds() as i64;
-        let rules =
-            ChangeRules { needs_version: false, names_uid: false, creates: Creates::Never, tracked: false };
+        let rules = ChangeRules {
+            needs_version: false,
+            names_uid: false,
+            creates: Creates::Never,
+            tracked: false,
+            extended: Extended::Not,
+        };
         self.change(request, rules, &mut |old| {
             let meets = |member: &str| old.str_at(&["metadata", member]).unwrap_or("").to_owned();
             let key = storage.key(request.namespace, request.name);

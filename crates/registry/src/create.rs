@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use admission::{Effects, Operation, Refusal};
+use admission::{Attempt, Effects, Operation, Refusal};
 use catalog::Storage;
 use codec::json;
 use env::Env;
@@ -13,7 +13,7 @@ use store::{CommitError, Guard, Key, Op};
 
 use crate::convert::memo::Conversions;
 use crate::convert::webhook::{Asked, converted_storage};
-use crate::write::{InNamespace, Written, context, not_encodable};
+use crate::write::{Extended, InNamespace, Written, context, not_encodable};
 use crate::{
     BodyType, Registry, RequestContext, convert, decode, definition_guard, managed_fields, store_failed,
 };
@@ -145,6 +145,13 @@ impl Registry {
         warnings.extend(kinds::kind_of(storage).warn_before_create(&new));
         let mut first = Some(new);
         let mut contended = None;
+        let named = self.attempt(request, storage, Operation::Create, request.name, request.options.dry_run);
+        let is_extended = self.is_attempt_extended(&named);
+        if is_extended {
+            // Policies and webhooks are asked once, so they are asked when nothing they rely on is old.
+            self.linearizable_read().await?;
+            creation.fresh = true;
+        }
         loop {
             let mut new = match first.take() {
                 Some(new) => new,
@@ -157,8 +164,14 @@ impl Registry {
             };
             creation.complete_metadata(&mut new);
             let mut effects = Effects::default();
-            let encoded = match self.admit_create(request, storage, &mut new, &creation, &mut effects) {
-                Ok(encoded) => encoded,
+            if is_extended {
+                // A webhook may take its time: nobody waits for us meanwhile.
+                drop(contended.take());
+            }
+            let encoded = match self.admit_create(request, storage, &mut new, &creation, &mut effects).await {
+                Ok(Some(encoded)) => encoded,
+                // What was reserved is somebody else's by now.
+                Ok(None) => continue,
                 Err(error) => match self.may_pass(&mut creation, error).await {
                     Ok(()) => continue,
                     Err(status) => {
@@ -237,6 +250,7 @@ impl Registry {
     async fn may_pass(&self, creation: &mut Creation, error: CreateError) -> Result<(), Status> {
         match error {
             CreateError::Final(status) => Err(status),
+            CreateError::Refused(refusal) if refusal.is_final => Err(refusal.status),
             // Another server may just have created what is missing.
             CreateError::Refused(_) if !creation.fresh => {
                 self.linearizable_read().await?;
@@ -277,39 +291,52 @@ impl Registry {
         Obj::unpublished(storage, key, &encoded).map_err(|_| not_encodable())
     }
 
-    /// Everything between a new object and the bytes to commit. Warnings given before a refusal are in `effects`.
-    fn admit_create(
+    /// Everything between a new object and the bytes to commit; `None` if it must be tried again. Warnings given before a refusal are
+    /// in `effects`.
+    async fn admit_create(
         &self,
         request: &RequestContext<'_>,
         storage: &Storage,
         new: &mut Value,
         creation: &Creation,
         effects: &mut Effects,
-    ) -> Result<Vec<u8>, CreateError> {
-        let (generate_name, now) = (creation.generate_name.as_str(), creation.now);
-        let kind = kinds::kind_of(storage);
-        let namespace = InNamespace { table: self.table(), request, authorize: self.admission.authorize() };
-        let context = context(request, storage, now, &namespace);
+    ) -> Result<Option<Vec<u8>>, CreateError> {
         let given = name_of(new);
         let mut attempt = self.attempt(request, storage, Operation::Create, &given, request.options.dry_run);
-        attempt.generate_name = generate_name;
+        attempt.generate_name = &creation.generate_name;
         if request.resource.terminating {
             return Err(CreateError::Final(definition_guard::terminating(request, &given)));
         }
-        self.admission.mutate(&attempt, new, effects)?;
+        self.mutate(&attempt, Extended::Whole, new, effects).await?;
         // Only now, so that everything above that decides by name sees that there is none yet.
-        self.generate_name(storage, new, generate_name);
+        self.generate_name(storage, new, &creation.generate_name);
         let name = name_of(new);
         attempt.name = &name;
+        let encoded = self.complete_create(&attempt, creation, new, effects)?;
+        self.admission.authorize_create(&attempt)?;
+        let holds = self.validate(&attempt, Extended::Whole, new, effects).await?;
+        Ok(holds.then_some(encoded))
+    }
+
+    /// What needs nobody else: reservations, strategy, validation.
+    fn complete_create(
+        &self,
+        attempt: &Attempt<'_>,
+        creation: &Creation,
+        new: &mut Value,
+        effects: &mut Effects,
+    ) -> Result<Vec<u8>, CreateError> {
+        let (request, storage) = (attempt.request, attempt.storage);
+        let kind = kinds::kind_of(storage);
+        let namespace = InNamespace { table: self.table(), request, authorize: self.admission.authorize() };
+        let context = context(request, storage, creation.now, &namespace);
         if let Some(allocator) = self.admission.allocator(storage) {
-            allocator.reserve(&attempt, new, effects)?;
+            allocator.reserve(attempt, new, effects)?;
         }
         kinds::drop_disabled(kind, new, None);
         kinds::prepare_create(kind, new, &context);
         let encoded = self.complete(request.resource, storage, creation.tracked, new, None, &context)?;
         effects.warnings.extend(kinds::warnings::of(kind, new, None, &context));
-        self.admission.authorize_create(&attempt)?;
-        self.admission.validate(&attempt, Some(new), effects)?;
         Ok(encoded)
     }
 

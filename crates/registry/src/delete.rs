@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use admission::{Effects, Operation};
+use admission::{Attempt, Effects, Operation};
 use catalog::Storage;
 use codec::json;
 use kinds::Decision;
@@ -11,6 +11,7 @@ use object::{DeleteOptions, ListOptions, Obj, Status, Value};
 use store::{Commit, CommitError, Guard, Key, Op, Revision};
 
 use crate::convert::webhook::{Asked, converted_storage};
+use crate::write::Extended;
 use crate::{Registry, RequestContext, convert, store_failed};
 
 /// What a deletion led to.
@@ -19,6 +20,7 @@ pub struct Deleted {
     pub obj: Arc<Obj>,
     /// It is gone.
     pub removed: bool,
+    pub warnings: Vec<String>,
 }
 
 impl Registry {
@@ -31,7 +33,7 @@ impl Registry {
         if let Some(why) = kinds::kind_of(storage).undeletable(request.name) {
             return Err(Status::forbidden(request.about(), request.name, why));
         }
-        self.remove(request, storage, options).await
+        self.remove(request, storage, options, Extended::Whole).await
     }
 
     /// The same for a client that is shown the object. As upstream: a webhook that cannot convert it now keeps it from being
@@ -55,13 +57,29 @@ impl Registry {
         Ok(deleted)
     }
 
-    async fn remove(
+    pub(crate) async fn remove(
         &self,
         request: &RequestContext<'_>,
         storage: &Storage,
         options: &DeleteOptions,
+        extended: Extended,
     ) -> Result<Deleted, Status> {
+        let mut warnings = Vec::new();
+        let (obj, removed) = self.take_away(request, storage, options, extended, &mut warnings).await?;
+        Ok(Deleted { obj, removed, warnings })
+    }
+
+    /// The object, and whether it is gone.
+    async fn take_away(
+        &self,
+        request: &RequestContext<'_>,
+        storage: &Storage,
+        options: &DeleteOptions,
+        extended: Extended,
+        warnings: &mut Vec<String>,
+    ) -> Result<(Arc<Obj>, bool), Status> {
         let key: Key = storage.key(request.namespace, request.name).into();
+        let asked = options.clone();
         let mut options = options.clone();
         // Marked as deleted by us: a node agent that saw the mark may remove it before we do.
         let mut going: Option<Arc<Obj>> = None;
@@ -72,20 +90,31 @@ impl Registry {
                 (None, None) => return Err(Status::not_found(request.about(), request.name)),
                 (Some(old), None) => old,
                 (Some(old), Some(gone)) if old.uid() == gone.uid() => old,
-                (_, Some(gone)) => return Ok(Deleted { obj: gone.clone(), removed: true }),
+                (_, Some(gone)) => return Ok((gone.clone(), true)),
             };
             let old_tree = convert::tree(storage, &old);
             let mut attempt =
                 self.attempt(request, storage, Operation::Delete, request.name, options.dry_run);
             attempt.old = Some(&old_tree);
+            attempt.delete_options = Some(&asked);
             let mut effects = Effects::default();
-            self.admission.validate(&attempt, None, &mut effects).map_err(|refusal| refusal.status)?;
+            if extended == Extended::Not || !self.is_attempt_extended(&attempt) {
+                let judged = self.admission.validate_built_in(&attempt, None, &mut effects);
+                judged.map_err(|refusal| refusal.status)?;
+            } else {
+                // A webhook may take its time: nobody waits for us meanwhile.
+                drop(contended.take());
+                Box::pin(self.judge_deletion(&attempt, &mut effects)).await?;
+                // It may be asked again, after the object was marked.
+                warnings.clear();
+                warnings.append(&mut effects.warnings);
+            }
 
             let now = self.env().now_seconds() as i64;
             let version = old.revision().to_string();
             let kind = kinds::kind_of(storage);
             let (op, answer) = match kinds::decide(kind, storage, &old_tree, &version, &options, now)? {
-                Decision::Nothing => return Ok(Deleted { obj: old, removed: false }),
+                Decision::Nothing => return Ok((old, false)),
                 // A kind with graceful deletion is marked first even if it goes at once: watchers see both.
                 Decision::Remove { marked: Some(marked) } if !options.dry_run => {
                     let value = bytes::Bytes::from(self.encode_marked(storage, marked)?);
@@ -100,21 +129,21 @@ impl Registry {
                 // Nothing is removed, so the marked object is the answer.
                 Decision::Remove { marked: Some(marked) } => {
                     let value = self.encode_marked(storage, marked)?;
-                    return Ok(Deleted { obj: shown(storage, &old, &value, old.revision())?, removed: true });
+                    return Ok((shown(storage, &old, &value, old.revision())?, true));
                 }
                 Decision::Remove { .. } => (Op::Delete, None),
                 Decision::Keep(new) => {
                     let value = self.encode_marked(storage, new)?;
                     if old.is_stored_as(&value) {
-                        return Ok(Deleted { obj: old, removed: false });
+                        return Ok((old, false));
                     }
                     let value = bytes::Bytes::from(value);
                     (Op::Put { value: value.clone(), expires_at: old.expires_at() }, Some(value))
                 }
             };
             if options.dry_run {
-                let Some(value) = answer else { return Ok(Deleted { removed: true, obj: old }) };
-                return Ok(Deleted { obj: shown(storage, &old, &value, old.revision())?, removed: false });
+                let Some(value) = answer else { return Ok((old, true)) };
+                return Ok((shown(storage, &old, &value, old.revision())?, false));
             }
             if answer.is_none()
                 && let Some(allocator) = self.admission.allocator(storage)
@@ -129,10 +158,10 @@ impl Registry {
                 self.writers.note(*revision, request.user);
             }
             match committed {
-                Ok(_) if answer.is_none() => return Ok(Deleted { obj: old, removed: true }),
+                Ok(_) if answer.is_none() => return Ok((old, true)),
                 Ok(revision) => {
                     let value = answer.unwrap_or_default();
-                    return Ok(Deleted { obj: shown(storage, &old, &value, revision)?, removed: false });
+                    return Ok((shown(storage, &old, &value, revision)?, false));
                 }
                 // A side object (a service's ports) is shared with other writers: wait for them, then read again. A conflict
                 // over the object itself means that somebody changed it, and the next read shows that.
@@ -149,16 +178,26 @@ impl Registry {
         }
     }
 
+    /// A deletion that policies or webhooks are asked about.
+    async fn judge_deletion(&self, attempt: &Attempt<'_>, effects: &mut Effects) -> Result<(), Status> {
+        let judged = async {
+            self.admission.mutate_deletion(attempt, effects).await?;
+            self.admission.validate(attempt, None, effects).await
+        };
+        let judged = judged.await;
+        judged.map_err(|refusal| refusal.status.after_warnings(std::mem::take(&mut effects.warnings)))
+    }
+
     /// Deletes everything a list selects, and returns that list. Objects that vanish meanwhile are no error.
     pub async fn delete_collection(
         &self,
         request: &RequestContext<'_>,
         options: &DeleteOptions,
         list: &ListOptions,
-    ) -> Result<crate::List, Status> {
+    ) -> Result<(crate::List, Vec<String>), Status> {
         let selected = self.list(request, list).await?;
-        self.delete_listed(request, options, &selected).await?;
-        Ok(selected)
+        let warnings = self.delete_listed(request, options, &selected).await?;
+        Ok((selected, warnings))
     }
 
     /// The same for those who need no list: nothing is converted to be shown.
@@ -169,7 +208,7 @@ impl Registry {
         list: &ListOptions,
     ) -> Result<(), Status> {
         let selected = self.list_to_delete(request, list).await?;
-        self.delete_listed(request, options, &selected).await
+        self.delete_listed(request, options, &selected).await.map(|_| ())
     }
 
     async fn delete_listed(
@@ -177,17 +216,18 @@ impl Registry {
         request: &RequestContext<'_>,
         options: &DeleteOptions,
         selected: &crate::List,
-    ) -> Result<(), Status> {
+    ) -> Result<Vec<String>, Status> {
         let storage = request.storage()?;
+        let mut warnings = Vec::new();
         for obj in &selected.items {
             let one = RequestContext { name: obj.name(), namespace: obj.namespace(), ..*request };
-            match self.remove(&one, storage, options).await {
-                Ok(_) => {}
+            match self.remove(&one, storage, options, Extended::Whole).await {
+                Ok(mut deleted) => warnings.append(&mut deleted.warnings),
                 Err(status) if status.code == 404 => {}
-                Err(status) => return Err(status),
+                Err(status) => return Err(status.after_warnings(warnings)),
             }
         }
-        Ok(())
+        Ok(warnings)
     }
 
     /// Writes the deletion mark and returns its revision; `None` after a conflict: the caller reads again.

@@ -8,13 +8,21 @@ use object::selector::LabelSelector;
 use object::{DeleteOptions, FieldError, ListOptions, Status, Value, WriteOptions};
 
 use crate::bind::canonical;
-use crate::write::{ChangeRules, Creates};
+use crate::write::{ChangeRules, Creates, Extended};
 use crate::{Registry, RequestContext, convert, decode};
 
 /// How often an eviction that loses to other writers starts again.
 const TRIES: usize = 20;
-const RULES: ChangeRules =
-    ChangeRules { needs_version: false, names_uid: false, creates: Creates::Never, tracked: false };
+/// Of a budget's status. Policies and webhooks that are about those are asked, as upstream, which writes it as a client.
+const RULES: ChangeRules = ChangeRules {
+    needs_version: false,
+    names_uid: false,
+    creates: Creates::Never,
+    tracked: false,
+    extended: Extended::Whole,
+};
+/// Of the pod's condition: they were asked about the eviction.
+const MARK: ChangeRules = ChangeRules { extended: Extended::Not, ..RULES };
 
 const TOO_MANY_BUDGETS: &str =
     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
@@ -28,15 +36,16 @@ impl Registry {
             body.make_map().set("apiVersion", "policy/v1");
         }
         decode::check_type(request.catalog, "Eviction", "policy/v1", &body)?;
-        let warnings = canonical(request, &mut body, "policy.v1.Eviction", request.options.field_validation)?;
+        let mut warnings =
+            canonical(request, &mut body, "policy.v1.Eviction", request.options.field_validation)?;
         decode::check_namespace(request, &mut body)?;
         // Admission first: a client it refuses does not learn what is wrong with the body.
-        self.mutate_answered(request, &mut body)?;
+        warnings.extend(self.mutate_answered(request, &mut body).await?);
         if body.str_at(&["metadata", "name"]).unwrap_or("") != request.name {
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));
         }
         let (wanted, checked) = self.delete_options(request, &body)?;
-        self.validate_answered(request, &body)?;
+        warnings.extend(self.validate_answered(request, &body).await?);
 
         let mut tries = 0;
         loop {
@@ -179,7 +188,7 @@ impl Registry {
             let status = RequestContext { verb: Verbs::UPDATE, subresource, options: stored, ..*request };
             let now = self.env().now_seconds() as i64;
             let written = self
-                .change(&status, RULES, &mut |old| {
+                .change(&status, MARK, &mut |old| {
                     let version = old.str_at(&["metadata", "resourceVersion"]).unwrap_or("");
                     kinds::check_preconditions(storage, old, version, &options)?;
                     let mut pod = old.clone();
@@ -191,6 +200,6 @@ impl Registry {
             let named = &mut options.preconditions.resource_version;
             *named = named.take().map(|_| written.obj.revision().to_string());
         }
-        self.delete(&pod, &options).await.map(|_| ())
+        self.remove(&pod, storage, &options, Extended::Not).await.map(|_| ())
     }
 }

@@ -6,6 +6,7 @@
 //! ```
 //! Every change of state, whoever wants it, goes through `write.rs`.
 
+mod admit;
 mod answered;
 mod apply;
 mod bind;
@@ -24,13 +25,14 @@ mod read;
 mod scheme;
 mod subresource;
 mod token;
+mod versions;
 mod watch;
 mod write;
 mod writers;
 
 use std::sync::Arc;
 
-use admission::{Attempt, Chain, Operation};
+use admission::{Attempt, Body, Chain, Operation};
 pub use admission::{LeaderFence, RequestContext};
 use catalog::{Catalog, DefineError, Name, ResourceDef, Storage};
 use env::Env;
@@ -130,8 +132,20 @@ impl Registry {
         name: &'a str,
         dry_run: bool,
     ) -> Attempt<'a> {
-        let (table, env) = (&*self.table, &self.env);
-        Attempt { request, operation, storage, name, generate_name: "", old: None, dry_run, table, env }
+        Attempt {
+            request,
+            operation,
+            storage,
+            name,
+            generate_name: "",
+            old: None,
+            body: Body::Resource,
+            delete_options: None,
+            dry_run,
+            versions: self,
+            table: &self.table,
+            env: &self.env,
+        }
     }
 
     /// Before a write is tried again that lost to another: its client may have given up by now.

@@ -8,7 +8,7 @@ use object::normalise::{Strict, normalise_decoded, restore_error, restore_number
 use object::patch;
 use object::{FieldError, FieldValidation, Patch, Status, Value, deep, quote};
 
-use crate::write::{ChangeRules, Creates, Written};
+use crate::write::{ChangeRules, Creates, Extended, Written};
 use crate::{Registry, RequestContext, decode, managed_fields};
 
 /// What a patch is applied to.
@@ -34,8 +34,13 @@ impl Registry {
             return self.apply(request, config, None).await;
         }
         let duplicates = patch.without_duplicates();
-        let rules =
-            ChangeRules { needs_version: true, names_uid: false, creates: Creates::Never, tracked: true };
+        let rules = ChangeRules {
+            needs_version: true,
+            names_uid: false,
+            creates: Creates::Never,
+            tracked: true,
+            extended: Extended::Whole,
+        };
         let resource = request.resource;
         let kind = kinds::kind_of_resource(resource);
         let api_version = resource.api_version();

@@ -5,7 +5,7 @@ use object::{FieldValidation, Obj, Patch, Status, Value};
 
 use crate::managed_fields::{self, ScaleFields};
 use crate::patch::{PatchedType, Patching};
-use crate::write::{ChangeRules, Creates, Verb};
+use crate::write::{ChangeRules, Creates, Extended, Verb};
 use crate::{Registry, RequestContext, apply, convert, decode};
 
 pub(crate) const KIND: &str = "Scale";
@@ -124,7 +124,13 @@ impl Registry {
         let paths = paths.ok_or_else(Status::no_such_resource)?;
         // The parent is written as itself: a scale has no rules of its own beyond its number.
         let parent = RequestContext { subresource: None, ..*request };
-        let rules = ChangeRules { needs_version: false, names_uid, creates: Creates::Never, tracked: false };
+        let rules = ChangeRules {
+            needs_version: false,
+            names_uid,
+            creates: Creates::Never,
+            tracked: false,
+            extended: Extended::Scale,
+        };
         let written = self
             .change(&parent, rules, &mut |old| {
                 let managers = ScaleFields::of(request, storage, old)?;

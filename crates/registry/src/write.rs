@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use ::managed_fields::keep_times_of_unchanged;
-use admission::{Authorize, Effects, Operation};
+use admission::{Attempt, Authorize, Effects, Operation, Refusal};
 use auth::Attributes;
 use catalog::{Resource, Storage};
 use kinds::{Context, Labels, Permission, Permissions, Requester};
@@ -54,6 +54,18 @@ pub(crate) struct ChangeRules {
     pub creates: Creates,
     /// What it changes is noted as the request's; otherwise the verb did so itself, or nobody asked for it.
     pub tracked: bool,
+    pub extended: Extended,
+}
+
+/// What policies and webhooks are shown of a change.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extended {
+    /// The object.
+    Whole,
+    /// Its scale.
+    Scale,
+    /// Nothing: they were asked about the body that led to it.
+    Not,
 }
 
 /// Whether an absent object is created.
@@ -71,15 +83,6 @@ pub(crate) fn key_in_message(key: &str, dry_run: bool) -> &str {
     key.strip_prefix("/registry").filter(|_| dry_run).unwrap_or(key)
 }
 
-/// An update that may be committed.
-struct AdmittedUpdate {
-    new: Value,
-    old_tree: Value,
-    encoded: Vec<u8>,
-    warnings: Vec<String>,
-    effects: Effects,
-}
-
 impl Registry {
     pub async fn update(&self, request: &RequestContext<'_>, body: Value) -> Result<Written, Status> {
         let (mut new, mut warnings) = decode::object(
@@ -91,7 +94,13 @@ impl Registry {
         decode::check_place(request, &mut new).map_err(|status| status.after_warnings(warnings.clone()))?;
         warnings.extend(kinds::dedup_owner_references(&mut new, false));
         let creates = if request.subresource.is_none() { Creates::IfAllowed } else { Creates::Never };
-        let rules = ChangeRules { needs_version: true, names_uid: true, creates, tracked: true };
+        let rules = ChangeRules {
+            needs_version: true,
+            names_uid: true,
+            creates,
+            tracked: true,
+            extended: Extended::Whole,
+        };
         // Warnings from before: sent whatever comes of it.
         match self.change(request, rules, &mut |_| Ok((new.clone(), Vec::new()))).await {
             Ok(mut written) => {
@@ -135,10 +144,16 @@ impl Registry {
         let storage = request.storage()?;
         let key: Key = storage.key(request.namespace, request.name).into();
         let kind = kinds::kind_of(storage);
-        // A refusal counts only when it was based on the newest state; the first look may be at an older one.
+        // A refusal counts only when it was based on the newest state; the first look may be at an older one. Policies and webhooks
+        // are asked once, so they are asked about the newest.
         let mut fresh = false;
         let mut contended = None;
         loop {
+            let is_extended = self.is_extended(request, storage, rules, Operation::Update);
+            if is_extended && !fresh {
+                self.linearizable_read().await?;
+                fresh = true;
+            }
             let Some(old) = self.find(storage, &key)? else {
                 if !fresh {
                     self.linearizable_read().await?;
@@ -171,20 +186,20 @@ impl Registry {
                 }
                 return Err(Status::not_found(request.about(), request.name));
             };
-            if converted_storage(request.resource).is_some() {
+            if is_extended || converted_storage(request.resource).is_some() {
                 // A webhook may take its time: nobody waits for us meanwhile.
                 drop(contended.take());
             }
             let served = self.convert_one(request.resource, &old, Asked::Now).await?;
             let now = self.env().now_seconds() as i64;
-            let admitted = loop {
-                let admitted = self.admit_update(request, storage, rules, &served, conversions, verb, now);
+            let changed = loop {
+                let changed = self.changed(request, storage, rules, &served, conversions, verb, now);
                 if !self.answer(request, storage, conversions).await? {
-                    break admitted;
+                    break changed;
                 }
             };
-            let admitted = match admitted {
-                Ok(admitted) => admitted,
+            let (mut new, old_tree, mut warnings) = match changed {
+                Ok(changed) => changed,
                 Err(_) if !fresh => {
                     self.linearizable_read().await?;
                     fresh = true;
@@ -192,9 +207,24 @@ impl Registry {
                 }
                 Err(status) => return Err(status),
             };
-            let AdmittedUpdate { new, old_tree, encoded, mut warnings, mut effects } = admitted;
-            let encoded = self.encode_converted(request.resource, storage, &new, encoded).await?;
+            let mut effects = Effects::default();
+            let admitted = self.admit(request, storage, rules, &mut new, &old_tree, now, &mut effects).await;
             warnings.append(&mut effects.warnings);
+            let encoded = match admitted {
+                Ok(Some(encoded)) => encoded,
+                // What was reserved is somebody else's by now.
+                Ok(None) => {
+                    self.check_deadline(request)?;
+                    continue;
+                }
+                Err(refusal) if !fresh && !refusal.is_final => {
+                    self.linearizable_read().await?;
+                    fresh = true;
+                    continue;
+                }
+                Err(refusal) => return Err(refusal.status.after_warnings(warnings)),
+            };
+            let encoded = self.encode_converted(request.resource, storage, &new, encoded).await?;
             let remove = kinds::should_remove_after_update(kind, &new, &old_tree);
             if !remove && old.is_stored_as(&encoded) {
                 if !fresh {
@@ -252,48 +282,41 @@ impl Registry {
         }
     }
 
-    /// Everything between the current object and the bytes to commit.
+    /// Admission, strategy and validation of a changed object: the bytes to commit, or `None` if it must be tried again. Warnings
+    /// given before a refusal are in `effects`.
     #[allow(clippy::too_many_arguments)] // One step of one loop, split off for its length.
-    fn admit_update(
+    async fn admit(
         &self,
         request: &RequestContext<'_>,
         storage: &Storage,
         rules: ChangeRules,
-        old: &Obj,
-        conversions: &Conversions,
-        verb: &mut Verb<'_>,
+        new: &mut Value,
+        old: &Value,
         now: i64,
-    ) -> Result<AdmittedUpdate, Status> {
-        let (mut new, old_tree, mut warnings) =
-            self.changed(request, storage, rules, old, conversions, verb, now)?;
-        let mut effects = Effects::default();
-        match self.admit(request, storage, rules.tracked, &mut new, &old_tree, now, &mut effects) {
-            Ok(encoded) => Ok(AdmittedUpdate { new, old_tree, encoded, warnings, effects }),
-            Err(status) => {
-                warnings.append(&mut effects.warnings);
-                Err(status.after_warnings(warnings))
-            }
-        }
+        effects: &mut Effects,
+    ) -> Result<Option<Vec<u8>>, Refusal> {
+        let mut attempt =
+            self.attempt(request, storage, Operation::Update, request.name, request.options.dry_run);
+        attempt.old = Some(old);
+        self.mutate(&attempt, rules.extended, new, effects).await?;
+        let encoded = self.complete_update(&attempt, rules.tracked, new, old, now, effects)?;
+        let holds = self.validate(&attempt, rules.extended, new, effects).await?;
+        Ok(holds.then_some(encoded))
     }
 
-    /// Admission, strategy and validation of a changed object. Warnings given before a refusal are in `effects`.
-    #[allow(clippy::too_many_arguments)] // One step of one loop, split off for its length.
-    fn admit(
+    /// What needs nobody else: reservations, strategy, validation.
+    fn complete_update(
         &self,
-        request: &RequestContext<'_>,
-        storage: &Storage,
+        attempt: &Attempt<'_>,
         tracked: bool,
         new: &mut Value,
         old: &Value,
         now: i64,
         effects: &mut Effects,
-    ) -> Result<Vec<u8>, Status> {
-        let mut attempt =
-            self.attempt(request, storage, Operation::Update, request.name, request.options.dry_run);
-        attempt.old = Some(old);
-        self.admission.mutate(&attempt, new, effects).map_err(|refusal| refusal.status)?;
+    ) -> Result<Vec<u8>, Refusal> {
+        let (request, storage) = (attempt.request, attempt.storage);
         if let Some(allocator) = self.admission.allocator(storage) {
-            allocator.reserve(&attempt, new, effects).map_err(|refusal| refusal.status)?;
+            allocator.reserve(attempt, new, effects)?;
         }
         let namespace = InNamespace { table: self.table(), request, authorize: self.admission.authorize() };
         let warnings = RefCell::default();
@@ -304,7 +327,6 @@ impl Registry {
         effects.warnings.append(&mut warnings.borrow_mut());
         let encoded = encoded?;
         effects.warnings.extend(kinds::warnings::of(kind, new, Some(old), &context));
-        self.admission.validate(&attempt, Some(new), effects).map_err(|refusal| refusal.status)?;
         Ok(encoded)
     }
 
@@ -450,22 +472,6 @@ impl Registry {
         }
         new.map_at(&["metadata"]).remove("managedFields");
         check_size(convert::encode(resource, storage, new)?)
-    }
-
-    /// Mutating admission of a body that is carried out or answered and never stored (a binding, a token), as it came.
-    pub fn mutate_answered(&self, request: &RequestContext<'_>, new: &mut Value) -> Result<(), Status> {
-        let (storage, dry_run) = (request.storage()?, request.options.dry_run);
-        let attempt = self.attempt(request, storage, Operation::Create, request.name, dry_run);
-        // Nothing is committed, so nothing joins it.
-        self.admission.mutate(&attempt, new, &mut Effects::default()).map_err(|refusal| refusal.status)
-    }
-
-    /// Validating admission of the same, once it is complete.
-    pub fn validate_answered(&self, request: &RequestContext<'_>, new: &Value) -> Result<(), Status> {
-        let (storage, dry_run) = (request.storage()?, request.options.dry_run);
-        let attempt = self.attempt(request, storage, Operation::Create, request.name, dry_run);
-        let mut effects = Effects::default();
-        self.admission.validate(&attempt, Some(new), &mut effects).map_err(|refusal| refusal.status)
     }
 
     /// The object as committed at `revision`: the table's, or, when others wrote since, made again.

@@ -18,6 +18,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::fifo::{Delta, DeltaFifo, Fifo, RealFifo};
+use crate::indexer::Transaction;
 use crate::reflector::{Reflector, Scope};
 use crate::{Indexer, Stop, Trigger};
 
@@ -25,8 +26,8 @@ use crate::{Indexer, Stop, Trigger};
 pub enum InformerEvent<'a> {
     /// `initial`: it was there when the handler (or the informer) came.
     Added { obj: &'a Arc<Obj>, initial: bool },
-    /// `sync`: nothing changed, the handler asked to be told now and then. Deleted and made again between two looks is
-    /// one update, from one uid to another.
+    /// `sync`: nothing changed, the handler asked to be told now and then. It is always the same object: one that was
+    /// deleted and made again between two looks is `Deleted` (`unknown`), then `Added`.
     Updated { old: &'a Arc<Obj>, new: &'a Arc<Obj>, sync: bool },
     /// `unknown`: the deletion itself was missed, this is the last state seen.
     Deleted { obj: &'a Arc<Obj>, unknown: bool },
@@ -247,7 +248,7 @@ impl Informer {
             match delta {
                 Delta::Added(obj) | Delta::Updated(obj) | Delta::Listed(obj) => {
                     upto = upto.max(Some(obj.revision()));
-                    told.push(Told { old: store.put(obj.clone()), new: Some(obj), ..Told::default() });
+                    Told::put(&mut told, &mut store, obj);
                 }
                 Delta::Deleted { key, obj, unknown } => {
                     if let Some(obj) = &obj {
@@ -266,7 +267,7 @@ impl Informer {
                         told.push(Told { old: store.remove(obj.path()), unknown: true, ..Told::default() });
                     }
                     for obj in items {
-                        told.push(Told { old: store.put(obj.clone()), new: Some(obj), ..Told::default() });
+                        Told::put(&mut told, &mut store, obj);
                     }
                     store.restart_at(revision);
                     upto = Some(revision);
@@ -326,6 +327,16 @@ struct Told {
 }
 
 impl Told {
+    /// Differs from client-go, which tells of another object under the name of one that is gone as of an update. Who counts what
+    /// comes and goes would wait for both for ever, and every handler would have to think of it.
+    fn put(told: &mut Vec<Told>, store: &mut Transaction<'_>, obj: Arc<Obj>) {
+        let mut old = store.put(obj.clone());
+        if let Some(replaced) = old.take_if(|old| old.uid() != obj.uid()) {
+            told.push(Told { old: Some(replaced), unknown: true, ..Told::default() });
+        }
+        told.push(Told { old, new: Some(obj), ..Told::default() });
+    }
+
     fn again(obj: &Arc<Obj>) -> Told {
         Told { old: Some(obj.clone()), new: Some(obj.clone()), unknown: false, again: true }
     }

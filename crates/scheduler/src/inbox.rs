@@ -84,12 +84,8 @@ impl Inbox {
             None,
             Box::new(move |event| {
                 match event {
-                    InformerEvent::Added { obj, .. } => inbox.put(resource, None, Some(obj)),
-                    InformerEvent::Updated { old, new, .. } => {
-                        let replaced = (old.uid() != new.uid()).then_some(*old);
-                        inbox.put(resource, replaced, Some(new));
-                    }
                     InformerEvent::Deleted { obj, .. } => inbox.put(resource, Some(obj), None),
+                    _ => inbox.put(resource, None, Some(event.obj())),
                 }
                 inbox.wake.notify_one();
             }),

@@ -45,8 +45,8 @@ pub struct Queue {
     with_devices: BTreeSet<u64>,
     /// Uids of pods that are unschedulable or gated, by the ResourceClaims they name.
     by_resource_claim: HashMap<ClaimKey, BTreeSet<Arc<str>>>,
-    /// How many of those each plugin rejected; the last is of those nobody in particular did.
-    rejections: [usize; ALL.len() + 1],
+    /// Those of the unschedulable each plugin rejected; the last are those nobody in particular did.
+    rejected: [BTreeSet<u64>; ALL.len() + 1],
     /// When the unschedulable are next looked through for those that wait too long.
     next_flush: Duration,
     gated: usize,
@@ -144,7 +144,7 @@ impl Queue {
             by_claim: HashMap::new(),
             with_devices: BTreeSet::new(),
             by_resource_claim: HashMap::new(),
-            rejections: [0; ALL.len() + 1],
+            rejected: Default::default(),
             next_flush: FLUSH_EVERY,
             gated: 0,
             last_number: 0,
@@ -170,7 +170,7 @@ impl Queue {
 
     /// How many pods each plugin keeps from a node.
     pub fn rejections(&self) -> impl Iterator<Item = (Plugin, usize)> {
-        ALL.iter().map(|plugin| (*plugin, self.rejections[*plugin as usize])).filter(|(_, count)| *count > 0)
+        ALL.iter().map(|plugin| (*plugin, self.rejected_by(*plugin).len())).filter(|(_, count)| *count > 0)
     }
 
     /// The first of each queue, in its order.
@@ -309,36 +309,41 @@ impl Queue {
         if let Event::ResourceClaim { new, .. } = event {
             self.open_gates(new, event.label(), cluster, now);
         }
-        let concerned = |plugin: Plugin| self.rejections[plugin as usize] > 0;
-        if self.rejections[ALL.len()] == 0 && !event.concerns().iter().any(concerned) {
+        let concerned = event.concerns();
+        let anyone = &self.rejected[ALL.len()];
+        if anyone.is_empty() && concerned.iter().all(|plugin| self.rejected_by(plugin).is_empty()) {
             return;
         }
         // Many wait for a claim of their own each.
-        let waiting: Vec<Arc<str>> = match event {
-            _ if self.rejections[ALL.len()] > 0 => self.unschedulable.values().cloned().collect(),
+        let mut numbers: BTreeSet<u64> = match event {
             Event::Claim { new, .. } => self.users([(new.namespace.clone(), new.name.clone())]),
-            Event::Volume { old, new }
-                if !concerned(Plugin::VolumeZone) || old.is_some_and(|old| old.zones() == new.zones()) =>
-            {
-                self.users(cluster.storage().claims_for(new))
+            Event::Volume { old, new } => {
+                let mut users = self.users(cluster.storage().claims_for(new));
+                if old.is_none_or(|old| old.zones() != new.zones()) {
+                    users.extend(self.rejected_by(Plugin::VolumeZone));
+                }
+                users
             }
-            _ if self.rejections[ALL.len()] == 0 && event.is_about_devices() => {
-                self.asking_for_devices(event).into_iter().map(|n| self.unschedulable[&n].clone()).collect()
-            }
-            _ => self.unschedulable.values().cloned().collect(),
+            _ if event.is_about_devices() => self.asking_for_devices(event),
+            _ if concerned == Plugins::all() => self.unschedulable.keys().copied().collect(),
+            _ => concerned.iter().flat_map(|plugin| self.rejected_by(plugin)).copied().collect(),
         };
-        for uid in waiting {
+        numbers.extend(anyone);
+        for number in numbers {
+            let uid = self.unschedulable[&number].clone();
             if self.worth_it(&uid, event, cluster) {
                 self.requeue(&uid, event.label(), cluster, now);
             }
         }
     }
 
+    fn rejected_by(&self, plugin: Plugin) -> &BTreeSet<u64> {
+        &self.rejected[plugin as usize]
+    }
+
     /// The unschedulable that use one of the claims.
-    fn users(&self, claims: impl IntoIterator<Item = (Arc<str>, Arc<str>)>) -> Vec<Arc<str>> {
-        let numbers = claims.into_iter().filter_map(|claim| self.by_claim.get(&claim)).flatten();
-        let numbers: BTreeSet<u64> = numbers.copied().collect();
-        numbers.iter().map(|number| self.unschedulable[number].clone()).collect()
+    fn users(&self, claims: impl IntoIterator<Item = (Arc<str>, Arc<str>)>) -> BTreeSet<u64> {
+        claims.into_iter().filter_map(|claim| self.by_claim.get(&claim)).flatten().copied().collect()
     }
 
     /// Tries a pod at once, wherever it waits.
@@ -457,7 +462,9 @@ impl Queue {
         queued.cause = cause::FAILED;
         self.count("unschedulable", queued.cause);
         let number = queued.number;
-        self.count_rejections(queued.rejected_by, 1);
+        for of_plugin in of_plugins(queued.rejected_by) {
+            self.rejected[of_plugin].insert(number);
+        }
         self.unschedulable.insert(number, queued.pod.uid.clone());
         for key in claims(&queued.pod) {
             self.by_claim.entry(key).or_default().insert(number);
@@ -471,17 +478,6 @@ impl Queue {
 
     fn count(&mut self, queue: &'static str, cause: &'static str) {
         *self.incoming.entry((queue, cause)).or_default() += 1;
-    }
-
-    fn count_rejections(&mut self, by: Plugins, sign: isize) {
-        if by.is_empty() {
-            let count = &mut self.rejections[ALL.len()];
-            *count = count.saturating_add_signed(sign);
-        }
-        for plugin in by.iter() {
-            let count = &mut self.rejections[plugin as usize];
-            *count = count.saturating_add_signed(sign);
-        }
     }
 
     fn insert(&mut self, queued: Queued, position: QueuePosition) {
@@ -501,7 +497,9 @@ impl Queue {
                         self.by_claim.remove(&key);
                     }
                 }
-                self.count_rejections(entry.queued.rejected_by, -1);
+                for of_plugin in of_plugins(entry.queued.rejected_by) {
+                    self.rejected[of_plugin].remove(&number);
+                }
                 self.with_devices.remove(&number);
                 self.unindex_resource_claims(&entry.queued.pod);
             }
@@ -512,6 +510,12 @@ impl Queue {
         }
         Some(entry.queued)
     }
+}
+
+/// Where in [`Queue::rejected`] a pod is.
+fn of_plugins(rejected_by: Plugins) -> impl Iterator<Item = usize> {
+    let anyone = rejected_by.is_empty().then_some(ALL.len());
+    rejected_by.iter().map(|plugin| plugin as usize).chain(anyone)
 }
 
 /// The PersistentVolumeClaims a pod uses.

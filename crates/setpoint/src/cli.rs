@@ -110,6 +110,7 @@ fn server_command(name: &'static str, about: &'static str) -> Command {
         )
         .args(crate::identity::flags())
         .args(crate::kubelet_client::flags())
+        .args(crate::front_proxy::flags())
         .args(crate::controllers::flags())
         .args(crate::controller_flags::flags())
         .arg(

@@ -79,7 +79,6 @@ pub fn initial_objects(settings: &Settings, has_nodes: bool) -> Vec<Value> {
         objects.push(metrics_reader());
         if settings.choice.runs(plane::LOCAL_PROVISIONER) {
             objects.push(plane::local_storage_class());
-            objects.extend(plane::local_volume_roles());
         }
     }
     objects

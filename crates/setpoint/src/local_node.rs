@@ -1,4 +1,5 @@
-//! The node on this machine that `setpoint up` runs beside the control plane: real containers, by the embedded runtime.
+//! The node on this machine that `setpoint up` runs beside the control plane: real containers, by the embedded runtime or one
+//! behind a socket.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ use network::addresses::Cidr;
 use network::rules::Protocol;
 use runtime::Stopper;
 
-pub fn flags() -> [Arg; 6] {
+pub fn flags() -> [Arg; 7] {
     [
         Arg::new("node")
             .long("node")
@@ -44,6 +45,10 @@ pub fn flags() -> [Arg; 6] {
             .value_name("FILE")
             .value_parser(value_parser!(PathBuf))
             .help("A KubeletConfiguration file for that node; flags take precedence"),
+        Arg::new("container-runtime-endpoint")
+            .long("container-runtime-endpoint")
+            .value_name("URL")
+            .help("Socket of a CRI runtime for that node, such as unix:///run/containerd/containerd.sock [default: the embedded runtime]"),
         Arg::new("pod-cidr")
             .long("pod-cidr")
             .value_name("CIDR[,CIDR]")
@@ -63,10 +68,28 @@ pub struct Settings {
     /// The content of a KubeletConfiguration file, and its name.
     config: Option<(PathBuf, Vec<u8>)>,
     port: u16,
+    /// `None`: the embedded runtime.
+    endpoint: Option<String>,
     pod_ranges: Vec<Cidr>,
     /// Of the pods of all nodes.
     cluster_ranges: Vec<Cidr>,
     bridge: String,
+}
+
+/// What runs the containers of a node.
+#[derive(Clone)]
+pub struct Containers {
+    pub cri: Arc<dyn cri::Runtime>,
+    /// It ends with the node.
+    embedded: Option<Embedded>,
+}
+
+impl Containers {
+    pub async fn shutdown(self) {
+        if let Some(embedded) = self.embedded {
+            embedded.shutdown().await;
+        }
+    }
 }
 
 impl Settings {
@@ -108,33 +131,63 @@ impl Settings {
             name: text("node-name"),
             config,
             port: matches.get_one::<u16>("node-port").copied().unwrap_or(10250),
+            endpoint: endpoint(matches)?,
             pod_ranges: ranges("pod-cidr", &text("pod-cidr"))?,
             cluster_ranges: ranges("cluster-cidr", &text("cluster-cidr"))?,
             bridge,
         }))
     }
 
-    /// Where pods of this node reach the API server: at the gateway of their network.
+    /// Where pods of this node reach the API server: at the gateway of their network, where that is ours.
     pub fn api_address(&self, port: u16) -> Option<SocketAddr> {
-        let range = self.pod_ranges.first()?;
+        let range = self.pod_ranges.first().filter(|_| self.endpoint.is_none())?;
         Some(SocketAddr::new(range.gateway(), port))
     }
 
-    /// The embedded runtime, with what an earlier run left.
+    /// The runtime, with what an earlier run left.
     pub fn open_runtime(
         &self,
         env: &Env,
         data_dir: &Path,
         kubernetes: IpAddr,
         api: SocketAddr,
-    ) -> Result<Embedded> {
+    ) -> Result<Containers> {
+        let directory = directory(data_dir);
         let network = PodNetwork {
             bridge: &self.bridge,
             pod_ranges: &self.pod_ranges,
             cluster_ranges: &self.cluster_ranges,
         };
-        open_runtime(env, &directory(data_dir), &network, Some((kubernetes, api)))
+        match &self.endpoint {
+            Some(endpoint) => open_socket(env, &directory, &self.bridge, endpoint),
+            None => open_runtime(env, &directory, &network, Some((kubernetes, api))),
+        }
     }
+}
+
+/// The socket that `--container-runtime-endpoint` names.
+pub fn endpoint(matches: &ArgMatches) -> Result<Option<String>> {
+    match matches.get_one::<String>("container-runtime-endpoint") {
+        Some(endpoint) if !endpoint.starts_with("unix://") => Err(anyhow!(
+            "--container-runtime-endpoint {endpoint} is not a socket: use unix:///run/containerd/containerd.sock"
+        )),
+        endpoint => Ok(endpoint.cloned()),
+    }
+}
+
+/// A runtime behind a socket.
+pub fn open_socket(env: &Env, directory: &Path, bridge: &str, endpoint: &str) -> Result<Containers> {
+    let cri = cri::Client::new(env, endpoint).map_err(|error| anyhow!("{error}"))?;
+    remember(directory, BRIDGE, bridge)?;
+    remember(directory, ENDPOINT, endpoint)?;
+    Ok(Containers { cri: Arc::new(cri), embedded: None })
+}
+
+/// Read by the reset, which has to undo what is outside of the directory.
+fn remember(directory: &Path, name: &str, value: &str) -> Result<()> {
+    std::fs::create_dir_all(directory)
+        .and_then(|()| std::fs::write(directory.join(name), value))
+        .with_context(|| format!("cannot write to {}; choose another --data-dir", directory.display()))
 }
 
 /// What a flag says, one range of each family.
@@ -159,12 +212,9 @@ pub fn open_runtime(
     directory: &Path,
     network: &PodNetwork<'_>,
     kubernetes: Option<(IpAddr, SocketAddr)>,
-) -> Result<Embedded> {
+) -> Result<Containers> {
     let spawner = Spawner::start().context("cannot start the helper of the container runtime")?;
-    // Read by the reset, which has to undo what is outside of the directory.
-    std::fs::create_dir_all(directory)
-        .and_then(|()| std::fs::write(directory.join(BRIDGE), network.bridge))
-        .with_context(|| format!("cannot write to {}; choose another --data-dir", directory.display()))?;
+    remember(directory, BRIDGE, network.bridge)?;
     let same_family = kubernetes.filter(|(service, api)| service.is_ipv4() == api.is_ipv4());
     let redirects = same_family.map(|(service, api)| (Protocol::Tcp, SocketAddr::new(service, 443), api));
     let settings = container_runtime::Settings {
@@ -173,13 +223,15 @@ pub fn open_runtime(
         redirects: redirects.into_iter().collect(),
         ..runtime_settings(directory.to_owned(), network.bridge)
     };
-    Embedded::open(env, settings, spawner)
-        .map_err(|error| anyhow!("cannot start the container runtime: {error}"))
+    let embedded = Embedded::open(env, settings, spawner)
+        .map_err(|error| anyhow!("cannot start the container runtime: {error}"))?;
+    Ok(Containers { cri: Arc::new(embedded.clone()), embedded: Some(embedded) })
 }
 
-/// All of the node, with the name of its bridge.
+/// All of the node, with the name of its bridge and the socket of its runtime, unless that is the embedded one.
 pub const FOLDER: &str = "node";
 const BRIDGE: &str = "bridge";
+const ENDPOINT: &str = "container-runtime-endpoint";
 
 fn directory(data_dir: &Path) -> PathBuf {
     std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.to_owned()).join(FOLDER)
@@ -211,10 +263,34 @@ pub fn reset_directory(directory: &Path) -> Result<()> {
     if !rustix::process::geteuid().is_root() {
         return Err(anyhow!("{} holds a node with containers: run the reset as root", directory.display()));
     }
-    unmount_below(directory)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    if let Ok(endpoint) = std::fs::read_to_string(directory.join(ENDPOINT)) {
+        let removed = runtime.block_on(remove_pods(directory, endpoint.trim()));
+        removed.with_context(|| format!("cannot remove the node's pods from {}", endpoint.trim()))?;
+    }
+    unmount_below(directory)?;
     let done = runtime.block_on(Embedded::reset(runtime_settings(directory.to_owned(), bridge.trim())));
     done.map_err(|error| anyhow!("cannot remove the node in {}: {error}", directory.display()))
+}
+
+/// From a runtime that others may use as well: only pods that have a directory here.
+async fn remove_pods(directory: &Path, endpoint: &str) -> Result<()> {
+    use cri::Runtime;
+    let runtime = cri::Client::new(&Env::machine(), endpoint).map_err(|error| anyhow!("{error}"))?;
+    let pods = directory.join("pods");
+    let listed = runtime.list_pod_sandbox(cri::ListPodSandboxRequest { filter: None }).await?;
+    for sandbox in listed.items {
+        let uid = sandbox.metadata.map(|metadata| metadata.uid).unwrap_or_default();
+        if uid.is_empty() || uid.contains('/') || !pods.join(&uid).is_dir() {
+            continue;
+        }
+        let pod_sandbox_id = sandbox.id;
+        runtime
+            .stop_pod_sandbox(cri::StopPodSandboxRequest { pod_sandbox_id: pod_sandbox_id.clone() })
+            .await?;
+        runtime.remove_pod_sandbox(cri::RemovePodSandboxRequest { pod_sandbox_id }).await?;
+    }
+    Ok(())
 }
 
 /// Volumes in memory, and parts of volumes.
@@ -236,7 +312,7 @@ fn unmount_below(directory: &Path) -> Result<()> {
 pub struct LocalNode {
     pub name: String,
     kubelet: Kubelet,
-    runtime: Embedded,
+    containers: Containers,
     stopper: Stopper,
 }
 
@@ -247,19 +323,22 @@ pub async fn start(
     settings: &Settings,
     data_dir: &Path,
     client_ca: ClientCa,
-    embedded: Embedded,
+    containers: Containers,
 ) -> Result<LocalNode> {
     let name =
         if settings.name.is_empty() { env.hostname().to_ascii_lowercase() } else { settings.name.clone() };
     let root = directory(data_dir);
-    let mut config = Config::new(&name, root.clone());
-    if let Some((file, bytes)) = &settings.config {
-        config =
-            config.with_file(bytes).map_err(|error| anyhow!("--node-config {}: {error}", file.display()))?;
-    }
+    let config = Config::new(&name, root.clone());
+    let mut config = match &settings.config {
+        Some((file, bytes)) => {
+            config.with_file(bytes).map_err(|error| anyhow!("--node-config {}: {error}", file.display()))?
+        }
+        None => config.without_file(),
+    };
     config.port = settings.port;
     // What the flag says counts, whatever range the cluster gives the node.
     config.pod_cidr = settings.pod_ranges.iter().map(Cidr::to_string).collect::<Vec<_>>().join(",");
+    config.container_runtime_endpoint = settings.endpoint.clone();
     config.cgroup_root = format!("/{}", settings.bridge);
     let clients = LocalClients::new(api.clone());
     let client = clients.user(&format!("system:node:{name}"), &["system:nodes"]);
@@ -267,7 +346,7 @@ pub async fn start(
     let of_node = kubelet::run::Settings {
         config,
         client,
-        cri: Arc::new(embedded.clone()),
+        cri: containers.cri.clone(),
         // As with kubelet's --hostname-override: the label and the address of that type, too.
         hostname: name.clone(),
         node_ip: String::new(),
@@ -277,14 +356,24 @@ pub async fn start(
     let kubelet = Kubelet::start(env, of_node, &Arc::default(), stop)
         .await
         .map_err(|error| anyhow!("cannot start the node: {error}"))?;
-    Ok(LocalNode { name, kubelet, runtime: embedded, stopper })
+    Ok(LocalNode { name, kubelet, containers, stopper })
 }
 
 impl LocalNode {
+    /// What people should know of it.
+    pub fn warning(&self) -> Option<String> {
+        self.kubelet.warning()
+    }
+
+    /// In the order of their priority, each group within its time.
+    pub async fn end_pods(&self) {
+        self.kubelet.end_pods().await;
+    }
+
     /// Its pods go on.
     pub async fn stop(self) {
         self.stopper.stop();
         self.kubelet.stopped().await;
-        self.runtime.shutdown().await;
+        self.containers.shutdown().await;
     }
 }

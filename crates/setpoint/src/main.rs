@@ -7,6 +7,7 @@ mod controller_flags;
 mod controllers;
 mod descriptors;
 mod detach;
+mod front_proxy;
 mod identity;
 mod images;
 mod join_objects;

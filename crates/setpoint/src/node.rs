@@ -6,6 +6,8 @@
 
 mod run;
 
+pub use run::SIGPWR;
+
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -133,6 +135,8 @@ impl Settings {
                 std::fs::read(file).with_context(|| format!("--config: cannot read {}", file.display()))?;
             config =
                 config.with_file(&bytes).map_err(|error| anyhow!("--config {}: {error}", file.display()))?;
+        } else {
+            config = config.without_file();
         }
         for label in texts("node-labels") {
             config.node_labels.push(label_of(&label)?);
@@ -148,13 +152,8 @@ impl Settings {
         config.register_node =
             matches.get_one::<bool>("register-node").copied().unwrap_or(config.register_node);
         config.port = matches.get_one::<u16>("port").copied().unwrap_or(config.port);
-        if let Some(endpoint) = matches.get_one::<String>("container-runtime-endpoint") {
-            if !endpoint.starts_with("unix://") {
-                bail!(
-                    "--container-runtime-endpoint {endpoint} is not a socket: use unix:///run/containerd/containerd.sock"
-                );
-            }
-            config.container_runtime_endpoint = Some(endpoint.clone());
+        if let Some(endpoint) = crate::local_node::endpoint(matches)? {
+            config.container_runtime_endpoint = Some(endpoint);
         }
         if let Some(cidr) = matches.get_one::<String>("pod-cidr") {
             config.pod_cidr = cidr.clone();

@@ -9,10 +9,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use apiserver::{
     Advertised, Api, ApiConfig, CertificateRotation, ClusterSettings, KubeletClientCertificate, Limits,
-    Pools, PortRange, Server, ServerError, ServiceRanges, Tls, WriteKubeconfig,
+    Pools, PortRange, ProxyClientCertificate, Server, ServerError, ServiceRanges, Tls, WriteKubeconfig,
 };
-use auth::pki::ServingCertificate;
-use auth::{Pki, Tokens};
+use auth::pki::{FrontProxy, ServingCertificate};
+use auth::{Pki, RequestHeaders, Tokens};
 use catalog::Catalog;
 use clap::ArgMatches;
 use env::Env;
@@ -25,8 +25,10 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use crate::front_proxy::FrontProxySettings;
 use crate::identity::IdentitySettings;
 use crate::kubelet_client::KubeletClientSettings;
+use crate::node::SIGPWR;
 use crate::pid_file::PidFile;
 use crate::store_choice::{EtcdFiles, StoreChoice};
 use crate::{
@@ -55,6 +57,7 @@ pub struct Settings {
     admission: apiserver::AdmissionChoice,
     identity: IdentitySettings,
     kubelet_client: KubeletClientSettings,
+    front_proxy: FrontProxySettings,
     services: ServiceRanges,
     advertise: Option<IpAddr>,
     controllers: plane::Settings,
@@ -116,6 +119,7 @@ impl Settings {
             token_file: matches.get_one::<PathBuf>("token-file").cloned(),
             identity: IdentitySettings::from_matches(matches)?,
             kubelet_client: KubeletClientSettings::from_matches(matches)?,
+            front_proxy: FrontProxySettings::from_matches(matches)?,
             controllers,
             log: text("log"),
             // `server` has no such flag.
@@ -206,7 +210,11 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
 
     let keys = Keys::open(&settings, &env)?;
     let api = new_api(&settings, &env, table, engine.clone(), tokens, &keys)?;
-    let tls = Tls { certificate: keys.certificate.clone(), client_ca: keys.pki.client_ca() };
+    let tls = Tls {
+        certificate: keys.certificate.clone(),
+        client_ca: keys.pki.client_ca(),
+        request_header_ca: Some(keys.request_headers.authority().clone()),
+    };
     let mut server = Server::bind(api.clone(), &settings.listen, tls).await.map_err(explain_listen)?;
     server.limit_connections(descriptors.connections);
     server.run_in(pools.clone());
@@ -251,13 +259,18 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
     if node.is_some() {
         env.spawn("node-metrics", api.clone().scrape_kubelets());
     }
-    announce(&settings, &url, node.as_ref().map(|node| &*node.name));
+    let warning = node.as_ref().and_then(|node| node.warning());
+    announce(&settings, &url, node.as_ref().map(|node| &*node.name), warning);
     let rotation = keys.rotation(kubeconfigs, url);
     let rotating = env.spawn("certificate-rotation", rotation.run(env.clone(), api.shutdown()));
 
     let stopped_by = signals.interrupts(supervise(&env, &api, &engine, &pools)).await.map_or(Ok(()), Err);
     if let Some(bootstrapping) = bootstrapping {
         bootstrapping.abort();
+    }
+    if let Some(node) = node.as_ref().filter(|_| signals.going_down) {
+        tracing::info!("the machine goes down: ending pods");
+        node.end_pods().await;
     }
     tracing::info!("stopping: ending controllers and watches, draining requests");
     let stopping = async {
@@ -287,7 +300,7 @@ async fn open_containers(
     node: &local_node::Settings,
     bound: SocketAddr,
     server: &mut Server,
-) -> Result<container_runtime::Embedded> {
+) -> Result<local_node::Containers> {
     let everywhere = bound.ip().is_unspecified();
     let api = node.api_address(bound.port()).unwrap_or(bound);
     let kubernetes = settings.services.first_address();
@@ -302,6 +315,9 @@ async fn open_containers(
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    power: Signal,
+    /// The machine goes down: pods end with it.
+    going_down: bool,
 }
 
 impl Signals {
@@ -309,6 +325,8 @@ impl Signals {
         Ok(Signals {
             terminate: signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?,
             interrupt: signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?,
+            power: signal(SignalKind::from_raw(SIGPWR)).context("cannot listen for SIGPWR")?,
+            going_down: false,
         })
     }
 
@@ -318,6 +336,10 @@ impl Signals {
             biased;
             _ = self.terminate.recv() => None,
             _ = self.interrupt.recv() => None,
+            _ = self.power.recv() => {
+                self.going_down = true;
+                None
+            }
             done = work => Some(done),
         }
     }
@@ -342,6 +364,9 @@ struct Keys {
     pki: Pki,
     certificate: Arc<ServingCertificate>,
     kubelet_client: Arc<KubeletClientCertificate>,
+    front_proxy: Option<FrontProxy>,
+    proxy_client: Arc<ProxyClientCertificate>,
+    request_headers: Arc<RequestHeaders>,
     advertised: IpAddr,
 }
 
@@ -354,7 +379,11 @@ impl Keys {
         let pki = Pki::open_or_create(&pki_dir(settings), env.now_seconds(), &names)?;
         let certificate = Arc::new(ServingCertificate::new(pki.serving()).map_err(|e| anyhow!("{e}"))?);
         let kubelet_client = settings.kubelet_client.certificate(env, &pki)?;
-        Ok(Keys { pki, certificate, kubelet_client, advertised })
+        let front_proxy = FrontProxy::open_or_create(&pki_dir(settings), env.now_seconds())?;
+        let proxy_client = settings.front_proxy.certificate(&front_proxy)?;
+        let request_headers = settings.front_proxy.request_headers(&front_proxy)?;
+        let front_proxy = settings.front_proxy.issues_its_own().then_some(front_proxy);
+        Ok(Keys { pki, certificate, kubelet_client, front_proxy, proxy_client, request_headers, advertised })
     }
 
     /// Renews the certificates, and the kubeconfigs that hold one of them.
@@ -369,6 +398,7 @@ impl Keys {
             certificate: self.certificate,
             write_kubeconfig,
             kubelet_client: Some(self.kubelet_client),
+            front_proxy: self.front_proxy.map(|proxy| (proxy, self.proxy_client)),
         }
     }
 }
@@ -381,9 +411,6 @@ fn new_api(
     tokens: Option<Tokens>,
     keys: &Keys,
 ) -> Result<Arc<Api>> {
-    for plugin in settings.admission.without_effect() {
-        tracing::warn!(plugin, "admission plugin is not implemented yet and has no effect");
-    }
     let config = ApiConfig {
         table,
         engine,
@@ -404,6 +431,8 @@ fn new_api(
                 keys.pki.ca_pem(),
                 keys.kubelet_client.clone(),
             )?,
+            request_headers: Some(keys.request_headers.clone()),
+            proxy_client: Some(keys.proxy_client.clone()),
             limits: settings.limits,
             initial_objects: initial_objects(settings),
         },
@@ -516,8 +545,11 @@ fn explain_listen(error: ServerError) -> anyhow::Error {
 /// Starts the last line of the announcement.
 pub const NEXT: &str = "Next: ";
 
-fn announce(settings: &Settings, url: &str, node: Option<&str>) {
-    let text = announcement(settings, url, node);
+fn announce(settings: &Settings, url: &str, node: Option<&str>, warning: Option<String>) {
+    let mut text = announcement(settings, url, node);
+    if let Some(warning) = warning {
+        text.push_str(&format!("warning: {warning}\n"));
+    }
     // Nobody may be reading any more; the server runs all the same.
     let _ = std::io::stdout().write_all(text.as_bytes());
     if settings.detached {

@@ -29,6 +29,12 @@ pub trait Forward: Send + Sync {
     fn get_raw<'a>(&'a self, path: &'a str) -> Answer<'a, Value> {
         self.inner().get_raw(path)
     }
+    fn delete_raw<'a>(&'a self, path: &'a str) -> Answer<'a, Value> {
+        self.inner().delete_raw(path)
+    }
+    fn aggregated(&self) -> client::Aggregated {
+        self.inner().aggregated()
+    }
     fn review<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Value> {
         self.inner().review(target, body)
     }
@@ -37,6 +43,14 @@ pub trait Forward: Send + Sync {
     }
     fn watch<'a>(&'a self, target: Target<'a>, options: WatchOptions) -> Answer<'a, Box<dyn Watch>> {
         self.inner().watch(target, options)
+    }
+    fn create<'a>(
+        &'a self,
+        target: Target<'a>,
+        body: Value,
+        options: WriteOptions<'a>,
+    ) -> Answer<'a, Arc<Obj>> {
+        self.write(Verb::Create, target, self.inner().create(target, body, options))
     }
     fn update<'a>(
         &'a self,
@@ -107,6 +121,12 @@ impl<F: Forward> Client for Forwarding<F> {
     fn get_raw<'a>(&'a self, path: &'a str) -> Answer<'a, Value> {
         self.0.get_raw(path)
     }
+    fn delete_raw<'a>(&'a self, path: &'a str) -> Answer<'a, Value> {
+        self.0.delete_raw(path)
+    }
+    fn aggregated(&self) -> client::Aggregated {
+        self.0.aggregated()
+    }
     fn review<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Value> {
         self.0.review(target, body)
     }
@@ -122,7 +142,7 @@ impl<F: Forward> Client for Forwarding<F> {
         body: Value,
         options: WriteOptions<'a>,
     ) -> Answer<'a, Arc<Obj>> {
-        self.0.write(Verb::Create, target, self.0.inner().create(target, body, options))
+        self.0.create(target, body, options)
     }
     fn update<'a>(
         &'a self,

@@ -38,7 +38,8 @@ impl TestCluster {
         let now = self.env().now_seconds();
         let pki = Pki::open_or_create(&directory.path().join("pki"), now, &["127.0.0.1".to_owned()])?;
         let certificate = Arc::new(ServingCertificate::new(pki.serving()).map_err(|e| anyhow!("{e}"))?);
-        let tls = Tls { certificate: certificate.clone(), client_ca: pki.client_ca() };
+        let request_header_ca = self.api().request_headers().map(|headers| headers.authority().clone());
+        let tls = Tls { certificate: certificate.clone(), client_ca: pki.client_ca(), request_header_ca };
         let server = Server::bind(self.api().clone(), "127.0.0.1:0", tls).await?;
         let address = server.address()?;
         let task = self.env().spawn("server", server.run());

@@ -27,7 +27,7 @@ mod refusal;
 pub mod review;
 mod server;
 mod service;
-mod tls;
+pub mod tls;
 mod validity;
 
 pub use client::{Answer, Call, Clock, WebhookClient};

@@ -31,6 +31,22 @@ pub(crate) fn connector(env: &Env, config: &ClientConfig) -> Result<TlsConnector
     Ok(TlsConnector::from(Arc::new(tls)))
 }
 
+/// TLS for a server that is no webhook: believed by its bundle, by the machine's authorities, or whatever it shows; HTTP/1.1.
+pub fn client_config(
+    env: &Env,
+    ca_bundle: Option<&[u8]>,
+    skip_verify: bool,
+) -> Result<rustls::ClientConfig, ConfigError> {
+    let base = Config { skip_verify: skip_verify || ca_bundle.is_some(), ..Config::default() };
+    let mut tls = client_http::tls::client_config(&base, ring::default_provider(), &[b"http/1.1"])
+        .map_err(|error| ConfigError::Tls(error.to_string()))?;
+    tls.time_provider = Arc::new(client_http::tls::Clock(env.clone()));
+    if let Some(bundle) = ca_bundle.filter(|_| !skip_verify) {
+        tls.dangerous().set_certificate_verifier(Arc::new(Bundle::new(bundle)?));
+    }
+    Ok(tls)
+}
+
 #[derive(Debug)]
 struct Bundle {
     certificates: Vec<CertificateDer<'static>>,

@@ -36,6 +36,8 @@ pub struct Target {
     pub dial_timeout: Duration,
     /// None: TCP.
     pub dialer: Option<Dialer>,
+    /// What its certificate must name; None: its host.
+    pub server_name: Option<ServerName<'static>>,
 }
 
 impl Target {
@@ -85,6 +87,15 @@ impl Drop for BackendSlot {
 pub struct BackendConnection {
     task: JoinHandle<()>,
     _slot: BackendSlot,
+    /// A second place, where its server has places of its own.
+    _own: Option<BackendSlot>,
+}
+
+impl BackendConnection {
+    pub fn with(mut self, own: BackendSlot) -> BackendConnection {
+        self._own = Some(own);
+        self
+    }
 }
 
 impl Drop for BackendConnection {
@@ -111,8 +122,9 @@ impl Backend {
         let io: Io = match &target.tls {
             None => io,
             Some(tls) => {
-                let name = ServerName::try_from(address.host.to_string())
-                    .map_err(|_| format!("tls: {:?} is no name of a server", address.host))?;
+                let of_host = || ServerName::try_from(address.host.to_string());
+                let name = target.server_name.clone().map_or_else(of_host, Ok);
+                let name = name.map_err(|_| format!("tls: {:?} is no name of a server", address.host))?;
                 Box::new(dial::secure(env, &TlsConnector::from(tls.clone()), &name, io, ends).await?)
             }
         };
@@ -125,7 +137,7 @@ impl Backend {
             // Whoever waits for the answer gets the error.
             let _ = connection.with_upgrades().await;
         });
-        Ok(Backend { sender, ends, connection: BackendConnection { task, _slot: slot } })
+        Ok(Backend { sender, ends, connection: BackendConnection { task, _slot: slot, _own: None } })
     }
 
     /// The head of the answer; its body comes as long as the connection is kept.

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use auth::impersonation;
+use auth::{RequestHeaders, impersonation};
 use http::header::{
     AUTHORIZATION, CONNECTION, EXPECT, HOST, HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION,
     SEC_WEBSOCKET_PROTOCOL, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
@@ -36,13 +36,20 @@ pub fn host(parts: &Parts) -> &str {
     }
 }
 
-/// A request's headers for a backend: without credentials, with the client's address.
-pub fn forwarded(parts: &Parts, peer: Option<IpAddr>) -> HeaderMap {
+/// A request's headers for a backend: without credentials, with the client's address. Names of users in headers are credentials
+/// too, and no client's to give.
+pub fn forwarded(parts: &Parts, peer: Option<IpAddr>, credentials: Option<&RequestHeaders>) -> HeaderMap {
     let mut headers = parts.headers.clone();
     headers.remove(AUTHORIZATION);
     let names: Vec<HeaderName> = headers
         .keys()
-        .filter(|name| impersonation::is_impersonation_header(name.as_str()))
+        .filter(|name| {
+            let name = name.as_str();
+            impersonation::is_impersonation_header(name)
+                || matches!(name, "x-remote-user" | "x-remote-uid" | "x-remote-group")
+                || name.starts_with("x-remote-extra-")
+                || credentials.is_some_and(|credentials| credentials.is_credential(name))
+        })
         .cloned()
         .collect();
     names.iter().for_each(|name| _ = headers.remove(name));
@@ -113,6 +120,8 @@ mod tests {
             .header("authorization", "Bearer t")
             .header("impersonate-user", "jane")
             .header("impersonate-extra-a", "b")
+            .header("x-remote-user", "root")
+            .header("x-remote-extra-a", "b")
             .header("sec-websocket-protocol", "v4.channel.k8s.io, base64url.bearer.authorization.k8s.io.dA")
             .header("x-forwarded-for", "10.0.0.9")
             .header("host", "api")
@@ -121,7 +130,7 @@ mod tests {
         let upgrade = Arc::new(PendingUpgrade::default());
         upgrade.token_used();
         parts.extensions.insert(upgrade);
-        let headers = forwarded(&parts, Some(IpAddr::from([10, 0, 0, 1])));
+        let headers = forwarded(&parts, Some(IpAddr::from([10, 0, 0, 1])), None);
         let mut found: Vec<(&str, &str)> =
             headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
         found.sort_unstable();

@@ -98,6 +98,11 @@ impl KubeletClient {
         })
     }
 
+    /// What opens connections to nodes and pods; None: TCP.
+    pub(crate) fn dialer(&self) -> Option<Dialer> {
+        self.dialer.clone()
+    }
+
     /// `skip_verify`: whatever the configuration says.
     pub(crate) fn tls(&self, skip_verify: bool) -> Arc<ClientConfig> {
         if skip_verify { self.unverified.clone() } else { self.verified.clone() }
@@ -125,19 +130,7 @@ impl KubeletClientCertificate {
 
     /// From files; never renewed. The error says what is wrong with them.
     pub fn from_pem(certificate: &[u8], key: &[u8]) -> Result<Arc<KubeletClientCertificate>, String> {
-        let chain = client_http::tls::certificates(certificate)
-            .map_err(|problem| format!("the certificate {problem}"))?;
-        let key = PrivateKeyDer::from_pem_slice(key)
-            .map_err(|error| format!("the key is no private key in PEM: {error}"))?;
-        let key = rustls::crypto::ring::sign::any_supported_type(&key)
-            .map_err(|error| format!("the key cannot be used: {error}"))?;
-        let key = CertifiedKey::new(chain, key);
-        // An unknown match is not a mismatch.
-        if let Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch)) = key.keys_match()
-        {
-            return Err("the key is not the certificate's".to_owned());
-        }
-        let never = u64::MAX;
+        let (key, never) = (certified_key(certificate, key)?, u64::MAX);
         Ok(Arc::new(KubeletClientCertificate { current: RwLock::new((Arc::new(key), never)) }))
     }
 
@@ -150,6 +143,22 @@ impl KubeletClientCertificate {
         *self.current.write() = (issue(pki, now)?, now);
         Ok(true)
     }
+}
+
+/// A certificate and its key, both in PEM; the error says what is wrong with them.
+pub(crate) fn certified_key(certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, String> {
+    let chain = client_http::tls::certificates(certificate)
+        .map_err(|problem| format!("the certificate {problem}"))?;
+    let key = PrivateKeyDer::from_pem_slice(key)
+        .map_err(|error| format!("the key is no private key in PEM: {error}"))?;
+    let key = rustls::crypto::ring::sign::any_supported_type(&key)
+        .map_err(|error| format!("the key cannot be used: {error}"))?;
+    let key = CertifiedKey::new(chain, key);
+    // An unknown match is not a mismatch.
+    if let Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch)) = key.keys_match() {
+        return Err("the key is not the certificate's".to_owned());
+    }
+    Ok(key)
 }
 
 fn issue(pki: &Pki, now: u64) -> Result<Arc<CertifiedKey>, PkiError> {

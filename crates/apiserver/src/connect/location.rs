@@ -137,6 +137,7 @@ impl Connect<'_> {
             address: kubelet.address,
             dial_timeout: client.timeout,
             dialer: client.dialer.clone(),
+            server_name: None,
         }
     }
 
@@ -235,7 +236,8 @@ impl Connect<'_> {
     fn pod_target(&self, scheme: &str, address: HostPort) -> Target {
         let client = self.api.kubelet_client();
         let tls = (scheme == "https").then(|| client.pods.clone());
-        Target { tls, address, dial_timeout: DIAL_TIMEOUT, dialer: client.dialer.clone() }
+        let dialer = client.dialer.clone();
+        Target { tls, address, dial_timeout: DIAL_TIMEOUT, dialer, server_name: None }
     }
 
     /// A core object, of the request's namespace or cluster-scoped.

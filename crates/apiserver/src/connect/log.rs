@@ -66,6 +66,7 @@ impl Connect<'_> {
             shutdown: options.follow.then(|| self.api.shutdown()),
             cut_is_end: true,
             gauge: self.gauge(200),
+            deadline: None,
         };
         let body = ProxiedBody::new(Bytes::new(), response.into_body(), connection, settings);
         let opened = websocket::open_bytes(self.parts, Body::Proxied(Box::new(body)));

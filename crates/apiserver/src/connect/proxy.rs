@@ -37,7 +37,7 @@ impl Connect<'_> {
     pub(super) async fn proxy(&self, target: Target, body: RequestBody) -> Result<Answer, Status> {
         let whole: Vec<u8> = percent_decode_str(self.parts.uri.path()).collect();
         let path = self.backend_path(&whole);
-        let mut headers = forwarded(self.parts, body.peer());
+        let mut headers = forwarded(self.parts, body.peer(), self.request_headers());
         if streaming::upgrade::is_upgrade(&headers) {
             // As upstream has it: without the query.
             let path = if path.is_empty() { "/".to_owned() } else { escape_path(&path) };
@@ -80,7 +80,7 @@ impl Connect<'_> {
     }
 
     /// What follows the subresource, clean and decoded; a slash at the end stays.
-    fn backend_path(&self, whole: &[u8]) -> Vec<u8> {
+    pub(super) fn backend_path(&self, whole: &[u8]) -> Vec<u8> {
         // api/v1/nodes/n/proxy, api/v1/namespaces/n/pods/p/proxy
         let before = if self.info.in_namespace { 7 } else { 5 };
         let trimmed = whole.trim_ascii_start();
@@ -157,7 +157,7 @@ impl Connect<'_> {
             return Ok(Response::from_parts(head, Body::empty()));
         }
         let gauge = self.gauge(head.status.as_u16());
-        let settings = ProxiedSettings { shutdown: None, cut_is_end: false, gauge };
+        let settings = ProxiedSettings { shutdown: None, cut_is_end: false, gauge, deadline: None };
         let body = ProxiedBody::new(begin, incoming, connection, settings);
         Ok(Response::from_parts(head, Body::Proxied(Box::new(body))))
     }

@@ -61,8 +61,8 @@ impl Connect<'_> {
         if !direct && subresource != "portforward" && upgrade::is_websocket_v5(headers) {
             return self.translate(target, path, streams);
         }
-        let request =
-            UpgradeRequest { method: self.parts.method.clone(), path, headers: forwarded(self.parts, peer) };
+        let headers_sent = forwarded(self.parts, peer, self.request_headers());
+        let request = UpgradeRequest { method: self.parts.method.clone(), path, headers: headers_sent };
         if !direct && subresource == "portforward" && upgrade::is_websocket_tunnel(headers) {
             return self.tunnel(target, request).await;
         }
@@ -204,7 +204,8 @@ impl Connect<'_> {
         let (mut head, incoming) = response.into_parts();
         drop_hop_by_hop(&mut head.headers);
         head.headers.insert(CONNECTION, HeaderValue::from_static("close"));
-        let settings = ProxiedSettings { shutdown: None, cut_is_end: false, gauge: self.gauge(0) };
+        let gauge = self.gauge(0);
+        let settings = ProxiedSettings { shutdown: None, cut_is_end: false, gauge, deadline: None };
         let body = ProxiedBody::new(Bytes::new(), incoming, connection, settings);
         let mut answer = Response::new(Body::Proxied(Box::new(body)));
         (*answer.status_mut(), *answer.headers_mut()) = (head.status, head.headers);

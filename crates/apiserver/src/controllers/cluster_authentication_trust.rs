@@ -1,10 +1,14 @@
-//! The ConfigMap `extension-apiserver-authentication`: which CA extension API servers use to verify client certificates.
+//! The ConfigMap `extension-apiserver-authentication`: whom extension API servers believe. The CA of client certificates, and the front
+//! proxies that pass requests on to them, which are the API servers of this cluster.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use auth::RequestHeaders;
 use client::resources;
-use object::{Status, Value};
+use codec::json;
+use object::{Map, Status, Value};
 use runtime::{
     Action, BoxFuture, Failure, InformerEvent, JoinHandle, Key, Reconcile, ReconcileRequest, Scope,
 };
@@ -18,6 +22,7 @@ const CONFIG_MAPS: GroupResource = ("", "configmaps");
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "extension-apiserver-authentication";
 const CLIENT_CA: &str = "client-ca-file";
+const REQUEST_HEADER_CA: &str = "requestheader-client-ca-file";
 const END: &str = "-----END CERTIFICATE-----";
 /// Upstream's resync.
 const EVERY: Duration = Duration::from_secs(60);
@@ -67,24 +72,27 @@ impl Reconcile for Trust {
     }
 }
 
-/// Adds our CA to the bundle; other servers may have others.
+/// Adds what we trust; other servers may trust others.
 pub(crate) async fn sync(client: &LoopbackClient<'_>) -> Result<(), Status> {
-    let Some(ca) = client.api().cluster().client_ca.as_deref() else { return Ok(()) };
+    let cluster = client.api().cluster();
     let existing = client.get(CONFIG_MAPS, NAMESPACE, NAME);
-    let known = existing.as_ref().and_then(|map| map.str_at(&["data", CLIENT_CA])).unwrap_or("");
-    let bundle = union(known, ca);
-    if bundle == known {
+    let known = |key: &str| existing.as_ref().and_then(|map| map.str_at(&["data", key])).unwrap_or("");
+    let wanted = data(&known, cluster.client_ca.as_deref(), cluster.request_headers.as_deref());
+    let size = existing.as_ref().and_then(|map| map.get("data")?.as_map()).map_or(0, Map::len);
+    if wanted.len() == size && wanted.iter().all(|(key, value)| known(key) == value) {
         return Ok(());
     }
+    let mut entries = Map::default();
+    wanted.into_iter().for_each(|(key, value)| entries.set(key, value));
     let written = match existing {
         Some(mut map) => {
-            map.map_at(&["data"]).set(CLIENT_CA, bundle);
+            map.make_map().set("data", entries);
             client.update(CONFIG_MAPS, map).await
         }
         None => {
             let mut map = Value::map();
             map.map_at(&["metadata"]).set("name", NAME);
-            map.map_at(&["data"]).set(CLIENT_CA, bundle);
+            map.make_map().set("data", entries);
             client.create(CONFIG_MAPS, NAMESPACE, typed(map, "v1", "ConfigMap")).await
         }
     };
@@ -92,6 +100,49 @@ pub(crate) async fn sync(client: &LoopbackClient<'_>) -> Result<(), Status> {
         Err(status) if lost_race(&status) => Ok(()),
         other => other,
     }
+}
+
+/// What the ConfigMap holds: what is known already, and ours. Anything else is dropped, as upstream does.
+fn data<'k>(
+    known: &impl Fn(&str) -> &'k str,
+    client_ca: Option<&str>,
+    request_headers: Option<&RequestHeaders>,
+) -> BTreeMap<&'static str, String> {
+    let mut data = BTreeMap::new();
+    let bundle = |key: &'static str, ours: Option<&str>| union(known(key), ours.unwrap_or(""));
+    let names = request_headers.map(|headers| headers.names.clone()).unwrap_or_default();
+    data.insert(CLIENT_CA, bundle(CLIENT_CA, client_ca));
+    data.insert(REQUEST_HEADER_CA, bundle(REQUEST_HEADER_CA, request_headers.map(|h| h.authority_pem())));
+    data.retain(|_, bundle| !bundle.is_empty());
+    if !data.contains_key(REQUEST_HEADER_CA) {
+        return data;
+    }
+    for (key, ours) in [
+        ("requestheader-allowed-names", names.allowed_names),
+        ("requestheader-username-headers", names.username),
+        ("requestheader-uid-headers", names.uid),
+        ("requestheader-group-headers", names.group),
+        ("requestheader-extra-headers-prefix", names.extra_prefixes),
+    ] {
+        let mut all = strings(known(key));
+        for name in ours {
+            if !all.contains(&name) {
+                all.push(name);
+            }
+        }
+        if key != "requestheader-uid-headers" || !all.is_empty() {
+            let list = Value::List(all.into_iter().map(Value::from).collect());
+            data.insert(key, String::from_utf8_lossy(&json::to_vec(&list)).into_owned());
+        }
+    }
+    data
+}
+
+/// A list in JSON.
+fn strings(text: &str) -> Vec<String> {
+    let list = json::parse(text.as_bytes(), None).ok();
+    let items = list.as_ref().and_then(Value::as_list).unwrap_or_default();
+    items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
 }
 
 /// An object with its kind and version.
@@ -112,4 +163,36 @@ fn union(known: &str, ours: &str) -> String {
         }
     }
     all.iter().map(|certificate| format!("{certificate}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use auth::RequestHeaderNames;
+    use auth::pki::Issuer;
+
+    use super::*;
+
+    #[test]
+    fn the_trust_of_all_servers_is_combined() {
+        let ca = || Issuer::in_memory(1_767_225_600).unwrap().ca_pem().to_owned();
+        let (client_ca, ours, theirs) = (ca(), ca(), ca());
+        let headers =
+            RequestHeaders::new(ours.clone(), RequestHeaderNames::usual("front-proxy-client")).unwrap();
+        let first = data(&|_| "", Some(&client_ca), Some(&headers));
+        let text = |key: &str| first.get(key).map(String::as_str).unwrap_or("");
+        assert_eq!(text("client-ca-file"), client_ca);
+        assert_eq!(text("requestheader-client-ca-file"), ours);
+        assert_eq!(text("requestheader-allowed-names"), r#"["front-proxy-client"]"#);
+        assert_eq!(text("requestheader-username-headers"), r#"["X-Remote-User"]"#);
+        assert_eq!(text("requestheader-uid-headers"), r#"["X-Remote-Uid"]"#);
+        assert_eq!(text("requestheader-group-headers"), r#"["X-Remote-Group"]"#);
+        assert_eq!(text("requestheader-extra-headers-prefix"), r#"["X-Remote-Extra-"]"#);
+        let other = RequestHeaders::new(theirs.clone(), RequestHeaderNames::usual("other")).unwrap();
+        let second = data(&text, None, Some(&other));
+        assert_eq!(second["client-ca-file"], client_ca);
+        assert_eq!(second["requestheader-client-ca-file"], format!("{ours}{theirs}"));
+        assert_eq!(second["requestheader-allowed-names"], r#"["front-proxy-client","other"]"#);
+        let plain = data(&|_| "", Some(&client_ca), None);
+        assert_eq!(plain.keys().copied().collect::<Vec<_>>(), ["client-ca-file"]);
+    }
 }

@@ -10,7 +10,8 @@ use metrics::{Histogram, header};
 use super::bounds::ADMISSION;
 
 const PHASES: [&str; 2] = ["admit", "validate"];
-const OPERATIONS: [Operation; 3] = [Operation::Create, Operation::Update, Operation::Delete];
+const OPERATIONS: [Operation; 4] =
+    [Operation::Create, Operation::Update, Operation::Delete, Operation::Connect];
 const SERIES: usize = PHASES.len() * OPERATIONS.len() * 2;
 
 /// By phase, operation and whether it was refused.

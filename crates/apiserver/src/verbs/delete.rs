@@ -24,7 +24,8 @@ impl Call<'_> {
         let resource = self.request.resource;
         if !deleted.removed || self.returns_deleted() {
             let code = if !deleted.removed && options.orphan_dependents == Some(false) { 202 } else { 200 };
-            return Ok(self.deleting(self.object(code, &deleted.obj, wanted, false), &options));
+            let answer = self.object(code, &deleted.obj, wanted, false);
+            return Ok(self.deleting(answer, &options, &deleted.warnings));
         }
         let details = Details {
             name: deleted.obj.name().into(),
@@ -36,12 +37,12 @@ impl Call<'_> {
         let mut success = status_document("Success");
         success.set("details", details.to_value());
         let answer = respond::value(self.request.catalog, 200, &Value::Map(success), wanted);
-        Ok(self.deleting(answer, &options))
+        Ok(self.deleting(answer, &options, &deleted.warnings))
     }
 
-    /// The answer to a DELETE, with the warnings of its kind.
-    fn deleting(&self, mut answer: Answer, options: &DeleteOptions) -> Answer {
-        respond::warn(&mut answer, &self.delete_warnings(options));
+    /// The answer to a DELETE, with the warnings of its kind and of those who were asked.
+    fn deleting(&self, mut answer: Answer, options: &DeleteOptions, warnings: &[String]) -> Answer {
+        respond::warn(&mut answer, &[self.delete_warnings(options), warnings.to_vec()].concat());
         answer
     }
 
@@ -61,8 +62,9 @@ impl Call<'_> {
         let list = list_options(self.query, self.info)?;
         let options = self.delete_options(body).await?;
         let deleted = self.api.registry.delete_collection(&self.request, &options, &list).await;
-        let deleted = deleted.map_err(|status| status.after_warnings(self.delete_warnings(&options)))?;
-        Ok(self.deleting(self.list_answer(deleted, wanted).await, &options))
+        let (deleted, warnings) =
+            deleted.map_err(|status| status.after_warnings(self.delete_warnings(&options)))?;
+        Ok(self.deleting(self.list_answer(deleted, wanted).await, &options, &warnings))
     }
 
     pub(super) async fn delete_options(&self, body: RequestBody) -> Result<DeleteOptions, Status> {

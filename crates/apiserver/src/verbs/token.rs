@@ -61,17 +61,19 @@ pub(crate) async fn issue_token(
     // A linearizable read of the account and of what the token is bound to.
     api.registry.linearizable_read().await?;
     // Before defaults are set: plugins see the request as it was sent.
-    api.registry.mutate_answered(request, &mut asked)?;
-    let env = api.registry.env();
-    let admit = |complete: &Value| api.registry.validate_answered(request, complete);
-    let mut issued = api.token_authenticator.service_accounts().request(
-        (request.namespace, request.name),
-        asked,
-        env.now_nanos(),
-        env.uuid(),
-        api.token_authenticator.objects(),
-        &admit,
-    )?;
+    let mut warnings = api.registry.mutate_answered(request, &mut asked).await?;
+    let of = (request.namespace, request.name);
+    let now = api.registry.env().now_nanos();
+    let complete = {
+        let tokens = &api.token_authenticator;
+        tokens.service_accounts().complete(of, asked, now, tokens.objects())?
+    };
+    warnings.extend(api.registry.validate_answered(request, &complete).await?);
+    let mut issued = {
+        let (tokens, id) = (&api.token_authenticator, api.registry.env().uuid());
+        tokens.service_accounts().issue(of, complete, now, id, tokens.objects())?
+    };
+    issued.warnings.splice(0..0, warnings);
     issued.answer.make_map().set("kind", KIND);
     issued.answer.make_map().set("apiVersion", API_VERSION);
     Ok(issued)

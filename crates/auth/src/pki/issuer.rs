@@ -56,7 +56,8 @@ impl Issuer {
         let parsed = Parsed::parse(&certificate).ok_or(CryptoError("read a certificate it signed"))?;
         let (subject, not_after) = (parsed.subject.to_vec(), parsed.not_after);
         let pem = pem::encode(pem::CERTIFICATE, &certificate);
-        let ca = Authority { key, certificates: vec![certificate.into()], pem, subject, not_after };
+        let (path, certificates) = (std::path::PathBuf::new(), vec![certificate.into()]);
+        let ca = Authority { path, key, certificates, pem, subject, not_after };
         Ok(Issuer { ca: Arc::new(ca) })
     }
 

@@ -26,18 +26,15 @@ pub struct Issued {
 }
 
 impl ServiceAccounts {
-    /// Serves a TokenRequest for the service account of the URL. `id` becomes the token's `jti`; `admit` may reject the
-    /// request after it is defaulted and validated.
-    pub fn request(
+    /// A TokenRequest for the service account of the URL, with defaults, checked.
+    pub fn complete(
         &self,
         (namespace, name): (&str, &str),
         mut request: Value,
         now_nanos: u128,
-        id: String,
         objects: &dyn Objects,
-        admit: &dyn Fn(&Value) -> Result<(), Status>,
-    ) -> Result<Issued, Status> {
-        let now = i64::try_from(now_nanos / 1_000_000_000).unwrap_or(i64::MAX);
+    ) -> Result<Value, Status> {
+        let now = seconds_of(now_nanos);
         let said = |field: &str| request.str_at(&["metadata", field]).unwrap_or_default().to_owned();
         let (said_name, said_namespace, said_uid) = (said("name"), said("namespace"), said("uid"));
         if !said_namespace.is_empty() && said_namespace != namespace {
@@ -64,7 +61,7 @@ impl ServiceAccounts {
         if audiences.is_empty() {
             audiences = self.audiences().to_vec();
         }
-        let mut seconds =
+        let seconds =
             request.at(&["spec", "expirationSeconds"]).and_then(Value::as_int).unwrap_or(DEFAULT_SECONDS);
         let metadata = request.map_at(&["metadata"]);
         metadata.set("name", name);
@@ -76,8 +73,25 @@ impl ServiceAccounts {
         spec.set("expirationSeconds", seconds);
         request.make_map().remove("status");
         check_seconds(seconds)?;
-        admit(&request)?;
+        Ok(request)
+    }
 
+    /// Issues the token of a request that is complete and admitted. `id` becomes the token's `jti`.
+    pub fn issue(
+        &self,
+        (namespace, name): (&str, &str),
+        mut request: Value,
+        now_nanos: u128,
+        id: String,
+        objects: &dyn Objects,
+    ) -> Result<Issued, Status> {
+        let now = seconds_of(now_nanos);
+        let account = objects
+            .find(Kind::ServiceAccount, namespace, name)
+            .ok_or_else(|| not_found("serviceaccounts", name))?;
+        let audiences = strings(request.at(&["spec", "audiences"]));
+        let mut seconds =
+            request.at(&["spec", "expirationSeconds"]).and_then(Value::as_int).unwrap_or(DEFAULT_SECONDS);
         let bound = self.bound(namespace, name, request.at(&["spec", "boundObjectRef"]), objects)?;
         let mut warnings = Vec::new();
         let most = self.settings.max_expiration_seconds;
@@ -204,4 +218,8 @@ fn check_seconds(seconds: i64) -> Result<(), Status> {
 
 fn not_found(resource: &'static str, name: &str) -> Status {
     Status::not_found(About { group: "", resource }, name)
+}
+
+fn seconds_of(nanos: u128) -> i64 {
+    i64::try_from(nanos / 1_000_000_000).unwrap_or(i64::MAX)
 }

@@ -66,7 +66,8 @@ fn issuer() -> ServiceAccounts {
 
 fn ask(issuer: &ServiceAccounts, world: &World, request: &str) -> Result<Issued, Status> {
     let request = json::parse(request.as_bytes(), None).unwrap();
-    issuer.request(("ns", "robot"), request, NOW, "id-1".into(), world, &|_| Ok(()))
+    let of = ("ns", "robot");
+    issuer.issue(of, issuer.complete(of, request, NOW, world)?, NOW, "id-1".into(), world)
 }
 
 use object::Status;

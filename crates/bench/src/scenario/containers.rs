@@ -11,9 +11,9 @@ use crate::request::SLOT;
 use crate::site::Site;
 use crate::tally::Tally;
 
-const TIME_LIMIT: Duration = Duration::from_secs(300);
+pub(super) const TIME_LIMIT: Duration = Duration::from_secs(300);
 /// Between two looks at a pod: less than what is measured.
-const LOOK: Duration = Duration::from_millis(2);
+pub(super) const LOOK: Duration = Duration::from_millis(2);
 /// One after the other.
 const STARTS: usize = 40;
 /// At once.
@@ -30,13 +30,13 @@ pub struct Containers {
     pub what: What,
 }
 
-fn pod(name: &str, image: &str) -> String {
+pub(super) fn pod(name: &str, image: &str) -> String {
     format!(
         r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}"}},"spec":{{"terminationGracePeriodSeconds":0,"containers":[{{"name":"c","image":{image:?},"imagePullPolicy":"IfNotPresent"}}]}}}}"#
     )
 }
 
-fn is_running(pod: &[u8]) -> bool {
+pub(super) fn is_running(pod: &[u8]) -> bool {
     memchr::memmem::find(pod, b"\"phase\":\"Running\"").is_some()
 }
 

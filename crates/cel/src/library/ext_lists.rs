@@ -258,6 +258,7 @@ fn go_type(value: &Val<'_>) -> String {
         Val::Type(_) => "*types.Type",
         Val::Optional(_) => "*types.Optional",
         Val::Preserved(_) => "*common.unknownPreserved",
+        Val::Object(_) => "*dynamic.ObjectVal",
         Val::Opaque(value) => {
             let ty = value.ty();
             return format!("cel.{}", ty.name().rsplit('.').next().unwrap_or_default());

@@ -137,6 +137,7 @@ fn is_zero(value: &Val<'_>) -> bool {
         Val::List(list) => list.kind().is_none() && list.is_empty(),
         Val::Map(map) => !matches!(map, crate::value::Map::View { schema: Some(_), .. }) && map.is_empty(),
         Val::Opaque(value) => value.is_zero().unwrap_or(false),
+        Val::Object(object) => object.fields.is_empty(),
         Val::Type(_) | Val::Optional(_) | Val::Preserved(_) => false,
     }
 }

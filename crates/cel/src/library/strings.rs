@@ -330,7 +330,7 @@ fn converted(item: Result<Val<'_>, Error>) -> Result<Val<'_>, Error> {
         Val::List(_) => "type conversion error from list to 'string'",
         Val::Map(_) => "type conversion error from map to 'string'",
         Val::Type(_) => "type conversion not supported for 'type'",
-        Val::Preserved(_) => "type conversion error to 'string'",
+        Val::Preserved(_) | Val::Object(_) => "type conversion error to 'string'",
     }))
 }
 

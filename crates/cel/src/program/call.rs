@@ -125,6 +125,7 @@ fn is_a(value: &Val<'_>, ty: &Type) -> bool {
         (Type::Opaque(name, _) | Type::Object(name), Val::Opaque(value)) => {
             value.ty().name() == name.as_str()
         }
+        (Type::Object(name), Val::Object(object)) => *object.name == **name,
         (Type::List(element), Val::List(list)) => {
             first_element(list).is_none_or(|first| is_a(&first, element))
         }

@@ -132,6 +132,7 @@ pub(super) fn go_type(value: &Val<'_>) -> String {
         Val::Optional(_) => "*types.Optional",
         Val::Opaque(value) => return value.go_type(),
         Val::Preserved(_) => "ref.Val",
+        Val::Object(_) => "*dynamic.ObjectVal",
     };
     name.to_owned()
 }

@@ -230,6 +230,8 @@ fn own(value: Val<'_>) -> Val<'static> {
         Val::Timestamp(time) => Val::Timestamp(time),
         Val::Type(ty) => Val::Type(ty),
         Val::Opaque(value) => Val::Opaque(value),
+        // The text of the expression is not there any more. Nothing that is constructed is folded.
+        Val::Object(_) => Val::Null,
         Val::Optional(value) => Val::Optional(value.map(|value| Arc::new(own((*value).clone())))),
         Val::List(list) => Val::list(list.iter().flatten().map(own).collect()),
         Val::Map(map) => map

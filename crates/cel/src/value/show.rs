@@ -50,6 +50,7 @@ impl fmt::Display for Val<'_> {
             Val::Optional(Some(value)) => write!(f, "optional({value})"),
             Val::Opaque(value) => f.write_str(&value.text()),
             Val::Preserved(value) => write!(f, "{}", Val::dynamic(value)),
+            Val::Object(object) => f.write_str(&object.name),
         }
     }
 }

@@ -215,6 +215,7 @@ pub fn typed(value: &Val<'_>) -> Json {
         Val::Optional(Some(value)) => json!({"optional": typed(value)}),
         Val::Opaque(value) => json!({"opaque": value.ty().name(), "text": value.text()}),
         Val::Preserved(_) => json!({"preserved": true}),
+        Val::Object(object) => json!({"object": &*object.name}),
     }
 }
 

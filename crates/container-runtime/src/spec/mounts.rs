@@ -15,6 +15,7 @@ pub fn build(parts: &Parts<'_>) -> Result<Vec<Mount>, Error> {
     let is_asked =
         |target: &Path| asked.iter().any(|mount| normal(Path::new(&mount.container_path)) == normal(target));
     let mut all = defaults(context.privileged, parts.runtime.has_mqueue);
+    let own_users = parts.sandbox.record.has_users();
     for (name, target) in files::ALL {
         all.push(Mount {
             target: target.into(),
@@ -23,6 +24,7 @@ pub fn build(parts: &Parts<'_>) -> Result<Vec<Mount>, Error> {
             nosuid: true,
             nodev: true,
             noexec: true,
+            id_mapped: own_users,
             ..Mount::default()
         });
     }
@@ -94,6 +96,7 @@ fn volumes(parts: &Parts<'_>) -> impl Iterator<Item = Mount> {
     parts.image.config.volumes.iter().enumerate().map(move |(at, target)| Mount {
         target: target.into(),
         source: Source::Bind { path: path(at), sub_path: PathBuf::new() },
+        id_mapped: parts.sandbox.record.has_users(),
         ..Mount::default()
     })
 }
@@ -146,7 +149,7 @@ fn convert(parts: &Parts<'_>, mount: &cri::Mount) -> Result<Mount, Error> {
         nodev: false,
         noexec: false,
         propagation,
-        id_mapped: !mount.uid_mappings.is_empty(),
+        id_mapped: !mount.uid_mappings.is_empty() && parts.sandbox.record.has_users(),
     })
 }
 
@@ -171,12 +174,6 @@ fn image_source(parts: &Parts<'_>, name: &str, sub_path: &str) -> Result<Source,
         [] => Err(unknown(format!("image {name:?} has no layers"))),
         // One is no stack: overlayfs wants two.
         [only] => Ok(Source::Bind { path: only.clone(), sub_path: sub_path.into() }),
-        _ if !sub_path.is_empty() => {
-            Err(unknown(format!("image {name:?} has several layers, of which no part can be mounted")))
-        }
-        _ => {
-            let layer = |path: &PathBuf| ("lowerdir+".to_owned(), path.to_string_lossy().into_owned());
-            Ok(Source::Filesystem { kind: "overlay".to_owned(), options: layers.iter().map(layer).collect() })
-        }
+        _ => Ok(Source::Image { layers, sub_path: sub_path.into() }),
     }
 }

@@ -12,6 +12,7 @@ pub const TESTS: &[Test] = &[
     ("mounts_are_as_asked", mounts_are_as_asked),
     ("devices_are_as_asked", devices_are_as_asked),
     ("a_root_is_like_the_images", a_root_is_like_the_images),
+    ("a_part_of_an_image_is_a_volume", a_part_of_an_image_is_a_volume),
 ];
 
 fn mounts_are_as_asked() {
@@ -114,4 +115,38 @@ fn a_root_is_like_the_images() {
     });
     let (code, log) = node.output(&sandbox, config);
     assert!(code == 0 && log.starts_with("drwxr-xr-x") && log.ends_with("web\n"), "{log}");
+}
+
+fn a_part_of_an_image_is_a_volume() {
+    let node = Node::new();
+    let sandbox = node.run(node.sandbox_config("web"));
+    let part = |name: &str, script: &str, sub_path: &str| {
+        let mut config = container(name, &format!("{{ {script}; }} 2>&1"));
+        config.mounts = vec![Mount {
+            container_path: "/part".to_owned(),
+            image: Some(ImageSpec { image: NAME.to_owned(), ..Default::default() }),
+            image_sub_path: sub_path.to_owned(),
+            readonly: true,
+            ..Default::default()
+        }];
+        config
+    };
+    // Of all layers at once: what one replaces and hides in another is so here, too.
+    let (code, log) = node.output(
+        &sandbox,
+        part("directory", "ls /part; cat /part/index.html; touch /part/x || echo refused", "www"),
+    );
+    assert_eq!(
+        (code, &*log),
+        (0, "index.html\nfrom the pod\ntouch: /part/x: Read-only file system\nrefused\n")
+    );
+    assert_eq!(
+        node.output(&sandbox, part("file", "cat /part", "www/index.html")),
+        (0, "from the pod\n".to_owned())
+    );
+    for (name, nowhere) in [("hidden", "www/old.html"), ("outside", "../etc")] {
+        let id = node.create(&sandbox, part(name, "true", nowhere)).unwrap();
+        let error = node.start(&id).unwrap_err();
+        assert!(error.message.contains("of an image"), "{nowhere}: {}", error.message);
+    }
 }

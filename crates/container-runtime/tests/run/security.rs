@@ -10,6 +10,7 @@ pub const TESTS: &[Test] = &[
     ("privileged_is_everything", privileged_is_everything),
     ("namespaces_are_shared_as_asked", namespaces_are_shared_as_asked),
     ("system_calls_are_filtered", system_calls_are_filtered),
+    ("users_of_a_pod_are_others_on_the_host", users_of_a_pod_are_others_on_the_host),
 ];
 
 fn a_container_has_what_it_is_given() {
@@ -139,4 +140,60 @@ fn system_calls_are_filtered() {
     let id = node.create(&sandbox, config).unwrap();
     let error = node.start(&id).unwrap_err();
     assert!(error.message.contains("failed to load seccomp profile"), "{error}");
+}
+
+fn users_of_a_pod_are_others_on_the_host() {
+    use std::os::unix::fs::MetadataExt;
+    const HOST: u32 = 65_536 * 4;
+    let node = Node::new();
+    let mapping = vec![IDMapping { host_id: HOST, container_id: 0, length: 65_536 }];
+    let users =
+        UserNamespace { mode: NamespaceMode::Pod.into(), uids: mapping.clone(), gids: mapping.clone() };
+    let own = NamespaceOption { userns_options: Some(users), ..own_pids() };
+    let mut pod = node.sandbox_config("web");
+    let linux = pod.linux.as_mut().unwrap();
+    linux.security_context.as_mut().unwrap().namespace_options = Some(own.clone());
+    let mut unmapped = pod.clone();
+    unmapped.metadata.as_mut().unwrap().uid = "unmapped".to_owned();
+    let sandbox = node.run(pod);
+    let volume = node.directory.path().join("volume");
+    std::fs::create_dir(&volume).unwrap();
+    let script = "id -u; touch /volume/x; cat /etc/hostname; wget 2>/dev/null; ls -n /www/index.html | cut -c15-17; \
+                  ls -n /part; read end";
+    let mut config = secured(container("main", &format!("exec 2>&1; {script}")), |context| {
+        context.namespace_options = Some(own.clone());
+    });
+    config.stdin = true;
+    config.mounts = vec![
+        Mount {
+            container_path: "/volume".to_owned(),
+            host_path: volume.to_str().unwrap().to_owned(),
+            uid_mappings: mapping.clone(),
+            gid_mappings: mapping.clone(),
+            ..Default::default()
+        },
+        Mount {
+            container_path: "/part".to_owned(),
+            image: Some(ImageSpec { image: crate::image::NAME.to_owned(), ..Default::default() }),
+            image_sub_path: "www".to_owned(),
+            readonly: true,
+            ..Default::default()
+        },
+    ];
+    let id = node.launch(&sandbox, config);
+    node.until(|| node.log(&id).contains("index.html").then_some(()));
+    let log = node.log(&id);
+    assert!(log.starts_with("0\nweb\n"), "{log}");
+    // What it writes to its volume is root's, as if there were no such users; the process itself is somebody else.
+    assert_eq!(std::fs::metadata(volume.join("x")).unwrap().uid(), 0);
+    let mine = |entry: &std::fs::DirEntry| {
+        let command = std::fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
+        command.contains("touch /volume/x") && entry.metadata().is_ok_and(|of| of.uid() == HOST)
+    };
+    assert!(std::fs::read_dir("/proc").unwrap().flatten().any(|entry| mine(&entry)), "no process of {HOST}");
+    // Without a range nothing is made.
+    let options = unmapped.linux.as_mut().unwrap().security_context.as_mut().unwrap();
+    options.namespace_options.as_mut().unwrap().userns_options.as_mut().unwrap().uids.clear();
+    let error = node.try_run(unmapped).unwrap_err();
+    assert!(error.message.contains("needs one range of users"), "{}", error.message);
 }

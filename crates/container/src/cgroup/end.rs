@@ -61,7 +61,8 @@ impl Cgroup {
 
     /// Removes it and all below; only when nothing is in them. What is not there is removed already.
     pub fn remove(&self) -> io::Result<()> {
-        for (_, directory) in &self.directories {
+        let own = self.directories.iter().map(|(_, directory)| directory);
+        for directory in own.chain(&self.others()) {
             for group in with_below(directory).iter().rev() {
                 match std::fs::remove_dir(group) {
                     Ok(()) => {}

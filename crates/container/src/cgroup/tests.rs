@@ -98,3 +98,18 @@ fn groups_below_are_found_and_removed_first() {
     group.remove().unwrap();
     assert!(!root.path().join("pod1").exists());
 }
+
+#[test]
+fn what_another_runtime_made_in_other_trees_goes_as_well() {
+    let root = tempfile::tempdir().unwrap();
+    for tree in ["memory", "blkio", "systemd"] {
+        std::fs::create_dir_all(root.path().join(tree).join("pod1/a")).unwrap();
+        std::fs::create_dir_all(root.path().join(tree).join("pod2")).unwrap();
+    }
+    Cgroup::at(root.path(), Path::new("/pod1")).remove().unwrap();
+    for tree in ["memory", "blkio", "systemd"] {
+        assert!(
+            !root.path().join(tree).join("pod1").exists() && root.path().join(tree).join("pod2").exists()
+        );
+    }
+}

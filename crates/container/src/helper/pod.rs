@@ -66,6 +66,8 @@ fn set_up(config: &PodConfig) -> Result<(OwnedFd, OwnedFd, Containers), StartErr
             .context(|| format!("failed to join the cgroup {}", config.cgroup.display()))?;
     }
     let host_mounts = HostMounts::of_this_process()?;
+    // Before there is a network of the pod's own: it would be listed there, with its path.
+    let socket = unix_socket().context(|| "failed to create a socket".to_owned())?;
     let users = super::users::enter(config)?;
     // Those of a pod with users of its own are made with these.
     let is_plain = users.is_none();
@@ -89,7 +91,7 @@ fn set_up(config: &PodConfig) -> Result<(OwnedFd, OwnedFd, Containers), StartErr
     let shared_memory = make_shared_memory(config, users.as_ref())?;
     let pid_namespace =
         if config.shared_pid { Some(start_init(&config.directory, users.as_ref())?) } else { None };
-    let listener = listen(&config.directory.join(SOCKET)).context(|| "failed to listen".to_owned())?;
+    listen(&socket, &config.directory.join(SOCKET)).context(|| "failed to listen".to_owned())?;
     let pid = rustix::process::getpid().as_raw_nonzero().to_string();
     std::fs::write(config.directory.join(PID_FILE), pid)
         .context(|| "failed to write the process id".to_owned())?;
@@ -97,7 +99,7 @@ fn set_up(config: &PodConfig) -> Result<(OwnedFd, OwnedFd, Containers), StartErr
     // After the first process was forked: it waits for its own.
     let children = sys::hear_of_children().context(|| "failed to wait for children".to_owned())?;
     Ok((
-        listener,
+        socket,
         children,
         Containers::new(Shared { directory, pid_namespace, shared_memory, host_mounts, users }),
     ))
@@ -147,10 +149,15 @@ fn start_init(directory: &Path, users: Option<&Users>) -> Result<OwnedFd, StartE
         }
     }
     match forked {
-        Fork::Child => match super::init::confine() {
-            Ok(()) => sys::wait_for_children(),
-            Err(why) => tell_and_exit(why),
-        },
+        Fork::Child => {
+            // The pod's socket among them.
+            let closed =
+                sys::close_all_but(&[told.as_raw_fd()]).context(|| "failed to close descriptors".to_owned());
+            match closed.and_then(|()| super::init::confine()) {
+                Ok(()) => sys::wait_for_children(),
+                Err(why) => tell_and_exit(why),
+            }
+        }
         Fork::Parent { pid, .. } => {
             drop(told);
             rustix::process::chdir("/").context(|| "failed to change to /".to_owned())?;
@@ -170,16 +177,18 @@ fn start_init(directory: &Path, users: Option<&Users>) -> Result<OwnedFd, StartE
     }
 }
 
-fn listen(path: &Path) -> io::Result<OwnedFd> {
-    let _ = std::fs::remove_file(path);
+fn unix_socket() -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?)
+}
+
+fn listen(socket: &OwnedFd, path: &Path) -> io::Result<()> {
+    let _ = std::fs::remove_file(path);
     let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
-    let bound = rustix::net::bind(&socket, &SocketAddrUnix::new(path)?);
+    let bound = SocketAddrUnix::new(path).and_then(|address| rustix::net::bind(socket, &address));
     rustix::process::umask(before);
     bound?;
-    rustix::net::listen(&socket, 16)?;
-    Ok(socket)
+    Ok(rustix::net::listen(socket, 16)?)
 }
 
 struct Helper {

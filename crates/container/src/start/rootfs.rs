@@ -127,6 +127,13 @@ fn open_sources(
                 }
                 Some(source)
             }
+            Source::Image { layers, sub_path } => {
+                let scratch = config.root.target.as_path();
+                let tree = overlay::part_of_image(layers, sub_path, scratch, namespaces.users);
+                let tree = tree.context(|| format!("failed to mount {} of an image", sub_path.display()))?;
+                let is_directory = is_directory(tree.as_fd())?;
+                Some(Detached { tree, is_directory })
+            }
             Source::SharedMemory => match shared_memory {
                 Some(path) => Some(open_source(path, Path::new(""))?),
                 None => Some(open_source(Path::new("/dev/shm"), Path::new(""))?),

@@ -33,9 +33,7 @@ impl Handlers {
             InformerEvent::Updated { sync: true, .. } => ("resync", LOW),
             InformerEvent::Updated { old, new, .. } => {
                 let (before, after) = (&cron_job_view(old).spec, &cron_job_view(new).spec);
-                if old.uid() == new.uid()
-                    && (&before.schedule, &before.time_zone) != (&after.schedule, &after.time_zone)
-                {
+                if (&before.schedule, &before.time_zone) != (&after.schedule, &after.time_zone) {
                     return self.rescheduled(new);
                 }
                 ("updated", NORMAL)

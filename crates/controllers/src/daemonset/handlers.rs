@@ -58,13 +58,7 @@ impl Handlers {
                 self.state.changed.forget(&key);
                 ("resync", LOW)
             }
-            InformerEvent::Updated { old, new, .. } => {
-                if old.uid() != new.uid() {
-                    // One of the same name starts clean.
-                    self.state.forget(&key);
-                }
-                ("updated", NORMAL)
-            }
+            InformerEvent::Updated { .. } => ("updated", NORMAL),
             InformerEvent::Deleted { .. } => {
                 self.state.forget(&key);
                 ("deleted", NORMAL)
@@ -85,16 +79,9 @@ impl Handlers {
                 }
                 None => self.orphan(obj, &PODS),
             },
-            InformerEvent::Updated { old, new, .. } if new.deleting() => {
-                if old.uid() != new.uid() {
-                    self.pod_goes(old, "deleted");
-                }
-                self.pod_goes(new, "terminating");
-            }
+            InformerEvent::Updated { new, .. } if new.deleting() => self.pod_goes(new, "terminating"),
             InformerEvent::Updated { old, new, .. } => {
-                if old.uid() != new.uid() {
-                    self.pod_goes(old, "deleted");
-                } else if old.owners() != new.owners()
+                if old.owners() != new.owners()
                     && let Some(set) = self.owner(old)
                 {
                     self.ask(Key::of(&set), &PODS, new, "released");
@@ -110,9 +97,6 @@ impl Handlers {
 
     fn pod_changed(&self, set: &Obj, old: &Obj, new: &Obj) {
         let key = Key::of(set);
-        if old.uid() != new.uid() {
-            self.state.expectations.creation_seen(&key);
-        }
         let wait = daemon_set_view(set).min_ready_seconds;
         if wait > 0 && pod_view(new).ready && !pod_view(old).ready {
             // A second more: clocks are read in milliseconds.
@@ -199,5 +183,5 @@ impl Handlers {
 
 /// Whether somebody may want to adopt it who did not before.
 fn is_news(old: &Obj, new: &Obj) -> bool {
-    old.owners() != new.owners() || old.uid() != new.uid() || !old.labels().eq(new.labels())
+    old.owners() != new.owners() || !old.labels().eq(new.labels())
 }

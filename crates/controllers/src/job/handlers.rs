@@ -54,7 +54,7 @@ impl Handlers {
                     return;
                 }
                 let cause = Some(Cause::new(&JOBS, new, "updated"));
-                if old.uid() == new.uid() && job_view(old).generation == view.generation {
+                if job_view(old).generation == view.generation {
                     self.queue.add_after(Key::of(new), BATCH, cause);
                 } else {
                     self.queue.add(Key::of(new), NORMAL, cause);

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use auth::groups;
+use auth::node::{IN_PROCESS, SOURCE_ADDRESS};
 use auth::pki::request_of;
 use object::Value;
 
@@ -19,6 +20,13 @@ pub enum Decision {
     Leave(String),
 }
 
+/// Who else could be meant by an address.
+pub struct Others<'a> {
+    /// Another Node is known by it.
+    pub taken: &'a dyn Fn(&str) -> bool,
+    pub control_plane: &'a [IpAddr],
+}
+
 /// The name of the node that made the request, if it is an undecided one for a serving certificate.
 pub fn asking_node(csr: &Value) -> Option<String> {
     if signer(csr) != KUBELET_SERVING || is_issued(csr) || has(csr, "Approved") || has(csr, "Denied") {
@@ -29,8 +37,8 @@ pub fn asking_node(csr: &Value) -> Option<String> {
 }
 
 /// `node`: the requester's own object, where there is one.
-pub fn decide(csr: &Value, node: Option<&Value>) -> Decision {
-    match check(csr, node) {
+pub fn decide(csr: &Value, node: Option<&Value>, others: &Others<'_>) -> Decision {
+    match check(csr, node, others) {
         Ok(()) => Decision::Approve,
         Err(why) => Decision::Leave(why),
     }
@@ -41,7 +49,7 @@ pub fn approved(csr: &Value) -> Value {
     with_condition(csr, "Approved", "AutoApproved", message, None)
 }
 
-fn check(csr: &Value, node: Option<&Value>) -> Result<(), String> {
+fn check(csr: &Value, node: Option<&Value>, others: &Others<'_>) -> Result<(), String> {
     let request = request_of(csr).map_err(|error| error.to_string())?;
     kubelet_serving(&request, &usages(csr))?;
     request.verify().map_err(|error| error.to_string())?;
@@ -61,7 +69,55 @@ fn check(csr: &Value, node: Option<&Value>) -> Result<(), String> {
     if let Some(other) = request.dns_names.iter().find(|name| !names.contains(&name.to_ascii_lowercase())) {
         return Err(format!("{other} is not a name of the Node"));
     }
+    let sources = csr.at(&["spec", "extra", SOURCE_ADDRESS]).and_then(Value::as_list).unwrap_or_default();
+    let sources: Vec<&str> = sources.iter().filter_map(Value::as_str).collect();
+    if sources.contains(&IN_PROCESS) {
+        return Ok(());
+    }
+    let own_name = user.strip_prefix(NODE_USER).unwrap_or_default();
+    // From the API server's own machine, whose addresses nobody lists here.
+    let near = sources.iter().any(|source| source.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback()));
+    let addresses = request.addresses.iter().filter(|ip| !near && !sources.contains(&&*ip.to_string()));
+    for ip in addresses {
+        if others.control_plane.contains(ip) {
+            return Err(format!("{ip} is the API server's, and the request did not come from there"));
+        }
+        if ip.is_loopback() || (others.taken)(&ip.to_string()) {
+            return Err(format!("{ip} may be another's, and the request did not come from there"));
+        }
+    }
+    for name in request.dns_names.iter().map(|name| name.to_ascii_lowercase()) {
+        if name != own_name && (is_control_plane(&name) || (others.taken)(&name)) {
+            return Err(format!("{name} is another's name"));
+        }
+    }
     Ok(())
+}
+
+/// Names under which the API server is asked for.
+fn is_control_plane(name: &str) -> bool {
+    let first = name.split('.').next().unwrap_or_default();
+    matches!(first, "kubernetes" | "localhost") || name.ends_with(".svc") || name.contains(".svc.")
+}
+
+/// What a Node is known by: its name, and what it says of itself.
+pub fn known_as(node: &Value) -> Vec<String> {
+    let (mut names, addresses) = names_of(node);
+    names.extend(node.str_at(&["metadata", "name"]).map(str::to_owned));
+    names.extend(addresses.iter().map(ToString::to_string));
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// The addresses of a Service, and those of Endpoints.
+pub fn addresses_in(object: &Value) -> Vec<IpAddr> {
+    let list = |value: Option<&Value>| value.and_then(Value::as_list).unwrap_or_default().to_vec();
+    let of_service = list(object.at(&["spec", "clusterIPs"])).into_iter();
+    let subsets = list(object.get("subsets"));
+    let of_endpoints = subsets.iter().flat_map(|subset| list(subset.get("addresses")));
+    let of_endpoints = of_endpoints.filter_map(|address| address.get("ip").cloned());
+    of_service.chain(of_endpoints).filter_map(|ip| ip.as_str()?.parse().ok()).collect()
 }
 
 /// The names and addresses under which the Node says it is reached.

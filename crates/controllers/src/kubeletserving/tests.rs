@@ -2,7 +2,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use object::Value;
 
-use super::plan::{Decision, approved, asking_node, decide};
+use super::plan::{self, Decision, Others, addresses_in, approved, asking_node, known_as};
 
 /// A request by `user` for a certificate of `common_name` with these names.
 fn csr(user: &str, common_name: &str, names: &[&str]) -> Value {
@@ -21,6 +21,11 @@ fn node() -> Value {
     let text = "{status: {addresses: [{type: InternalIP, address: 10.0.0.7}, {type: InternalIP, address: 'fd00::7'}, \
                 {type: Hostname, address: Worker-1}]}}";
     runtime::parse(text).expect("a node")
+}
+
+/// Nobody else is known.
+fn decide(csr: &Value, node: Option<&Value>) -> Decision {
+    plan::decide(csr, node, &Others { taken: &|_| false, control_plane: &[] })
 }
 
 const USER: &str = "system:node:worker-1";
@@ -92,4 +97,57 @@ fn what_cannot_be_read_is_never_approved() {
         why(&client, Some(&node())),
         "usages did not match [digital signature key encipherment server auth]"
     );
+}
+
+#[test]
+fn what_may_be_anothers_must_be_where_the_request_came_from() {
+    let node = node();
+    let server = "10.0.0.7".parse().expect("an address");
+    let taken = |what: &str| matches!(what, "fd00::7" | "worker-1");
+    let others = Others { taken: &taken, control_plane: &[server] };
+    let from = |source: &str, names: &[&str]| {
+        let mut csr = csr(USER, USER, names);
+        if !source.is_empty() {
+            let sources = Value::List(vec![source.into()]);
+            csr.map_at(&["spec", "extra"]).set("setpoint.dev/source-address", sources);
+        }
+        match plan::decide(&csr, Some(&node), &others) {
+            Decision::Approve => "approved".to_owned(),
+            Decision::Leave(why) => why,
+        }
+    };
+    let not_from_there = ", and the request did not come from there";
+    assert_eq!(from("", &["10.0.0.7"]), format!("10.0.0.7 is the API server's{not_from_there}"));
+    assert_eq!(from("10.0.0.9", &["fd00::7"]), format!("fd00::7 may be another's{not_from_there}"));
+    let near = [("in-process", "10.0.0.7"), ("127.0.0.1", "10.0.0.7"), ("::1", "fd00::7")];
+    for (source, name) in [("10.0.0.7", "10.0.0.7"), ("fd00::7", "fd00::7")].into_iter().chain(near) {
+        assert_eq!(from(source, &[name]), "approved", "{name} from {source}");
+    }
+    assert_eq!(from("", &["worker-1"]), "approved", "its own name is proved by its certificate");
+
+    let claims = |address: &str, kind: &str| {
+        let text = format!("{{status: {{addresses: [{{type: {kind}, address: '{address}'}}]}}}}");
+        let node = runtime::parse(&text).expect("a node");
+        let others = Others { taken: &|_| false, control_plane: &[] };
+        plan::decide(&csr(USER, USER, &[address]), Some(&node), &others)
+    };
+    for name in
+        ["kubernetes", "kubernetes.default", "web.default.svc", "web.default.svc.cluster.local", "localhost"]
+    {
+        assert!(matches!(claims(name, "InternalDNS"), Decision::Leave(_)), "{name}");
+    }
+    assert_eq!(claims("worker.example.com", "ExternalDNS"), Decision::Approve);
+    assert!(matches!(claims("127.0.0.1", "InternalIP"), Decision::Leave(_)));
+}
+
+#[test]
+fn a_node_is_known_by_its_name_and_all_it_says() {
+    let mut node = node();
+    node.map_at(&["metadata"]).set("name", "worker-1");
+    assert_eq!(known_as(&node), ["10.0.0.7", "fd00::7", "worker-1"]);
+    let service = runtime::parse("{spec: {clusterIPs: [10.96.0.1]}}").expect("a service");
+    let endpoints =
+        runtime::parse("{subsets: [{addresses: [{ip: 10.0.0.1}, {ip: 'fd00::1'}]}]}").expect("endpoints");
+    assert_eq!(addresses_in(&service), ["10.96.0.1".parse::<std::net::IpAddr>().expect("an address")]);
+    assert_eq!(addresses_in(&endpoints).len(), 2);
 }

@@ -7,7 +7,6 @@ use object::{Map, Value};
 pub const PROVISIONER: &str = "setpoint.dev/local";
 /// Where nodes keep the data.
 const DIRECTORY: &str = "/var/lib/setpoint/volumes";
-const ROLE: &str = "setpoint:local-volumes";
 const HOSTNAME: &str = "kubernetes.io/hostname";
 /// A directory is one node's.
 const MODES: [&str; 2] = ["ReadWriteOnce", "ReadWriteOncePod"];
@@ -38,37 +37,6 @@ pub fn storage_class() -> Value {
     class.map_at(&["metadata"]).set("name", "local");
     class.map_at(&["metadata", "annotations"]).set("storageclass.kubernetes.io/is-default-class", "true");
     class
-}
-
-/// What lets nodes see that a volume is gone, so that they remove its directory: a role to read volumes, and its binding. The node
-/// authorizer lets a node read the volumes of its pods only, and says the same of one that is gone as of one that is another's.
-pub fn roles() -> [Value; 2] {
-    let typed = |kind: &str| {
-        let mut object = Value::map();
-        let root = object.make_map();
-        root.set("apiVersion", "rbac.authorization.k8s.io/v1");
-        root.set("kind", kind);
-        object.map_at(&["metadata"]).set("name", ROLE);
-        object
-    };
-    let texts = |all: &[&str]| all.iter().map(|text| Value::from(*text)).collect::<Vec<_>>();
-    let mut rule = Map::default();
-    rule.set("apiGroups", texts(&[""]));
-    rule.set("resources", texts(&["persistentvolumes"]));
-    rule.set("verbs", texts(&["get"]));
-    let mut role = typed("ClusterRole");
-    role.make_map().set("rules", vec![Value::Map(rule)]);
-    let mut binding = typed("ClusterRoleBinding");
-    let reference = binding.map_at(&["roleRef"]);
-    reference.set("apiGroup", "rbac.authorization.k8s.io");
-    reference.set("kind", "ClusterRole");
-    reference.set("name", ROLE);
-    let mut nodes = Map::default();
-    nodes.set("apiGroup", "rbac.authorization.k8s.io");
-    nodes.set("kind", "Group");
-    nodes.set("name", "system:nodes");
-    binding.make_map().set("subjects", vec![Value::Map(nodes)]);
-    [role, binding]
 }
 
 /// A claim that wants a volume of this provisioner and has none.

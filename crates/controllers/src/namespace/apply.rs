@@ -36,6 +36,12 @@ impl Emptying<'_> {
 
     async fn empty(&self, content: &Content) -> (Left, Option<String>) {
         let failed = |seconds, status: Status| (Left { seconds, ..Left::default() }, Some(status.message));
+        if content.aggregated {
+            return match self.empty_aggregated(content).await {
+                Ok(items) => plan::what_is_left(&content.resource, self.namespace, &items, 0),
+                Err(status) => failed(0, status),
+            };
+        }
         let grace = match self.grace_seconds(&content.resource).await {
             Ok(grace) => grace,
             Err(status) => return failed(0, status),
@@ -50,6 +56,33 @@ impl Emptying<'_> {
             Ok(items) => plan::what_is_left(&content.resource, self.namespace, &items, grace),
             Err(status) => failed(grace, status),
         }
+    }
+
+    /// What is left of another server's objects.
+    async fn empty_aggregated(&self, content: &Content) -> Result<Vec<Value>, Status> {
+        let Gvr { group, version, plural } = &content.resource;
+        let path = format!("/apis/{group}/{version}/namespaces/{}/{plural}", self.namespace);
+        let options = "propagationPolicy=Background";
+        let list = async || -> Result<Vec<Value>, Status> {
+            let list = self.client.get_raw(&path).await?;
+            Ok(list.get("items").and_then(Value::as_list).unwrap_or_default().to_vec())
+        };
+        match plan::how_to_delete(content.verbs) {
+            Deletion::Impossible => return Ok(Vec::new()),
+            Deletion::Collection => {
+                self.client.delete_raw(&format!("{path}?{options}")).await?;
+            }
+            Deletion::OneByOne => {
+                for item in list().await? {
+                    let name = item.str_at(&["metadata", "name"]).unwrap_or("");
+                    match self.client.delete_raw(&format!("{path}/{name}?{options}")).await {
+                        Err(status) if !matches!(status.code, 404 | 405) => return Err(status),
+                        _ => {}
+                    }
+                }
+            }
+        }
+        if content.verbs.contains(Verbs::LIST) { list().await } else { Ok(Vec::new()) }
     }
 
     async fn delete(&self, content: &Content) -> Result<(), Status> {

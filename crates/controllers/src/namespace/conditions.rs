@@ -8,6 +8,8 @@ use object::{Map, Value, time};
 /// What was found while a namespace's content was deleted.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Found {
+    /// Group versions whose resources are not known, because their servers cannot be asked.
+    pub stale: Vec<String>,
     /// Why content could not be deleted, one message for each resource.
     pub failures: Vec<String>,
     /// How many objects of each resource are still there; empty when that was not counted to the end.
@@ -25,6 +27,13 @@ struct Condition {
 }
 
 impl Found {
+    /// As client-go says it.
+    pub fn discovery_error(&self) -> Option<String> {
+        let stale = self.stale.iter().map(|gv| format!("{gv}: stale GroupVersion discovery: {gv}"));
+        let all = sorted(stale);
+        (!all.is_empty()).then(|| format!("unable to retrieve the complete list of server APIs: {all}"))
+    }
+
     fn conditions(&self) -> Vec<Condition> {
         let calm = |kind, reason, message: &str| Condition {
             kind,
@@ -36,13 +45,17 @@ impl Found {
         let failed = "NamespaceDeletionContentFailure";
         let content = "NamespaceContentRemaining";
         let finalizers = "NamespaceFinalizersRemaining";
-        // The catalogue is at hand: it is always found, and always understood.
+        let discovery = "NamespaceDeletionDiscoveryFailure";
         vec![
-            calm(
-                "NamespaceDeletionDiscoveryFailure",
-                "ResourcesDiscovered",
-                "All resources successfully discovered",
-            ),
+            // The catalogue is at hand; only other servers may not be.
+            match self.discovery_error() {
+                None => calm(discovery, "ResourcesDiscovered", "All resources successfully discovered"),
+                Some(why) => {
+                    let count = self.stale.len();
+                    let message = format!("Discovery failed for some groups, {count} failing: {why}");
+                    raised(discovery, "DiscoveryFailed", message)
+                }
+            },
             calm(
                 "NamespaceDeletionGroupVersionParsingFailure",
                 "ParsedGroupVersions",

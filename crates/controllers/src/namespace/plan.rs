@@ -59,8 +59,10 @@ pub enum After {
 
 /// `wait_seconds`: how long the rest may take. Looked at again when half of that is over.
 pub fn after(found: &Found, wait_seconds: i64) -> After {
-    if !found.failures.is_empty() {
-        return After::Fail(found.failures.join(", "));
+    // What is not known may be there.
+    let failures: Vec<String> = found.discovery_error().into_iter().chain(found.failures.clone()).collect();
+    if !failures.is_empty() {
+        return After::Fail(failures.join(", "));
     }
     if wait_seconds > 0 {
         return After::Wait(Duration::from_secs(u64::try_from(wait_seconds / 2 + 1).unwrap_or(1)));
@@ -177,7 +179,8 @@ pub fn note(found: &mut Found, wait_seconds: &mut i64, resource: &Gvr, left: Lef
 pub fn held_by_pods(found: &mut Found) -> bool {
     let held = found.remaining.contains_key(&PODS);
     if held {
-        *found = Found { failures: std::mem::take(&mut found.failures), ..Found::default() };
+        let Found { failures, stale, .. } = std::mem::take(found);
+        *found = Found { failures, stale, ..Found::default() };
     }
     held
 }

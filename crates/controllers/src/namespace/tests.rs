@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use catalog::{Catalog, Verbs};
 use client::resources::{CONFIG_MAPS, DEPLOYMENTS, EVENTS, PODS};
+use client::{Aggregated, AggregatedResource, Gvr};
 use object::Value;
 
 use super::conditions::Found;
-use super::content::{Content, contents};
+use super::content::{Content, aggregated_contents, contents};
 use super::plan::{
     After, Deletion, Left, Required, after, age, finalized, grace_left, held_by_pods, how_to_delete,
     longest_grace, next, note, stages, terminating, what_is_left,
@@ -168,8 +169,11 @@ fn remaining_content_waits_for_pods_then_finalizers_else_is_an_error() {
 
 #[test]
 fn only_pods_are_reported_while_pods_remain() {
-    let contents = [&CONFIG_MAPS, &PODS, &EVENTS]
-        .map(|resource| Content { resource: resource.clone(), verbs: Verbs::DELETE | Verbs::LIST });
+    let contents = [&CONFIG_MAPS, &PODS, &EVENTS].map(|resource| Content {
+        resource: resource.clone(),
+        verbs: Verbs::DELETE | Verbs::LIST,
+        aggregated: false,
+    });
     let named = |stage: &[&Content]| stage.iter().map(|c| c.resource.clone()).collect::<Vec<_>>();
     let [first, then] = stages(&contents);
     assert_eq!(
@@ -189,4 +193,39 @@ fn only_pods_are_reported_while_pods_remain() {
     note(&mut found, &mut wait, &PODS, left(30), None);
     assert!(held_by_pods(&mut found));
     assert_eq!((found, wait), (Found { failures: vec!["no".into()], ..Found::default() }, 30));
+}
+
+#[test]
+fn a_namespace_waits_for_servers_that_cannot_be_asked_and_says_so() {
+    let mut found = Found { stale: vec!["b/v1".into(), "a/v1".into()], ..Found::default() };
+    let why = "unable to retrieve the complete list of server APIs: a/v1: stale GroupVersion discovery: a/v1, b/v1: stale GroupVersion discovery: b/v1";
+    assert_eq!(after(&found, 0), After::Fail(why.to_owned()));
+    let mut namespace = json(r#"{"status":{"phase":"Terminating"}}"#);
+    found.update(&mut namespace, 0);
+    let (status, reason, message, _) = condition(&namespace, "NamespaceDeletionDiscoveryFailure");
+    assert_eq!((status, reason), ("True", "DiscoveryFailed"));
+    assert_eq!(message, format!("Discovery failed for some groups, 2 failing: {why}"));
+    found.remaining.insert(PODS.clone(), 1);
+    assert!(held_by_pods(&mut found) && found.stale.len() == 2);
+    found.stale.clear();
+    found.update(&mut namespace, 0);
+    assert_eq!(condition(&namespace, "NamespaceDeletionDiscoveryFailure").1, "ResourcesDiscovered");
+}
+
+#[test]
+fn other_servers_resources_are_content_once_each() {
+    let resource = |version: &'static str, namespaced, verbs| AggregatedResource {
+        resource: Gvr::new("x.io", version, "things"),
+        namespaced,
+        verbs,
+    };
+    let all = Verbs::DELETE | Verbs::LIST;
+    let resources = vec![
+        resource("v3", true, Verbs::LIST),
+        resource("v4", false, all),
+        resource("v1", true, all),
+        resource("v2", true, all),
+    ];
+    let found = aggregated_contents(&Aggregated { resources, stale: Vec::new() });
+    assert_eq!(found.iter().map(|content| &*content.resource.version).collect::<Vec<_>>(), ["v1"]);
 }

@@ -62,6 +62,10 @@ impl Signal {
         SIGNALS.iter().find(|(_, known, ..)| *known == name).map(|(signal, ..)| *signal)
     }
 
+    pub fn name(self) -> &'static str {
+        SIGNALS[self as usize].1
+    }
+
     pub fn resource(self) -> Resource {
         SIGNALS[self as usize].2
     }

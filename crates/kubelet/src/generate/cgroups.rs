@@ -198,6 +198,17 @@ fn hugepage_sizes_at(directory: &Path) -> Vec<String> {
     sizes.into_iter().filter_map(|size| hugepage_name(size.checked_mul(1024)?)).collect()
 }
 
+/// Whether swap is counted, and so can be kept from containers. `root` is `/`, or a tree like it.
+pub fn counts_swap(root: &Path, v2: bool) -> bool {
+    if !v2 {
+        return root.join("sys/fs/cgroup/memory/memory.memsw.limit_in_bytes").exists();
+    }
+    // The root group has no such file: that of this process tells.
+    let own = std::fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
+    let own = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or("");
+    root.join("sys/fs/cgroup").join(own).join("memory.swap.max").exists()
+}
+
 /// Files of this machine that would tell a container how warm its neighbours are: hidden from all.
 pub fn masked_paths() -> Vec<String> {
     let root = Path::new("/sys/devices/system/cpu");

@@ -21,7 +21,7 @@ use crate::generate::read::{flag, list, present, text};
 use crate::generate::{ContainerInputs, expansion};
 
 pub use field::{format_map, metadata_field};
-pub use resource_field::resource_value;
+pub use resource_field::{container_value, named};
 pub use services::service_variables;
 
 /// Names and values; a value need not be text.

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use image::{Credential, PulledBy};
 
+use crate::generate::ImageUser;
+
 use super::{ImageError, ImageReason, Images, PulledImage, Tell, WantedImage, normal, warning};
 
 impl Images {
@@ -42,14 +44,15 @@ impl Images {
         let (name, id, now) = (image.clone(), image_ref.clone(), self.now_seconds());
         let written = self.recorded(move |records| records.succeeded(&name, &id, &by, now)).await;
         self.note(&image, written);
-        let size = self.find(spec).await.ok().flatten().map_or(0, |(_, size)| size);
+        let found = self.find(spec).await.ok().flatten();
+        let size = found.as_ref().map_or(0, |image| image.size);
         let said = format!(
             "Successfully pulled image {image:?} in {} ({} including waiting). Image size: {size} bytes.",
             go_duration(took),
             go_duration(waited),
         );
         tell(normal("Pulled", said));
-        Ok(wanted.pulled(image_ref))
+        Ok(wanted.pulled(image_ref, ImageUser::of(found.as_ref())))
     }
 
     /// Tries the credentials in order. The id of the image, and whose it is now.

@@ -17,6 +17,8 @@ pub struct Facts {
     pub machine_id: String,
     pub system_uuid: String,
     pub boot_id: String,
+    /// Processes and threads that there can be at once; 0: not known.
+    pub most_processes: i64,
     pub kernel_version: String,
     pub os_image: String,
 }
@@ -48,6 +50,7 @@ impl Facts {
             },
             machine_id,
             boot_id: text("proc/sys/kernel/random/boot_id"),
+            most_processes: most_processes(root),
             kernel_version: text("proc/sys/kernel/osrelease"),
             os_image: os_image(root),
         }
@@ -57,6 +60,18 @@ impl Facts {
 fn first_line(root: &Path, path: &str) -> String {
     let text = std::fs::read_to_string(root.join(path)).unwrap_or_default();
     text.lines().next().unwrap_or("").trim().to_owned()
+}
+
+/// Each is a limit of its own.
+fn most_processes(root: &Path) -> i64 {
+    let limits = ["proc/sys/kernel/pid_max", "proc/sys/kernel/threads-max"];
+    limits.iter().filter_map(|path| first_line(root, path).parse().ok()).min().unwrap_or(0)
+}
+
+/// The places `/proc/swaps` lists, below its head.
+pub fn swap_devices(swaps: &str) -> Vec<String> {
+    let rows = swaps.lines().skip(1).filter_map(|row| row.split_whitespace().next());
+    rows.map(str::to_owned).collect()
 }
 
 /// `0-3,8,10-11`; `None`: it is no such list.

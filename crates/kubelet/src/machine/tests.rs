@@ -219,3 +219,12 @@ async fn a_machine_that_changed_is_told_of() {
     stopper.stop();
     task.await.expect("it ends");
 }
+
+#[test]
+fn swap_is_what_the_kernel_lists_below_the_head() {
+    let head = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n";
+    assert_eq!(super::swap_devices(head), [] as [&str; 0]);
+    assert_eq!(super::swap_devices(""), [] as [&str; 0], "a kernel without swap");
+    let one = format!("{head}/dev/sda2                               partition\t8388604\t\t0\t\t-2\n");
+    assert_eq!(super::swap_devices(&one), ["/dev/sda2"]);
+}

@@ -8,6 +8,7 @@ use node::pod::Pod;
 use object::Value;
 use runtime::Severity;
 
+use crate::generate::labels::container_hash;
 use crate::probes::Probed;
 use crate::volumes::MountedVolume;
 
@@ -15,6 +16,8 @@ pub struct Cache {
     /// The object as it was last seen; null until then.
     pub pod: Arc<Value>,
     pub sandbox: Option<SandboxRef>,
+    /// What the sandbox was made with, as far as this process knows.
+    pub sandbox_config: Option<Arc<cri::PodSandboxConfig>>,
     /// What this process mounted, by name.
     pub volumes: Option<Arc<BTreeMap<String, MountedVolume>>>,
     /// By name.
@@ -40,6 +43,7 @@ impl Default for Cache {
         Cache {
             pod: Arc::new(Value::Null),
             sandbox: None,
+            sandbox_config: None,
             volumes: None,
             containers: BTreeMap::new(),
             release: Release::No,
@@ -83,6 +87,10 @@ pub enum Release {
 pub struct Slot {
     /// A start was asked for and has not come to an end.
     pub starting: bool,
+    /// What the runtime made for it: its end may be heard of before anything else is known of it.
+    pub created: Option<String>,
+    /// How the run ended that is not wholly started yet: what people saw running is not told to wait.
+    ended_early: Option<Run>,
     /// How the last start failed.
     pub error: Option<StartError>,
     /// The latest run that there is anything of.
@@ -96,8 +104,8 @@ pub struct Slot {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     pub id: String,
-    /// As the pod asked for it.
-    pub image: String,
+    /// Of what the pod asked for: a runtime may know its image by another name.
+    pub hash: u64,
     pub image_id: String,
     pub attempt: u32,
     pub state: RunState,
@@ -123,9 +131,30 @@ impl Run {
 }
 
 impl Slot {
+    pub fn begin_start(&mut self) {
+        (self.starting, self.created, self.error) = (true, None, None);
+    }
+
+    pub fn end_start(&mut self) {
+        self.starting = false;
+        if let Some(run) = self.ended_early.take() {
+            self.saw(run);
+        }
+    }
+
+    /// The run there is anything of is the one that is being started, not one before it.
+    fn is_of_start(&self) -> bool {
+        self.starting && self.created.is_some() && self.created == self.run.as_ref().map(|run| run.id.clone())
+    }
+
     /// News of a run. That of one before the latest says how that ended.
     pub fn saw(&mut self, run: Run) {
         match &self.run {
+            Some(known)
+                if known.id == run.id && known.is_running() && run.exit().is_some() && self.is_of_start() =>
+            {
+                self.ended_early = Some(run);
+            }
             Some(known) if known.attempt > run.attempt => self.before = run.exit().cloned(),
             Some(known) if known.attempt < run.attempt => {
                 self.before = known.exit().cloned();
@@ -135,6 +164,11 @@ impl Slot {
             Some(known) if known.id == run.id && known.exit().is_some() && run.exit().is_none() => {}
             _ => self.run = Some(run),
         }
+    }
+
+    /// Is this the latest run, or going to be?
+    pub fn is(&self, id: &str) -> bool {
+        self.created.as_deref() == Some(id) || self.run.as_ref().is_some_and(|run| run.id == id)
     }
 
     /// The runtime does not know a run any more that had not ended: somebody removed it.
@@ -150,13 +184,13 @@ impl Slot {
         run.state = RunState::Exited(exit);
     }
 
-    fn view(&self, runtime: &str, image: &str, probed: Probed) -> Option<Running> {
+    fn view(&self, runtime: &str, hash: u64, probed: Probed) -> Option<Running> {
         let of_run = |state: Container, last: Option<Exit>| {
             let run = self.run.as_ref();
             Running {
                 id: run.map(|run| format!("{runtime}://{}", run.id)).unwrap_or_default(),
                 image_id: run.map(|run| run.image_id.clone()).unwrap_or_default(),
-                outdated: run.is_some_and(|run| run.image != image),
+                outdated: run.is_some_and(|run| run.hash != hash),
                 attempt: run.map_or(0, |run| run.attempt),
                 state,
                 last,
@@ -175,6 +209,8 @@ impl Slot {
                 seen.outdated &= !self.starting;
                 Some(seen)
             }
+            // What it came to is told when the start is over: until then nobody may decide on it.
+            _ if self.is_of_start() => Some(of_run(Container::Created, self.before.clone())),
             _ if self.starting => Some(of_run(Container::Created, ended())),
             Some(RunState::Exited(exit)) => {
                 Some(of_run(Container::Exited(exit.clone()), self.before.clone()))
@@ -217,7 +253,7 @@ impl Cache {
         let sandbox = self.sandbox.as_ref();
         let containers = pod.containers.iter().map(|container| {
             let slot = self.containers.get(container.name)?;
-            slot.view(runtime, container.image, probed(container.name))
+            slot.view(runtime, container_hash(container.spec), probed(container.name))
         });
         Sandbox {
             ready: sandbox.is_some_and(|sandbox| sandbox.ready),
@@ -236,12 +272,13 @@ mod tests {
     use super::*;
 
     fn run(attempt: u32, state: RunState) -> Run {
-        let (id, image, image_id) = (format!("id-{attempt}"), "image".to_owned(), String::new());
-        Run { id, image, image_id, attempt, state }
+        let (id, image_id) = (format!("id-{attempt}"), String::new());
+        Run { id, hash: HASH, image_id, attempt, state }
     }
     fn exited(attempt: u32, code: i32) -> Run {
         run(attempt, RunState::Exited(Exit::new(code, 1, 2, format!("id-{attempt}"))))
     }
+    const HASH: u64 = 7;
     const PROBED: Probed = Probed { started: true, ready: true, kill: None };
 
     #[test]
@@ -249,7 +286,7 @@ mod tests {
         let mut slot = Slot::default();
         slot.saw(exited(0, 7));
         slot.saw(run(1, RunState::Running { since: 5 }));
-        let seen = slot.view("test", "image", PROBED).unwrap();
+        let seen = slot.view("test", HASH, PROBED).unwrap();
         assert_eq!((seen.attempt, seen.last.map(|exit| exit.code)), (1, Some(7)));
         assert!(matches!(seen.state, Container::Running { since: 5, .. }));
     }
@@ -260,24 +297,53 @@ mod tests {
         slot.saw(exited(1, 0));
         slot.saw(run(1, RunState::Running { since: 5 }));
         slot.saw(run(0, RunState::Running { since: 1 }));
-        assert!(matches!(slot.view("test", "image", PROBED).unwrap().state, Container::Exited(_)));
+        assert!(matches!(slot.view("test", HASH, PROBED).unwrap().state, Container::Exited(_)));
     }
 
     #[test]
     fn a_start_under_way_is_no_reason_for_another() {
         let mut slot = Slot { starting: true, ..Slot::default() };
-        assert_eq!(slot.view("test", "image", PROBED).unwrap().state, Container::Created);
+        assert_eq!(slot.view("test", HASH, PROBED).unwrap().state, Container::Created);
         slot.saw(exited(0, 1));
-        let seen = slot.view("test", "image", PROBED).unwrap();
+        let seen = slot.view("test", HASH, PROBED).unwrap();
         assert_eq!((seen.state, seen.last.map(|exit| exit.code)), (Container::Created, Some(1)));
+    }
+
+    #[test]
+    fn a_container_that_is_being_started_is_known() {
+        let slot = Slot { starting: true, created: Some("id-0".to_owned()), ..Slot::default() };
+        assert!(slot.is("id-0") && !slot.is("id-1"));
+    }
+
+    #[test]
+    fn a_container_that_ends_while_it_is_started_is_told_when_that_is_over() {
+        let begun = || {
+            let mut slot = Slot::default();
+            slot.begin_start();
+            slot.created = Some("id-0".to_owned());
+            slot
+        };
+        let mut quick = begun();
+        quick.saw(exited(0, 0));
+        let seen = quick.view("test", HASH, PROBED).unwrap();
+        assert_eq!((seen.state, seen.last), (Container::Created, None));
+        let mut hooked = begun();
+        hooked.saw(run(0, RunState::Running { since: 5 }));
+        hooked.saw(exited(0, 0));
+        let seen = hooked.view("test", HASH, PROBED).unwrap();
+        assert!(matches!(seen.state, Container::Running { since: 5, .. }));
+        for mut slot in [quick, hooked] {
+            slot.end_start();
+            assert!(matches!(slot.view("test", HASH, PROBED).unwrap().state, Container::Exited(_)));
+        }
     }
 
     #[test]
     fn a_container_with_another_image_is_outdated_until_its_successor_is_asked_for() {
         let mut slot = Slot::default();
         slot.saw(run(0, RunState::Running { since: 5 }));
-        assert!(slot.view("test", "other", PROBED).unwrap().outdated);
+        assert!(slot.view("test", HASH + 1, PROBED).unwrap().outdated);
         slot.starting = true;
-        assert!(!slot.view("test", "other", PROBED).unwrap().outdated);
+        assert!(!slot.view("test", HASH + 1, PROBED).unwrap().outdated);
     }
 }

@@ -73,8 +73,10 @@ async fn run_sandbox(shared: &Arc<Shared>, task: &Arc<PodTask>, pod: &Arc<Value>
             }
         }
         shared.make_groups(&pod).await.map_err(|message| ("FailedCreatePodContainer", message))?;
+        let config = Arc::new(sandbox.config);
+        task.cache.lock().sandbox_config = Some(config.clone());
         let request =
-            cri::RunPodSandboxRequest { config: Some(sandbox.config), runtime_handler: String::new() };
+            cri::RunPodSandboxRequest { config: Some((*config).clone()), runtime_handler: String::new() };
         let made = shared.parts.cri.run_pod_sandbox(request).await;
         let id =
             made.map_err(|error| (FAILED, format!("Failed to create pod sandbox: {error}")))?.pod_sandbox_id;

@@ -11,10 +11,10 @@ use super::{PodTask, Shared};
 use crate::blocking::block;
 use crate::generate::cgroups::PodCgroups;
 use crate::generate::{
-    self, ContainerInputs, DeviceResources, Fetched, GenerateError, ImageUser, MountedVolume, NodeView,
-    Resolv, Wanted, files, labels,
+    self, ContainerInputs, DeviceResources, Fetched, GenerateError, MountedVolume, NodeView, Resolv,
+    UserNamespaces, Wanted, files, labels,
 };
-use crate::images::{self, ImageError, ImageEvent, WantedImage};
+use crate::images::{self, ImageError, ImageEvent, PulledImage, WantedImage};
 use crate::probes::{RuntimeTarget, Target};
 
 /// The images that are volumes, by the names of the volumes.
@@ -29,7 +29,11 @@ pub struct Facts {
     pub cgroup_v2: bool,
     pub swap_controller: bool,
     pub hugepage_sizes: Vec<String>,
+    /// Files that would tell a container of its neighbours.
+    pub masked_paths: Vec<String>,
     pub recursive_read_only: bool,
+    /// Pods can have users of their own.
+    pub user_namespaces: bool,
     pub resolv: Resolv,
 }
 
@@ -46,7 +50,9 @@ impl Shared {
             cgroup_v2: facts.cgroup_v2,
             swap_controller: facts.swap_controller,
             hugepage_sizes: &facts.hugepage_sizes,
+            masked_paths: &facts.masked_paths,
             recursive_read_only: facts.recursive_read_only,
+            user_namespaces: self.user_ranges.as_ref().map(|ranges| ranges as &dyn UserNamespaces),
             ..NodeView::new(&parts.config, &facts.resolv)
         }
     }
@@ -58,6 +64,25 @@ impl Shared {
     ) -> Result<generate::Sandbox, GenerateError> {
         let node = self.node.lock().clone();
         generate::sandbox_config(pod, attempt, &self.node_view(&node))
+    }
+
+    /// What the pod's sandbox was made with; made again where another process made that.
+    pub(super) fn config_of(
+        &self,
+        task: &PodTask,
+        pod: &Value,
+    ) -> Result<Arc<cri::PodSandboxConfig>, GenerateError> {
+        let (known, attempt) = {
+            let cache = task.cache.lock();
+            (cache.sandbox_config.clone(), cache.sandbox.as_ref().map_or(0, |sandbox| sandbox.attempt))
+        };
+        match known {
+            Some(known) => Ok(known),
+            None => {
+                let made = Arc::new(self.sandbox_config(pod, attempt)?.config);
+                Ok(task.cache.lock().sandbox_config.insert(made).clone())
+            }
+        }
     }
 
     /// The limits a running container should have.
@@ -72,7 +97,7 @@ impl Shared {
         tree: &Arc<Value>,
         container: &Container<'_>,
         attempt: u32,
-        (image, volume_images): (&cri::ImageSpec, &VolumeImages),
+        (image, volume_images): (&PulledImage, &VolumeImages),
     ) -> Result<cri::ContainerConfig, GenerateError> {
         let failed = |message: String| GenerateError { reason: "CreateContainerConfigError", message };
         let volumes = task.cache.lock().volumes.clone().unwrap_or_default();
@@ -90,9 +115,6 @@ impl Shared {
             })
             .collect();
         let sources = self.sources(tree, container.spec, &mounted).await;
-        let request = cri::ImageStatusRequest { image: Some(image.clone()), verbose: false };
-        let status = self.parts.cri.image_status(request).await;
-        let image_user = ImageUser::of(status.ok().and_then(|status| status.image).as_ref());
         let pod_ips = task.sandbox().map(|sandbox| sandbox.ips).unwrap_or_default();
         let target = {
             let cache = task.cache.lock();
@@ -112,8 +134,8 @@ impl Shared {
             pod: tree,
             container: container.spec,
             restart_count: attempt,
-            image_ref: &image.image,
-            image_user: &image_user,
+            image_ref: &image.spec.image,
+            image_user: &image.user,
             pod_ips: &pod_ips,
             volumes: &mounted,
             sources: &sources,
@@ -165,19 +187,19 @@ impl Shared {
         container: &str,
         image: &str,
         pull_policy: Option<&str>,
-    ) -> Result<cri::ImageSpec, ImageError> {
+    ) -> Result<PulledImage, ImageError> {
         let (secrets, missing) = images::pull_secrets(&self.parts.objects, pod).await;
         if let Some(event) = missing {
             task.cache.lock().tell("", event.severity, event.reason, event.message);
         }
-        let sandbox = self.sandbox_config(pod, 0).ok().map(|sandbox| sandbox.config);
-        let sandbox = sandbox.as_ref();
+        let sandbox = self.config_of(task, pod).ok();
+        let sandbox = sandbox.as_deref();
         let wanted = WantedImage { pod, image, pull_policy, secrets: &secrets, sandbox, runtime_handler: "" };
         let tell = |event: ImageEvent| {
             task.cache.lock().tell(container, event.severity, event.reason, event.message);
             self.wake(task);
         };
-        Ok(self.parts.images.ensure(wanted, &tell).await?.spec)
+        self.parts.images.ensure(wanted, &tell).await
     }
 
     /// What the variables of a container come from, as far as they name it.

@@ -70,12 +70,10 @@ fn happened(shared: &Arc<Shared>, event: cri::ContainerEventResponse) {
     }
     let name = {
         let cache = task.cache.lock();
-        let of = |(_, slot): &(&String, &super::cache::Slot)| {
-            slot.run.as_ref().is_some_and(|run| run.id == event.container_id)
-        };
-        cache.containers.iter().find(of).map(|(name, _)| name.clone())
+        let mut slots = cache.containers.iter();
+        // One that is being started as well: it may have ended since whoever starts it asked how it is.
+        slots.find(|(_, slot)| slot.is(&event.container_id)).map(|(name, _)| name.clone())
     };
-    // One that was not started yet has no news; an older one is nobody's any more.
     let Some(name) = name else { return };
     let (shared, id) = (shared.clone(), event.container_id);
     let env = shared.parts.env.clone();
@@ -185,7 +183,7 @@ pub fn run_of(status: &cri::ContainerStatus, runtime: &str) -> Run {
     };
     Run {
         id: status.id.clone(),
-        image: status.image.as_ref().map(|image| image.user_specified_image.clone()).unwrap_or_default(),
+        hash: info.hash,
         image_id: status.image_ref.clone(),
         attempt: info.restart_count,
         state,

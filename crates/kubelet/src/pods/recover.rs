@@ -80,8 +80,9 @@ fn is_known(task: &PodTask, name: &str, container: &cri::Container) -> bool {
         RunState::Created => container.state == cri::ContainerState::Created as i32,
     };
     let current = slot.run.as_ref().is_some_and(|run| run.id == container.id && same(run));
-    // While it is being started, whoever does so looks at it.
-    current || slot.starting || slot.before.as_ref().is_some_and(|before| before.id.ends_with(&container.id))
+    // Before it is started, whoever does so looks at it.
+    let is_being_made = slot.starting && !slot.is(&container.id);
+    current || is_being_made || slot.before.as_ref().is_some_and(|before| before.id.ends_with(&container.id))
 }
 
 /// A pod whose object is known now: its objects are followed, and its containers probed.

@@ -8,11 +8,11 @@ use node::pod::{Container, Pod, Role};
 use object::Value;
 use runtime::Severity;
 
-use super::cache::{Run, RunState};
+use super::cache::RunState;
 use super::inputs::VolumeImages;
 use super::{PodTask, Shared, stop};
 use crate::hooks::{Hook, HookEvent};
-use crate::images::ImageError;
+use crate::images::{ImageError, PulledImage};
 use crate::volumes;
 
 /// How a start failed: the container's reason and message, and the event that tells of it.
@@ -34,7 +34,7 @@ pub async fn start(shared: &Arc<Shared>, task: &Arc<PodTask>, name: &str, attemp
     let outcome = run(shared, task, &pod, name, attempt).await;
     let mut cache = task.cache.lock();
     let slot = cache.slot(name);
-    slot.starting = false;
+    slot.end_start();
     if let Err(Some(failed)) = outcome {
         let Failed { reason, message, volume_image } = failed;
         tracing::info!(
@@ -85,26 +85,18 @@ async fn run(
     let config = config.map_err(|error| failed(error.reason, error.message))?;
     let resources = config.linux.as_ref().and_then(|linux| linux.resources.clone());
     task.cache.lock().slot(name).resources = resources;
-    let sandbox_config = shared
-        .sandbox_config(tree, sandbox.attempt)
-        .map_err(|error| failed("CreateContainerConfigError", error.message))?
-        .config;
+    let sandbox_config = shared.config_of(task, tree);
+    let sandbox_config =
+        sandbox_config.map_err(|error| failed("CreateContainerConfigError", error.message))?;
     let request = cri::CreateContainerRequest {
         pod_sandbox_id: sandbox.id,
         config: Some(config),
-        sandbox_config: Some(sandbox_config),
+        sandbox_config: Some((*sandbox_config).clone()),
     };
     let created = shared.parts.cri.create_container(request).await;
     let id = created.map_err(|error| failed("CreateContainerError", error.message))?.container_id;
+    task.cache.lock().slot(name).created = Some(id.clone());
     tell(Severity::Normal, "Created", "Container created".to_owned());
-    // Known before it runs: the news that it ended may come before anything else is heard of it.
-    task.cache.lock().slot(name).saw(Run {
-        id: id.clone(),
-        image: container.image.to_owned(),
-        image_id: image.image.clone(),
-        attempt,
-        state: RunState::Created,
-    });
     let started =
         shared.parts.cri.start_container(cri::StartContainerRequest { container_id: id.clone() }).await;
     shared.refresh(task, name, &id).await;
@@ -136,12 +128,13 @@ async fn ensure_images(
     task: &Arc<PodTask>,
     tree: &Arc<Value>,
     container: &Container<'_>,
-) -> Result<(cri::ImageSpec, VolumeImages), (ImageError, Option<String>)> {
+) -> Result<(PulledImage, VolumeImages), (ImageError, Option<String>)> {
     let mut volumes = VolumeImages::new();
     for (volume, wanted) in volumes::image_volumes(tree, container.spec) {
         let policy = wanted.pull_policy.as_deref();
         let image = shared.ensure_image(task, tree, container.name, &wanted.reference, policy).await;
-        volumes.insert(volume.to_owned(), image.map_err(|error| (error, Some(wanted.reference)))?);
+        let image = image.map_err(|error| (error, Some(wanted.reference)))?;
+        volumes.insert(volume.to_owned(), image.spec);
     }
     let policy = container.spec.str_at(&["imagePullPolicy"]);
     let image = shared.ensure_image(task, tree, container.name, container.image, policy).await;

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use node::container_runtime::Evicted;
 use node::pod::{self, Pod, Role, short_uid};
 use object::Value;
 use runtime::Severity;
@@ -12,7 +13,7 @@ use runtime::Severity;
 use super::cache::Release;
 use super::{PodTask, Pods, Shared};
 use crate::hooks::{Hook, HookEvent};
-use crate::shutdown::EndPods;
+use crate::shutdown::{self, EndPods};
 
 /// A container has at least so long after its hook.
 const LEAST_GRACE_SECONDS: i64 = 2;
@@ -48,15 +49,23 @@ pub fn stop(shared: &Arc<Shared>, task: &Arc<PodTask>, grace_seconds: i64) {
     });
 }
 
-/// For a machine that goes down: the containers end and stay ended.
+/// For a machine that goes down: the agent's worker ends the pod, and says why.
 impl EndPods<String> for Pods {
     fn end<'a>(&'a self, uid: String, grace_seconds: i64) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             let Some(task) = self.shared.task(short_uid(&uid)) else { return };
-            task.stopping.send_replace(true);
-            self.shared.probes.terminate(&task.uid);
-            let pod = task.cache.lock().pod.clone();
-            end_all(&self.shared, &task, &pod, grace_seconds).await;
+            let mut released = task.released.subscribe();
+            let evicted = Evicted {
+                reason: shutdown::REASON.into(),
+                message: shutdown::MESSAGE.to_owned(),
+                grace_seconds,
+                disruption: Some(shutdown::MESSAGE.to_owned()),
+            };
+            if self.evict(&uid, evicted) {
+                // Fails only when the task is gone, which this holds. Told before it is released: whoever waits here may
+                // switch the machine off.
+                let _ = released.wait_for(|released| *released).await;
+            }
         })
     }
 }
@@ -166,6 +175,7 @@ pub fn release(shared: &Arc<Shared>, task: &Arc<PodTask>) {
         drop(task.lane.lock().await);
         give_back(&shared, &task).await;
         task.cache.lock().release = Release::Done;
+        task.released.send_replace(true);
         shared.wake(&task);
     });
 }
@@ -217,6 +227,9 @@ pub fn remove(shared: &Arc<Shared>, task: &Arc<PodTask>) {
             pause = (pause * 2).min(MOST_PAUSE);
         }
         shared.remove_directories(&task).await;
+        if let Some(ranges) = &shared.user_ranges {
+            ranges.release(&task.uid);
+        }
         shared.pods.lock().remove(&task.uid());
         // Another pod with its name may wait for this.
         shared.wake(&task);

@@ -4,7 +4,7 @@ use object::Value;
 use object::quantity::Quantity;
 
 use super::payload::{File, Payload, aggregate, file_mode};
-use crate::generate::env::metadata_field;
+use crate::generate::env::{container_value, metadata_field, named};
 
 /// The files of a `downwardAPI` source.
 pub fn files(source: &Value, pod: &Value, allocatable: &Value, mode: u32) -> Result<Payload, String> {
@@ -32,46 +32,13 @@ pub fn files(source: &Value, pod: &Value, allocatable: &Value, mode: u32) -> Res
     }
 }
 
-/// A limit or request of a container in units of the divisor, rounded up. A container without a limit can use what the node has.
-pub fn resource(pod: &Value, reference: &Value, allocatable: &Value) -> Result<String, String> {
+/// A limit or request of a container. One without a limit can use what the node has.
+fn resource(pod: &Value, reference: &Value, allocatable: &Value) -> Result<String, String> {
     let name = reference.str_at(&["containerName"]).unwrap_or_default();
-    let containers = ["containers", "initContainers"];
-    let container = containers
-        .iter()
-        .filter_map(|list| pod.at(&["spec", list]).and_then(Value::as_list))
-        .flatten()
-        .find(|container| container.str_at(&["name"]) == Some(name))
-        .ok_or_else(|| format!("container {name} not found"))?;
-    container_resource(container, reference, allocatable)
-}
-
-/// The same of a container that is known.
-pub fn container_resource(
-    container: &Value,
-    reference: &Value,
-    allocatable: &Value,
-) -> Result<String, String> {
-    let wanted = reference.str_at(&["resource"]).unwrap_or_default();
-    let unsupported = || format!("unsupported container resource : {wanted}");
-    let (list, resource) = wanted.split_once('.').ok_or_else(unsupported)?;
-    let known = matches!(resource, "cpu" | "memory" | "ephemeral-storage");
-    if !matches!(list, "limits" | "requests") || !(known || resource.starts_with("hugepages-")) {
-        return Err(unsupported());
-    }
-    let read = |from: Option<&Value>| {
-        from.and_then(Value::as_str).and_then(|text| Quantity::parse(text).ok()).filter(|q| !q.is_zero())
-    };
-    let own = read(container.at(&["resources", list, resource]));
-    let amount =
-        if list == "limits" && known { own.or_else(|| read(allocatable.get(resource))) } else { own };
-    let divisor = read(reference.get("divisor"));
-    let divisor = divisor.unwrap_or(Quantity::from_i64(1, object::quantity::Format::DecimalSi));
-    let units = |quantity: Quantity| match resource {
-        "cpu" => quantity.as_milli(),
-        _ => quantity.as_i64(),
-    };
-    let (amount, divisor) = (amount.map_or(0, units), units(divisor).max(1));
-    Ok((amount as f64 / divisor as f64).ceil().to_string())
+    let (container, _) = named(pod, name)?;
+    container_value(container, reference, &|name| {
+        allocatable.get(name).and_then(Value::as_str).and_then(|text| Quantity::parse(text).ok())
+    })
 }
 
 #[cfg(test)]

@@ -147,14 +147,28 @@ impl Agent {
         let wanted = self.machine.status(&self.identity(), &tree, health, now);
         let old = tree.get("status");
         let changed = status_differs(old, &wanted);
-        heartbeat.status_due =
-            if changed { heartbeat.reported.min(now) + STATUS_MILLIS } else { Millis::MAX };
-        if now < heartbeat.status_due {
+        heartbeat.status_due = match changed {
+            true => heartbeat.reported.min(now) + STATUS_MILLIS,
+            false => self.status_again(now),
+        };
+        if !changed || now < heartbeat.status_due {
             return None;
         }
         let told = told(&self.name, old, &wanted);
         tree.make_map().set("status", wanted);
         Some(Report { tree, told })
+    }
+
+    /// When to look whether the status changed, if it is now as it was written.
+    fn status_again(&self, now: Millis) -> Millis {
+        if self.machine.changes() { now + STATUS_MILLIS } else { Millis::MAX }
+    }
+
+    /// The runtime has news of the node itself: they are not put off.
+    pub fn node_awake(&self) {
+        let mut inner = self.inner.lock();
+        inner.heartbeat.seen = Revision(0);
+        inner.heartbeat.reported = 0;
     }
 
     /// Writes what is due; tells when the next is.
@@ -200,7 +214,7 @@ impl Agent {
             let heartbeat = &mut inner.heartbeat;
             heartbeat.written = written.revision();
             heartbeat.reported = now;
-            heartbeat.status_due = Millis::MAX;
+            heartbeat.status_due = self.status_again(now);
         }
         for (severity, reason, message) in told {
             let mut about = ObjectRef::of(&self.client.catalog(), &NODES, node);

@@ -53,16 +53,54 @@ struct Spent {
 impl Spent {
     fn copy(&mut self, bytes: usize) -> Result<(), Failed> {
         self.copied_bytes += bytes;
-        if self.copied_bytes > MAX_COPY_BYTES { Err(Failed) } else { Ok(()) }
+        if self.copied_bytes > MAX_COPY_BYTES {
+            let copied = self.copied_bytes;
+            return Err(Failed::new(format!(
+                "Unable to complete the copy, the accumulated size increase of copy is {copied}, exceeding the limit {MAX_COPY_BYTES}"
+            )));
+        }
+        Ok(())
     }
     fn steps(&mut self, steps: usize) -> Result<(), Failed> {
         self.steps += steps;
-        if self.steps > MAX_STEPS { Err(Failed) } else { Ok(()) }
+        if self.steps > MAX_STEPS { Err(Failed::limit()) } else { Ok(()) }
     }
 }
 
-/// An operation that does not apply. As upstream, the client only learns that one failed.
-struct Failed;
+/// An operation that does not apply. As upstream, clients who patch only learn that one failed; patches of admission say which.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failed {
+    /// In upstream's words.
+    pub message: String,
+    /// A `test` whose value differs.
+    pub is_test: bool,
+    is_limit: bool,
+}
+
+impl Failed {
+    fn new(message: impl Into<String>) -> Failed {
+        Failed { message: message.into(), is_test: false, is_limit: false }
+    }
+    fn missing(what: impl std::fmt::Display) -> Failed {
+        Failed::new(format!("{what}: missing value"))
+    }
+    fn test(path: &str) -> Failed {
+        Failed { is_test: true, ..Failed::new(format!("testing value {path} failed: test failed")) }
+    }
+    /// One of our own limits.
+    fn limit() -> Failed {
+        Failed { is_limit: true, ..Failed::new("the patch exceeds a limit") }
+    }
+    fn within(self, what: impl std::fmt::Display) -> Failed {
+        Failed { message: format!("{what}: {}", self.message), ..self }
+    }
+}
+
+impl std::fmt::Display for Failed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
 
 impl JsonPatch {
     /// The operations of a patch, decoded strictly, unless field validation is off.
@@ -100,7 +138,7 @@ impl JsonPatch {
             }
             let text = |name: &str| item.str_at(&[name]).map(str::to_owned);
             operations.push(Operation {
-                kind: text("op").unwrap_or_default(),
+                kind: text("op").unwrap_or_else(|| "unknown".to_owned()),
                 path: text("path"),
                 from: text("from"),
                 value: item.get("value").cloned().unwrap_or(Value::Null),
@@ -146,16 +184,21 @@ impl JsonPatch {
 
     /// Applies all operations in order; on an error `doc` must be dropped.
     pub fn apply(&self, doc: &mut Value) -> Result<(), Status> {
-        let mut spent = Spent::default();
-        let mut tree = Node::Closed(std::mem::replace(doc, Value::Null));
-        let done = self.operations.iter().try_for_each(|operation| operation.apply(&mut tree, &mut spent));
-        *doc = tree.close();
-        done.map_err(|Failed| match spent.steps > MAX_STEPS {
+        self.try_apply(doc).map_err(|failed| match failed.is_limit {
             true => Status::too_large(
                 "Request entity too large: the operations of this JSON patch move too many elements of lists; send it in parts",
             ),
             false => Status::unprocessable(),
         })
+    }
+
+    /// As [`apply`](JsonPatch::apply), and says what failed.
+    pub fn try_apply(&self, doc: &mut Value) -> Result<(), Failed> {
+        let mut spent = Spent::default();
+        let mut tree = Node::Closed(std::mem::replace(doc, Value::Null));
+        let done = self.operations.iter().try_for_each(|operation| operation.apply(&mut tree, &mut spent));
+        *doc = tree.close();
+        done
     }
 }
 
@@ -213,45 +256,115 @@ impl Operation {
     }
 
     fn apply(&self, doc: &mut Node, spent: &mut Spent) -> Result<(), Failed> {
-        let path = self.path.as_deref().ok_or(Failed)?;
-        match self.kind.as_str() {
-            "add" => add(doc, Pointer::parse(path)?, Node::Closed(self.value.clone()), spent),
-            "remove" => remove(doc, &Pointer::parse(path)?, spent).map(|gone| discard(gone.close())),
-            "replace" => self.replace(doc, path),
-            "test" => self.test(doc, path),
+        let kind = self.kind.as_str();
+        let path = || {
+            let missing = || match kind {
+                "add" | "remove" | "copy" => {
+                    Failed::missing(format!("{kind} operation failed to decode path"))
+                }
+                _ => Failed::missing(format!(
+                    "{kind} operation failed to decode path: operation missing path field"
+                )),
+            };
+            self.path.as_deref().ok_or_else(missing)
+        };
+        let from = || {
+            let missing = || {
+                Failed::missing(format!(
+                    "{kind} operation failed to decode from: operation, missing from field"
+                ))
+            };
+            self.from.as_deref().ok_or_else(missing)
+        };
+        match kind {
+            "add" => {
+                let path = path()?;
+                let missing = || {
+                    Failed::missing(format!("add operation does not apply: doc is missing path: \"{path}\""))
+                };
+                let failed = |failed: Failed| failed.within(format!("error in add for path: '{path}'"));
+                add(doc, path, Node::Closed(self.value.clone()), spent, &missing, &failed)
+            }
+            "remove" => {
+                let path = path()?;
+                let missing = || {
+                    Failed::missing(format!(
+                        "remove operation does not apply: doc is missing path: \"{path}\""
+                    ))
+                };
+                let failed = |failed: Failed| failed.within(format!("error in remove for path: '{path}'"));
+                remove(doc, path, spent, &missing, &failed).map(|gone| discard(gone.close()))
+            }
+            "replace" => self.replace(doc, path()?),
+            "test" => self.test(doc, path()?),
             "move" => {
-                let from = self.from.as_deref().ok_or(Failed)?;
-                let value = remove(doc, &Pointer::parse(from)?, spent)?;
+                let from = from()?;
+                let missing = || {
+                    Failed::missing(format!(
+                        "move operation does not apply: doc is missing from path: {from}"
+                    ))
+                };
+                let key = Pointer::parse(from).map_or(String::new(), |pointer| pointer.last);
+                // A member that is not there is found, and then cannot be removed.
+                let failed = |failed: Failed| failed.within(format!("error in move for path: '{key}'"));
+                let value = remove(doc, from, spent, &missing, &failed)?;
                 spent.steps(LOOK_STEPS * value.count())?;
-                add(doc, Pointer::parse(path)?, value, spent)
+                let path = path()?;
+                let missing = || {
+                    Failed::missing(format!(
+                        "move operation does not apply: doc is missing destination path: {path}"
+                    ))
+                };
+                let failed = |failed: Failed| failed.within(format!("error in move for path: '{path}'"));
+                add(doc, path, value, spent, &missing, &failed)
             }
             "copy" => {
-                let from = Pointer::parse(self.from.as_deref().ok_or(Failed)?)?;
-                let value = member(from.parent(doc)?, &from.last)?.map_or(Value::Null, Node::copy);
+                let from = from()?;
+                let missing = || {
+                    Failed::missing(format!(
+                        "copy operation does not apply: doc is missing from path: {from}"
+                    ))
+                };
+                let pointer = Pointer::parse(from).ok_or_else(missing)?;
+                let value = member(pointer.parent(doc).ok_or_else(missing)?, &pointer.last)
+                    .map_err(|failed| failed.within(format!("error in copy for from: '{from}'")))?
+                    .map_or(Value::Null, Node::copy);
+                let path = path()?;
                 spent.copy(encoded_size(&value))?;
-                add(doc, Pointer::parse(path)?, Node::Closed(value), spent)
+                let missing = || {
+                    Failed::missing(format!(
+                        "copy operation does not apply: doc is missing destination path: {path}"
+                    ))
+                };
+                let failed = |failed: Failed| failed.within("error while adding value during copy");
+                add(doc, path, Node::Closed(value), spent, &missing, &failed)
             }
-            _ => Err(Failed),
+            other => Err(Failed::new(format!("Unexpected kind: {other}"))),
         }
     }
 
     fn replace(&self, doc: &mut Node, path: &str) -> Result<(), Failed> {
         if path.is_empty() {
             if !matches!(self.value, Value::Map(_) | Value::List(_)) {
-                return Err(Failed);
+                return Err(Failed::new("replace operation value must be object or array: %!w(<nil>)"));
             }
             doc.replace(Node::Closed(self.value.clone()));
             return Ok(());
         }
-        let pointer = Pointer::parse(path)?;
+        let missing =
+            || Failed::missing(format!("replace operation does not apply: doc is missing path: {path}"));
+        let pointer = Pointer::parse(path).ok_or_else(missing)?;
         if pointer.parts.len() + 1 + depth(&self.value) > MAX_GROWN {
-            return Err(Failed);
+            return Err(Failed::limit());
         }
         let value = Node::Closed(self.value.clone());
-        match pointer.parent(doc)? {
+        match pointer.parent(doc).ok_or_else(missing)? {
             Opened::Map(map) => put(map, pointer.last, value),
             Opened::List(list) => {
-                let at = index(&pointer.last, list.len())?;
+                let missing = |_| {
+                    Failed::missing(format!("replace operation does not apply: doc is missing key: {path}"))
+                };
+                let at = index(&pointer.last, list.len()).map_err(missing)?;
                 list[at].replace(value);
             }
         }
@@ -262,11 +375,14 @@ impl Operation {
         let found = if path.is_empty() {
             Some(&*doc)
         } else {
-            let pointer = Pointer::parse(path)?;
-            member(pointer.parent(doc)?, &pointer.last)?
+            let missing =
+                || Failed::missing(format!("test operation does not apply: is missing path: {path}"));
+            let pointer = Pointer::parse(path).ok_or_else(missing)?;
+            member(pointer.parent(doc).ok_or_else(missing)?, &pointer.last)
+                .map_err(|failed| failed.within(format!("error in test for path: '{path}'")))?
         };
         let same = found.map_or(self.value.is_null(), |found| found.is(&self.value));
-        if same { Ok(()) } else { Err(Failed) }
+        if same { Ok(()) } else { Err(Failed::test(path)) }
     }
 }
 
@@ -278,24 +394,24 @@ struct Pointer {
 
 impl Pointer {
     /// The empty path is not one: it has no container.
-    fn parse(path: &str) -> Result<Pointer, Failed> {
+    fn parse(path: &str) -> Option<Pointer> {
         let mut parts: Vec<String> = path.split('/').skip(1).map(unescape).collect();
-        let last = parts.pop().ok_or(Failed)?;
-        Ok(Pointer { parts, last })
+        let last = parts.pop()?;
+        Some(Pointer { parts, last })
     }
 
-    fn parent<'a>(&self, doc: &'a mut Node) -> Result<Opened<'a>, Failed> {
+    fn parent<'a>(&self, doc: &'a mut Node) -> Option<Opened<'a>> {
         let mut here = doc;
         for part in &self.parts {
-            here = match here.open().ok_or(Failed)? {
-                Opened::Map(map) => map.get_mut(part.as_str()).ok_or(Failed)?,
+            here = match here.open()? {
+                Opened::Map(map) => map.get_mut(part.as_str())?,
                 Opened::List(list) => {
-                    let at = index(part, list.len())?;
+                    let at = index(part, list.len()).ok()?;
                     &mut list[at]
                 }
             };
         }
-        here.open().ok_or(Failed)
+        here.open()
     }
 }
 
@@ -322,10 +438,20 @@ fn unescape(part: &str) -> String {
 
 /// An existing position; negative ones count from the end.
 fn index(key: &str, len: usize) -> Result<usize, Failed> {
-    let i: i64 = key.parse().map_err(|_| Failed)?;
-    let at = if i < 0 { i.checked_add_unsigned(len as u64).ok_or(Failed)? } else { i };
-    usize::try_from(at).ok().filter(|at| *at < len).ok_or(Failed)
+    let not_a_number = |error| {
+        let why = crate::number_error(&error);
+        Failed::new(format!("strconv.Atoi: parsing {}: {why}", crate::quote(key)))
+    };
+    let i: i64 = key.parse().map_err(not_a_number)?;
+    let at = if i < 0 { i.checked_add_unsigned(len as u64) } else { Some(i) };
+    at.and_then(|at| usize::try_from(at).ok())
+        .filter(|at| *at < len)
+        .ok_or_else(|| Failed::new(format!("Unable to access invalid index: {i}: invalid index referenced")))
 }
+
+/// What an operation says of a container that is not there, and around what its container says.
+type Missing<'f> = &'f dyn Fn() -> Failed;
+type Within<'f> = &'f dyn Fn(Failed) -> Failed;
 
 fn member<'a>(container: Opened<'a>, key: &str) -> Result<Option<&'a Node>, Failed> {
     match container {
@@ -337,17 +463,29 @@ fn member<'a>(container: Opened<'a>, key: &str) -> Result<Option<&'a Node>, Fail
     }
 }
 
-fn add(doc: &mut Node, pointer: Pointer, value: Node, spent: &mut Spent) -> Result<(), Failed> {
+fn add(
+    doc: &mut Node,
+    path: &str,
+    value: Node,
+    spent: &mut Spent,
+    missing: Missing<'_>,
+    within: Within<'_>,
+) -> Result<(), Failed> {
+    let pointer = Pointer::parse(path).ok_or_else(missing)?;
     // Copies of a member into itself double the depth each time.
     if pointer.parts.len() + 1 + value.depth() > MAX_GROWN {
-        return Err(Failed);
+        return Err(Failed::limit());
     }
-    match pointer.parent(doc)? {
+    match pointer.parent(doc).ok_or_else(missing)? {
         Opened::Map(map) => put(map, pointer.last, value),
         Opened::List(list) if pointer.last == "-" => list.push(value),
         Opened::List(list) => {
             // One more position than there are elements: the end.
-            let at = index(&pointer.last, list.len() + 1)?;
+            let key = &pointer.last;
+            let at = index(key, list.len() + 1).map_err(|failed| match key.parse::<i64>() {
+                Ok(_) => within(failed),
+                Err(_) => within(failed.within(format!("value was not a proper array index: '{key}'"))),
+            })?;
             spent.steps(list.len() - at)?;
             list.insert(at, value);
         }
@@ -361,11 +499,22 @@ fn put(map: &mut BTreeMap<Name, Node>, name: String, value: Node) {
     }
 }
 
-fn remove(doc: &mut Node, pointer: &Pointer, spent: &mut Spent) -> Result<Node, Failed> {
-    match pointer.parent(doc)? {
-        Opened::Map(map) => map.remove(pointer.last.as_str()).ok_or(Failed),
+fn remove(
+    doc: &mut Node,
+    path: &str,
+    spent: &mut Spent,
+    missing: Missing<'_>,
+    within: Within<'_>,
+) -> Result<Node, Failed> {
+    let pointer = Pointer::parse(path).ok_or_else(missing)?;
+    let key = pointer.last.as_str();
+    match pointer.parent(doc).ok_or_else(missing)? {
+        Opened::Map(map) => {
+            let nothing = || within(Failed::missing(format!("Unable to remove nonexistent key: {key}")));
+            map.remove(key).ok_or_else(nothing)
+        }
         Opened::List(list) => {
-            let at = index(&pointer.last, list.len())?;
+            let at = index(key, list.len()).map_err(within)?;
             spent.steps(list.len() - at)?;
             Ok(list.remove(at))
         }

@@ -204,7 +204,7 @@ impl Registry {
         Ok(())
     }
 
-    pub(super) async fn call_webhook(
+    pub(crate) async fn call_webhook(
         &self,
         storage: &Storage,
         objects: Vec<Value>,

@@ -9,7 +9,6 @@ use anyhow::{Context, Result, anyhow};
 use auth::x509::ClientCa;
 use client::Client;
 use client::resources::SERVICES;
-use container_runtime::Embedded;
 use env::Env;
 use kubelet::certificates::{CLIENT_FILE, Joined, Keeper, Purpose};
 use kubelet::config::Config;
@@ -20,6 +19,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 
 use crate::local_node::{self, PodNetwork};
+
+/// Linux's number on every architecture Kubernetes runs on; tokio has no name for it.
+pub const SIGPWR: i32 = 30;
 
 /// What ends a node: SIGTERM and SIGINT leave its pods running, SIGPWR says that the machine goes down.
 pub struct Signals {
@@ -37,8 +39,6 @@ pub enum Ending {
 
 impl Signals {
     pub fn listen() -> Result<Signals> {
-        // Linux's number on every architecture Kubernetes runs on; tokio has no name for it.
-        const SIGPWR: i32 = 30;
         let listen = |kind| signal(kind).context("cannot listen for signals");
         Ok(Signals {
             terminate: listen(SignalKind::terminate())?,
@@ -99,12 +99,12 @@ pub async fn run(env: &Env, joined: Joined, settings: Run, mut signals: Signals)
     };
     let keeping = env.spawn("client-certificate", client_keeper.run(Some(joined.identity), stop.clone()));
     let starting = async {
-        let (cri, embedded) =
+        let containers =
             open_runtime(env, &config, (&bridge, &cluster_ranges), &client, &joined.server).await?;
         let certificates = auth::pki::certificates_from_pem(joined.ca_pem.as_bytes());
         let of_node = kubelet::run::Settings {
             client: client.clone(),
-            cri,
+            cri: containers.cri.clone(),
             hostname: joined.node.clone(),
             node_ip,
             client_ca: ClientCa::new(&certificates.map_err(|error| anyhow!("the cluster's CA: {error}"))?),
@@ -114,12 +114,15 @@ pub async fn run(env: &Env, joined: Joined, settings: Run, mut signals: Signals)
         let started = Kubelet::start(env, of_node, &Arc::default(), stop.clone()).await;
         Ok::<_, anyhow::Error>((
             started.map_err(|error| anyhow!("cannot start the node: {error}"))?,
-            embedded,
+            containers,
         ))
     };
     let Some(started) = signals.interrupts(starting).await else { return Ok(()) };
-    let (node, embedded) = started?;
+    let (node, containers) = started?;
     println!("node {} has joined {}", joined.node, joined.server);
+    if let Some(warning) = node.warning() {
+        println!("warning: {warning}");
+    }
     let ending = signals.ending().await;
     tracing::info!(?ending, "stopping");
     if ending == Ending::EndPods {
@@ -127,9 +130,7 @@ pub async fn run(env: &Env, joined: Joined, settings: Run, mut signals: Signals)
     }
     stopper.stop();
     node.stopped().await;
-    if let Some(embedded) = embedded {
-        embedded.shutdown().await;
-    }
+    containers.shutdown().await;
     let _ = keeping.await;
     Ok(())
 }
@@ -141,20 +142,18 @@ async fn open_runtime(
     (bridge, cluster_ranges): (&str, &[Cidr]),
     client: &Arc<dyn Client>,
     server: &str,
-) -> Result<(Arc<dyn cri::Runtime>, Option<Embedded>)> {
+) -> Result<local_node::Containers> {
     if !rustix::process::geteuid().is_root() {
         return Err(anyhow!("a node with containers needs root: run `setpoint node` as root"));
     }
     if let Some(endpoint) = &config.container_runtime_endpoint {
-        let runtime = cri::Client::new(env, endpoint).map_err(|error| anyhow!("{error}"))?;
-        return Ok((Arc::new(runtime), None));
+        return local_node::open_socket(env, &config.root_directory, bridge, endpoint);
     }
     let pod_ranges = local_node::ranges("pod-cidr", &config.pod_cidr)?;
     let kubernetes = kubernetes_address(env, &config.root_directory, client).await;
     let redirect = kubernetes.zip(server_address(server).await);
     let network = PodNetwork { bridge, pod_ranges: &pod_ranges, cluster_ranges };
-    let embedded = local_node::open_runtime(env, &config.root_directory, &network, redirect)?;
-    Ok((Arc::new(embedded.clone()), Some(embedded)))
+    local_node::open_runtime(env, &config.root_directory, &network, redirect)
 }
 
 /// A server that takes longer to answer counts as away.

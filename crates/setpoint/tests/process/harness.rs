@@ -66,14 +66,24 @@ impl Proc {
         Proc::start_as(Command::new(SETPOINT), command, data_dir, flags)
     }
 
-    fn start_as(mut program: Command, command: &str, data_dir: &Path, flags: &[&str]) -> Proc {
+    /// `up` once more, where those who know its address look for it.
+    pub fn start_at(address: &str, data_dir: &Path, flags: &[String]) -> Proc {
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        Proc::start_on(Command::new(SETPOINT), "up", address, data_dir, &flags)
+    }
+
+    fn start_as(program: Command, command: &str, data_dir: &Path, flags: &[&str]) -> Proc {
+        Proc::start_on(program, command, "127.0.0.1:0", data_dir, flags)
+    }
+
+    fn start_on(mut program: Command, command: &str, address: &str, data_dir: &Path, flags: &[&str]) -> Proc {
         let kubeconfig = data_dir.join("admin.kubeconfig");
         // Otherwise the file of an earlier run would be taken for this one's.
         let _ = std::fs::remove_file(&kubeconfig);
         let log = data_dir.with_extension("log");
         let output = File::options().create(true).append(true).open(&log).unwrap();
         let child = program
-            .args([command, "--listen", "127.0.0.1:0", "--data-dir"])
+            .args([command, "--listen", address, "--data-dir"])
             .arg(data_dir)
             .args(flags)
             .stdin(Stdio::null())

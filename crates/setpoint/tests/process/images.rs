@@ -36,9 +36,13 @@ fn sha256(content: &[u8]) -> String {
 }
 
 /// A layer with busybox, and the config of an image of it.
-fn busybox(folder: &Path) -> (Vec<u8>, Vec<u8>) {
+fn busybox(folder: &Path, command: &[&str]) -> (Vec<u8>, Vec<u8>) {
     std::fs::create_dir_all(folder.join("layer/bin")).unwrap();
     std::fs::copy("/bin/busybox", folder.join("layer/bin/busybox")).unwrap();
+    for applet in ["sh", "tar"] {
+        // Made once for each folder.
+        let _ = std::os::unix::fs::symlink("busybox", folder.join("layer/bin").join(applet));
+    }
     let layer = folder.join("layer.tar");
     let mut tar = Command::new("tar");
     let packed = run(tar.arg("-cf").arg(&layer).arg("-C").arg(folder.join("layer")).arg("bin"));
@@ -50,7 +54,7 @@ fn busybox(folder: &Path) -> (Vec<u8>, Vec<u8>) {
         other => other,
     };
     let config = serde_json::json!({
-        "architecture": architecture, "os": "linux", "config": {"Cmd": ["/bin/busybox", "sh"]},
+        "architecture": architecture, "os": "linux", "config": {"Cmd": command, "Env": ["PATH=/bin"]},
         "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{}", sha256(&layer))]},
     });
     (layer, config.to_string().into_bytes())
@@ -58,7 +62,12 @@ fn busybox(folder: &Path) -> (Vec<u8>, Vec<u8>) {
 
 /// What `docker save` writes.
 pub fn archive(folder: &Path, name: &str) -> std::path::PathBuf {
-    let (layer, config) = busybox(folder);
+    archive_of(folder, name, &["/bin/busybox", "sh"])
+}
+
+/// The same of an image that runs something else.
+pub fn archive_of(folder: &Path, name: &str, command: &[&str]) -> std::path::PathBuf {
+    let (layer, config) = busybox(folder, command);
     let manifest = serde_json::json!([{"Config": "config.json", "RepoTags": [name], "Layers": ["one.tar"]}]);
     let saved = folder.join("saved");
     std::fs::create_dir_all(&saved).unwrap();
@@ -135,9 +144,9 @@ fn what_is_no_image_is_refused_in_one_line() {
 }
 
 /// Debian's registry on loopback; killed when dropped.
-struct Registry {
+pub struct Registry {
     process: Child,
-    address: String,
+    pub address: String,
     /// Closed, it would end.
     _log: BufReader<std::process::ChildStderr>,
 }
@@ -150,7 +159,7 @@ impl Drop for Registry {
 }
 
 impl Registry {
-    fn start(folder: &Path) -> Registry {
+    pub fn start(folder: &Path) -> Registry {
         let config = folder.join("config.yml");
         let root = folder.join("registry");
         let text = format!(
@@ -178,39 +187,101 @@ impl Registry {
 
 /// Lays an image into the registry's folder, as it keeps them itself.
 fn lay(folder: &Path, repository: &str, tag: &str) {
-    let root = folder.join("registry/docker/registry/v2");
-    let write = |path: String, content: &[u8]| {
-        let path = root.join(path);
+    let (layer, config) = busybox(folder, &["/bin/busybox", "sh"]);
+    lay_image(folder, repository, tag, &layer, &config);
+}
+
+/// The folder of a registry.
+struct Shelf {
+    root: std::path::PathBuf,
+    repository: String,
+}
+
+impl Shelf {
+    fn new(folder: &Path, repository: &str) -> Shelf {
+        Shelf { root: folder.join("registry/docker/registry/v2"), repository: repository.to_owned() }
+    }
+
+    fn write(&self, path: &str, content: &[u8]) {
+        let path = self.root.join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, content).unwrap();
-    };
-    let put = |content: &[u8]| {
-        let hex = sha256(content);
-        write(format!("blobs/sha256/{}/{hex}/data", &hex[..2]), content);
-        write(
-            format!("repositories/{repository}/_layers/sha256/{hex}/link"),
-            format!("sha256:{hex}").as_bytes(),
-        );
-        hex
-    };
-    let (layer, config) = busybox(folder);
-    let describe = |kind: &str, content: &[u8]| serde_json::json!({"mediaType": kind, "size": content.len(), "digest": format!("sha256:{}", put(content))});
-    let manifest = serde_json::json!({
-        "schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
-        "config": describe("application/vnd.oci.image.config.v1+json", &config),
-        "layers": [describe("application/vnd.oci.image.layer.v1.tar", &layer)],
-    });
-    let hex = put(manifest.to_string().as_bytes());
-    for path in [
-        format!("revisions/sha256/{hex}"),
-        format!("tags/{tag}/current"),
-        format!("tags/{tag}/index/sha256/{hex}"),
-    ] {
-        write(
-            format!("repositories/{repository}/_manifests/{path}/link"),
-            format!("sha256:{hex}").as_bytes(),
-        );
     }
+
+    fn link(&self, path: &str, hex: &str) {
+        let path = format!("repositories/{}/{path}/link", self.repository);
+        self.write(&path, format!("sha256:{hex}").as_bytes());
+    }
+
+    fn put(&self, content: &[u8]) -> String {
+        let hex = sha256(content);
+        self.write(&format!("blobs/sha256/{}/{hex}/data", &hex[..2]), content);
+        self.link(&format!("_layers/sha256/{hex}"), &hex);
+        hex
+    }
+
+    fn describe(&self, kind: &str, content: &[u8]) -> serde_json::Value {
+        let digest = format!("sha256:{}", self.put(content));
+        serde_json::json!({"mediaType": kind, "size": content.len(), "digest": digest})
+    }
+
+    fn revision(&self, manifest: &serde_json::Value) -> String {
+        let hex = self.put(manifest.to_string().as_bytes());
+        self.link(&format!("_manifests/revisions/sha256/{hex}"), &hex);
+        hex
+    }
+
+    fn tag(&self, tag: &str, hex: &str) {
+        self.link(&format!("_manifests/tags/{tag}/current"), hex);
+        self.link(&format!("_manifests/tags/{tag}/index/sha256/{hex}"), hex);
+    }
+}
+
+fn manifest(shelf: &Shelf, layer: &[u8], config: &[u8]) -> serde_json::Value {
+    let kind = if layer.starts_with(&[0x1f, 0x8b]) { "tar+gzip" } else { "tar" };
+    serde_json::json!({
+        "schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "config": shelf.describe("application/vnd.oci.image.config.v1+json", config),
+        "layers": [shelf.describe(&format!("application/vnd.oci.image.layer.v1.{kind}"), layer)],
+    })
+}
+
+/// The same of any layer, whatever it holds.
+pub fn lay_image(folder: &Path, repository: &str, tag: &str, layer: &[u8], config: &[u8]) {
+    let shelf = Shelf::new(folder, repository);
+    let hex = shelf.revision(&manifest(&shelf, layer, config));
+    shelf.tag(tag, &hex);
+}
+
+/// An image for one platform only.
+pub fn lay_index(folder: &Path, repository: &str, tag: &str, architecture: &str) {
+    let (layer, config) = busybox(folder, &["/bin/busybox", "sh"]);
+    let shelf = Shelf::new(folder, repository);
+    let manifest = manifest(&shelf, &layer, &config);
+    let (hex, size) = (shelf.revision(&manifest), manifest.to_string().len());
+    let index = serde_json::json!({
+        "schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json",
+        "manifests": [{
+            "mediaType": manifest["mediaType"], "size": size, "digest": format!("sha256:{hex}"),
+            "platform": {"architecture": architecture, "os": "linux"},
+        }],
+    });
+    let hex = shelf.revision(&index);
+    shelf.tag(tag, &hex);
+}
+
+/// The config of an image of one layer, given unpacked.
+pub fn config_of(layer: &[u8]) -> Vec<u8> {
+    let architecture = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    let config = serde_json::json!({
+        "architecture": architecture, "os": "linux", "config": {"Env": ["PATH=/bin"]},
+        "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{}", sha256(layer))]},
+    });
+    config.to_string().into_bytes()
 }
 
 #[test]

@@ -156,6 +156,7 @@ async fn a_machine_joins_with_a_token_and_stays_without_it() {
     let second = request_of(&requests, "kubelet-serving");
     assert_eq!(second["spec"]["username"], "system:node:worker-1");
     assert_eq!(second["status"]["conditions"][0]["reason"], "AutoApproved");
+    assert_eq!(second["spec"]["extra"]["setpoint.dev/source-address"], json!(["127.0.0.1"]));
     let pem = std::fs::read(node_data.join("pki/kubelet-client-current.pem")).unwrap();
     assert_eq!(Identity::from_pem(&pem, &pem).unwrap().common_name(), "system:node:worker-1");
     node.stop();

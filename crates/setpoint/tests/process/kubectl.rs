@@ -23,14 +23,20 @@ impl Kubectl {
 
     /// Words that may hold spaces.
     pub fn try_words(&self, words: &[&str]) -> Output {
+        run(&mut self.command(words))
+    }
+
+    /// Not started yet.
+    pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new("kubectl");
-        run(command
+        command
             .args(words)
             .current_dir(&self.home)
             .env("HOME", &self.home)
             .env("KUBECONFIG", &self.kubeconfig)
             // The one edit that a test makes.
-            .env("KUBE_EDITOR", "sed -i s/v20/v21/"))
+            .env("KUBE_EDITOR", "sed -i s/v20/v21/");
+        command
     }
 
     pub fn words(&self, words: &[&str]) -> String {

@@ -5,11 +5,13 @@
 // The harness unwraps like the tests it serves.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
+mod aggregation;
 mod backups;
 mod bench;
 mod certificates;
 mod cli;
 mod connections;
+mod containerd;
 mod containers;
 mod custom_resources;
 mod debug;
@@ -33,12 +35,17 @@ mod kubectl_explain;
 mod kubectl_server_side;
 mod leaders;
 mod make_up;
+mod node_cluster;
 mod other_clients;
 mod pauses;
+mod pod_features;
+mod pod_troubles;
 mod quotas;
 mod refusals;
 mod restart;
+mod shutdown;
 mod static_pods;
+mod story;
 mod sweep;
 mod tls;
 mod wire;

@@ -7,26 +7,27 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::containers::left_behind;
 use crate::harness::*;
 use crate::images::{archive, can_run, image};
 use crate::join::free_port;
 use crate::kubectl::Kubectl;
+use crate::node_cluster::left_behind;
 
-const IMAGE: &str = "test/busybox:1";
+pub const IMAGE: &str = "test/busybox:1";
 
 /// A control plane, and a machine that joins it.
-struct Machine {
+pub struct Machine {
     folder: tempfile::TempDir,
     bridge: String,
     port: String,
-    node: Option<Child>,
-    server: Proc,
-    kubectl: Kubectl,
+    pub node: Option<Child>,
+    pub server: Proc,
+    pub kubectl: Kubectl,
 }
 
 impl Machine {
-    fn start() -> Option<Machine> {
+    /// `more`: of its KubeletConfiguration.
+    pub fn start(more: &str) -> Option<Machine> {
         if !can_run() || !available("kubectl") {
             return None;
         }
@@ -42,14 +43,14 @@ impl Machine {
         image(&machine.path("worker"), &["import", file.to_str().unwrap()]);
         fs::create_dir(machine.path("pods")).unwrap();
         let config = format!(
-            "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nstaticPodPath: {}\nevictionHard: {{nodefs.available: 0%, nodefs.inodesFree: 0%, imagefs.available: 0%, imagefs.inodesFree: 0%}}\nimageGCHighThresholdPercent: 100\n",
+            "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nstaticPodPath: {}\nevictionHard: {{nodefs.available: 0%, nodefs.inodesFree: 0%, imagefs.available: 0%, imagefs.inodesFree: 0%}}\nimageGCHighThresholdPercent: 100\n{more}",
             machine.path("pods").display()
         );
         fs::write(machine.path("kubelet.yaml"), config).unwrap();
         Some(machine)
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
@@ -128,11 +129,11 @@ impl Machine {
         logs.map(Result::unwrap_or_default).collect()
     }
 
-    fn node_log(&self) -> String {
+    pub fn node_log(&self) -> String {
         fs::read_to_string(self.path("worker.log")).unwrap_or_default()
     }
 
-    fn wait(&self, what: &str, mut happened: impl FnMut() -> bool) {
+    pub fn wait(&self, what: &str, mut happened: impl FnMut() -> bool) {
         let begun = Instant::now();
         while !happened() {
             if begun.elapsed() > PATIENCE {
@@ -144,7 +145,7 @@ impl Machine {
         }
     }
 
-    fn end_node(&mut self, name: &str) {
+    pub fn end_node(&mut self, name: &str) {
         let mut node = self.node.take().unwrap();
         signal(node.id(), name);
         node.wait().unwrap();
@@ -167,7 +168,7 @@ impl Drop for Machine {
     }
 }
 
-fn join(machine: &mut Machine) {
+pub fn join(machine: &mut Machine) {
     let mut create = Command::new(SETPOINT);
     let url = machine.server.url();
     let made =
@@ -183,7 +184,7 @@ fn annotation<'a>(pod: &'a Value, name: &str) -> &'a str {
 
 #[test]
 fn static_pods_run_by_themselves_and_have_mirrors() {
-    let Some(mut machine) = Machine::start() else { return };
+    let Some(mut machine) = Machine::start("") else { return };
     machine.write_pod("web", "first");
     join(&mut machine);
 

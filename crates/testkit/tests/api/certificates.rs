@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use auth::pki::{Identity, Pki};
-use auth::{Tokens, groups};
+use auth::pki::{FrontProxy, Identity, Pki};
+use auth::{RequestHeaderNames, RequestHeaders, Tokens, groups};
 use env::Env;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, ServerName};
@@ -115,5 +115,35 @@ async fn a_renewed_serving_certificate_is_shown_to_new_connections_and_old_ones_
         assert_eq!(ask(tls, NAMESPACES, "").await.0, 200);
     }
     drop((old, new));
+    cluster.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_front_proxy_says_who_asks_and_nobody_else_does() {
+    let directory = tempfile::tempdir().unwrap();
+    let env = Env::machine();
+    let proxy = FrontProxy::open_or_create(directory.path(), env.now_seconds()).unwrap();
+    let names = RequestHeaderNames::usual(FrontProxy::CLIENT_NAME);
+    let headers = Arc::new(RequestHeaders::new(proxy.ca_pem().to_owned(), names).unwrap());
+    let mut cluster = TestCluster::with(env, |config| config.cluster.request_headers = Some(headers)).await;
+    let served = cluster.serve().await.unwrap();
+    let jane = "X-Remote-User: jane\r\nX-Remote-Group: system:masters\r\n";
+    let mut tls = connect(&served, Some(proxy.client())).await;
+    assert_eq!(ask(&mut tls, NAMESPACES, jane).await.0, 200);
+    let (code, body) = ask(&mut tls, NAMESPACES, "X-Remote-User: jane\r\n").await;
+    assert!(code == 403 && body.contains("User \\\"jane\\\" cannot list"), "{code} {body}");
+    assert_eq!(ask(&mut tls, NAMESPACES, "").await.0, 401, "the proxy itself is nobody");
+    let mut tls = connect(&served, None).await;
+    let (code, body) = ask(&mut tls, NAMESPACES, jane).await;
+    assert!(code == 403 && body.contains("system:anonymous"), "{code} {body}");
+    let hour = HOUR;
+    let client =
+        served.pki.issue_client("front-proxy-client", &[], hour, cluster.env().now_seconds()).unwrap();
+    let mut tls = connect(&served, Some(&client)).await;
+    let (code, body) = ask(&mut tls, NAMESPACES, jane).await;
+    assert!(
+        code == 403 && body.contains("front-proxy-client"),
+        "a certificate of the cluster's CA: {code} {body}"
+    );
     cluster.shutdown().await;
 }

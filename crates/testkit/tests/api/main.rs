@@ -8,6 +8,9 @@ mod facts;
 
 mod account_tokens;
 mod admission;
+mod admission_webhooks;
+mod aggregated_server;
+mod aggregation;
 mod apply;
 mod apply_behaviours;
 mod apply_faults;
@@ -78,4 +81,5 @@ mod upstream_quirks;
 mod warnings;
 mod watches;
 mod watches_compacted;
+mod webhook_server;
 mod websockets;

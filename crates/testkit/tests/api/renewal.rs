@@ -102,8 +102,12 @@ impl World {
         let names = ["127.0.0.1".to_owned()];
         let pki = Pki::open_or_create(&directory.path().join("pki"), env.now_seconds(), &names).unwrap();
         let certificate = Arc::new(ServingCertificate::new(pki.serving()).unwrap());
-        let acceptor =
-            Acceptor::new(Tls { certificate: certificate.clone(), client_ca: pki.client_ca() }).unwrap();
+        let acceptor = Acceptor::new(Tls {
+            certificate: certificate.clone(),
+            client_ca: pki.client_ca(),
+            request_header_ca: None,
+        })
+        .unwrap();
         let written = Arc::new(Mutex::new(vec![pki.admin_kubeconfig("https://127.0.0.1:1")]));
         let (tried, disk_is_full) = (Arc::new(Mutex::new(0)), Arc::new(AtomicBool::new(false)));
         let (into, times, full) = (written.clone(), tried.clone(), disk_is_full.clone());
@@ -115,7 +119,13 @@ impl World {
             into.lock().push(pki.admin_kubeconfig("https://127.0.0.1:1"));
             Ok(())
         });
-        let renewal = CertificateRotation { pki, certificate, write_kubeconfig, kubelet_client: None };
+        let renewal = CertificateRotation {
+            pki,
+            certificate,
+            write_kubeconfig,
+            kubelet_client: None,
+            front_proxy: None,
+        };
         drop(env.spawn("renewal", renewal.run(env.clone(), cluster.api().shutdown())));
         World { cluster, acceptor, written, tried, disk_is_full, _directory: directory }
     }

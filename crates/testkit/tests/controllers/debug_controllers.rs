@@ -288,6 +288,11 @@ const KNOWN: &[Known] = &[
         "volumeattributesclass-protection-controller",
         &["volumeattributesclass-protection-controller"],
     ),
+    (
+        "validatingadmissionpolicy-status-controller",
+        "validatingadmissionpolicy-status-controller",
+        &["validatingadmissionpolicy-status-controller"],
+    ),
 ];
 
 /// Under which names controllers are shown, sorted.

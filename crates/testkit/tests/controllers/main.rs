@@ -54,6 +54,7 @@ mod podgc;
 mod profiles;
 mod read_cases;
 mod reads;
+mod replaced;
 mod resource_claims;
 mod rollouts;
 mod scheduler_faults;

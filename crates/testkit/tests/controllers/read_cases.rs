@@ -672,4 +672,22 @@ pub const CASES: &[Case] = &[
         change: || Delete("/apis/storage.k8s.io/v1/volumeattributesclasses/gold".to_owned()),
         cost: Cost::Same,
     },
+    Case {
+        controller: "validatingadmissionpolicy-status-controller",
+        once: nothing,
+        each: |n| vec![post(POLICIES, &format!("p-{n}"), policy())],
+        least: 0,
+        change: || touch(format!("{POLICIES}/p-0")),
+        cost: Cost::Same,
+    },
 ];
+
+const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+
+fn policy() -> Value {
+    let rule = json!({"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["deployments"]});
+    json!({"spec": {
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": "object.spec.replicas < 5"}],
+    }})
+}

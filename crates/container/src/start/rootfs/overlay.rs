@@ -1,10 +1,10 @@
-//! The root file system of a container: the layers of its image under one of its own.
+//! Layers of images: under one of its own, the root file system of a container; alone, what it reads of another image.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Mode};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::{Errno, Result};
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
@@ -22,8 +22,15 @@ const MOST_OPTIONS: usize = 4095;
 
 /// Mounted nowhere yet. With users of the pod's own, files of the image belong to them by the numbers they have there.
 pub fn make(root: &Root, users: Option<&Users>) -> Result<OwnedFd> {
+    let stack = Stack {
+        layers: &root.layers,
+        own: Some((&root.upper, &root.work)),
+        scratch: &root.target,
+        users,
+        part: Path::new(""),
+    };
     if users.is_some() {
-        return in_one_option(root, users);
+        return in_one_option(&stack);
     }
     let paths = root.layers.iter().chain([&root.upper, &root.work]);
     let mut lengths = paths.map(|path| path.as_os_str().len());
@@ -34,7 +41,27 @@ pub fn make(root: &Root, users: Option<&Users>) -> Result<OwnedFd> {
             made => return made,
         }
     }
-    in_one_option(root, None)
+    in_one_option(&stack)
+}
+
+/// The layers of an image, or what is at `sub_path` in them and cannot lead out of them. `scratch`: an empty directory.
+pub fn part_of_image(
+    layers: &[PathBuf],
+    sub_path: &Path,
+    scratch: &Path,
+    users: Option<&Users>,
+) -> Result<OwnedFd> {
+    in_one_option(&Stack { layers, own: None, scratch, users, part: sub_path })
+}
+
+/// What is mounted, and what of it is wanted.
+struct Stack<'a> {
+    layers: &'a [PathBuf],
+    /// The one to write to, and where overlayfs works for it.
+    own: Option<(&'a Path, &'a Path)>,
+    scratch: &'a Path,
+    users: Option<&'a Users>,
+    part: &'a Path,
 }
 
 fn layer_by_layer(root: &Root) -> Result<OwnedFd> {
@@ -50,46 +77,64 @@ fn layer_by_layer(root: &Root) -> Result<OwnedFd> {
 
 /// A page holds forty names of layers, or all that overlayfs takes under short names: links in a directory that is there just for
 /// this, which also saves colons and commas from being taken for more than letters. With users, mounts instead of links.
-fn in_one_option(root: &Root, users: Option<&Users>) -> Result<OwnedFd> {
+fn in_one_option(stack: &Stack<'_>) -> Result<OwnedFd> {
     let names = memory()?;
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
-    rustix::mount::move_mount(&names, "", CWD, root.target.as_path(), flags)?;
+    rustix::mount::move_mount(&names, "", CWD, stack.scratch, flags)?;
     rustix::process::fchdir(&names)?;
-    let made = mount_by_names(root, &names, users);
+    let made = mount_by_names(stack, &names);
     // Whatever became of it, nobody needs the names any more.
     let left = rustix::process::chdir("/")
-        .and_then(|()| rustix::mount::unmount(root.target.as_path(), UnmountFlags::DETACH));
+        .and_then(|()| rustix::mount::unmount(stack.scratch, UnmountFlags::DETACH));
     made.and_then(|made| left.map(|()| made))
 }
 
-fn mount_by_names(root: &Root, names: &OwnedFd, users: Option<&Users>) -> Result<OwnedFd> {
-    let link = |to: &Path, name: &str| match users {
+fn mount_by_names(stack: &Stack<'_>, names: &OwnedFd) -> Result<OwnedFd> {
+    let link = |to: &Path, name: &str| match stack.users {
         Some(users) => attach_mapped(to, names, name, users),
         None => rustix::fs::symlinkat(to, names, name),
     };
     let mut layers = String::new();
-    for (at, layer) in root.layers.iter().enumerate() {
+    for (at, layer) in stack.layers.iter().enumerate() {
         let name = at.to_string();
         link(layer, &name)?;
         layers.push_str(if at == 0 { "" } else { ":" });
         layers.push_str(&name);
     }
-    if let Some(users) = users {
-        // On disk what they write is theirs by their numbers on the host: the kernel does its own work there as the host's root.
-        let (uid, gid) = (Uid::from_raw(users.uid), Gid::from_raw(users.gid));
-        rustix::fs::chownat(CWD, root.upper.as_path(), Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
+    let mut options = format!("lowerdir={layers}");
+    if let Some((upper, work)) = stack.own {
+        own_layer(names, upper, work, stack.users)?;
+        options.push_str(",upperdir=upper,workdir=work");
     }
-    rustix::fs::symlinkat(root.upper.as_path(), names, "upper")?;
-    rustix::fs::symlinkat(root.work.as_path(), names, "work")?;
     rustix::fs::mkdirat(names, "root", Mode::from_raw_mode(0o700))?;
-    let options = format!("lowerdir={layers},upperdir=upper,workdir=work");
     if options.len() > MOST_OPTIONS {
         return Err(Errno::NAMETOOLONG);
     }
     let options = CString::new(options).map_err(|_| Errno::INVAL)?;
     rustix::mount::mount("overlay", "root", "overlay", MountFlags::empty(), options.as_c_str())?;
+    take(names, stack.part)
+}
+
+fn own_layer(names: &OwnedFd, upper: &Path, work: &Path, users: Option<&Users>) -> Result<()> {
+    if let Some(users) = users {
+        // On disk what they write is theirs by their numbers on the host: the kernel does its own work there as the host's root.
+        let (uid, gid) = (Uid::from_raw(users.uid), Gid::from_raw(users.gid));
+        rustix::fs::chownat(CWD, upper, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
+    }
+    rustix::fs::symlinkat(upper, names, "upper")?;
+    rustix::fs::symlinkat(work, names, "work")
+}
+
+/// Off the scratch directory: a mount of its own, of all or of a part.
+fn take(names: &OwnedFd, part: &Path) -> Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-    rustix::mount::open_tree(names.as_fd(), "root", flags)
+    if part.as_os_str().is_empty() {
+        return rustix::mount::open_tree(names.as_fd(), "root", flags);
+    }
+    let path = OFlags::PATH | OFlags::CLOEXEC;
+    let whole = rustix::fs::openat(names, "root", path, Mode::empty())?;
+    let part = rustix::fs::openat2(&whole, part, path, Mode::empty(), ResolveFlags::BENEATH)?;
+    rustix::mount::open_tree(part.as_fd(), "", flags | OpenTreeFlags::AT_EMPTY_PATH)
 }
 
 fn attach_mapped(from: &Path, names: &OwnedFd, name: &str, users: &Users) -> Result<()> {

@@ -120,3 +120,19 @@ fn page_sizes_are_read_from_the_machine() {
     assert_eq!(hugepage_sizes_at(root.path()), ["2MB", "1GB"]);
     assert_eq!(hugepage_sizes_at(&root.path().join("missing")), [] as [&str; 0]);
 }
+
+#[test]
+fn whether_swap_is_counted_is_told_by_the_groups_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    let file = |path: &str, text: &str| {
+        std::fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
+        std::fs::write(root.join(path), text).unwrap();
+    };
+    assert!(!counts_swap(root, false) && !counts_swap(root, true));
+    file("sys/fs/cgroup/memory/memory.memsw.limit_in_bytes", "");
+    assert!(counts_swap(root, false) && !counts_swap(root, true));
+    file("proc/self/cgroup", "0::/system.slice/setpoint.service\n");
+    file("sys/fs/cgroup/system.slice/setpoint.service/memory.swap.max", "max\n");
+    assert!(counts_swap(root, true));
+}

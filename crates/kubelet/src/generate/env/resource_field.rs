@@ -1,4 +1,7 @@
-//! Requests and limits of containers as variables.
+//! Requests and limits of containers as text: variables here, files in `volumes::downward`.
+//!
+//! Upstream's two places differ in what stands for a limit that an init container does not have: nothing in a variable, all of the
+//! node's in a file.
 
 use object::Value;
 use object::quantity::Quantity;
@@ -15,22 +18,34 @@ pub(super) fn value(inputs: &ContainerInputs<'_>, field: &Value) -> Result<Strin
     resource_value(inputs.pod, inputs.container, node, field)
 }
 
-/// The value of a `resourceFieldRef`, in whole divisors, rounded up.
-pub fn resource_value(pod: &Value, own: &Value, node: &Value, field: &Value) -> Result<String, String> {
+/// The value of a variable's `resourceFieldRef`.
+fn resource_value(pod: &Value, own: &Value, node: &Value, field: &Value) -> Result<String, String> {
     let (container, defaulted) = match text(field, &["containerName"]) {
         "" => (own, true),
         name => {
-            let find = |member: &str| {
-                list(pod, &["spec", member]).iter().find(|container| text(container, &["name"]) == name)
-            };
-            match (find("containers"), find("initContainers")) {
-                (Some(container), _) => (container, true),
-                // Differs from what one would think: upstream gives these no limits of the node.
-                (None, Some(container)) => (container, false),
-                (None, None) => return Err(format!("container {name} not found")),
-            }
+            let (container, is_init) = named(pod, name)?;
+            (container, !is_init)
         }
     };
+    container_value(container, field, &|name| defaulted.then(|| default_limit(pod, node, name)))
+}
+
+/// The container of that name, and whether it is an init container.
+pub fn named<'a>(pod: &'a Value, name: &str) -> Result<(&'a Value, bool), String> {
+    let find = |member: &str| {
+        list(pod, &["spec", member]).iter().find(|container| text(container, &["name"]) == name)
+    };
+    let init = || find("initContainers").map(|container| (container, true));
+    let found = find("containers").map(|container| (container, false)).or_else(init);
+    found.ok_or_else(|| format!("container {name} not found"))
+}
+
+/// A limit or request of one container, in whole divisors, rounded up. `default`: what stands for a limit that is missing.
+pub fn container_value(
+    container: &Value,
+    field: &Value,
+    default: &dyn Fn(&str) -> Option<Quantity>,
+) -> Result<String, String> {
     let resource = text(field, &["resource"]);
     let unsupported = || format!("unsupported container resource : {resource}");
     let (list_name, name) = resource.split_once('.').ok_or_else(unsupported)?;
@@ -40,8 +55,8 @@ pub fn resource_value(pod: &Value, own: &Value, node: &Value, field: &Value) -> 
         return Err(unsupported());
     }
     let mut found = amount(container, list_name, name);
-    if found.is_zero() && list_name == "limits" && defaulted && DEFAULTED.contains(&name) {
-        found = default_limit(pod, node, name);
+    if found.is_zero() && list_name == "limits" && DEFAULTED.contains(&name) {
+        found = default(name).unwrap_or(found);
     }
     let divisor = field.get("divisor").and_then(quantity).filter(|divisor| !divisor.is_zero());
     let divisor = divisor.unwrap_or(Quantity::from_milli(1000, object::quantity::Format::DecimalSi));

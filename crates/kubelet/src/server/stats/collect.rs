@@ -75,12 +75,14 @@ async fn pods_of(context: &Context) -> Result<Vec<PodStats>, String> {
     let sandboxes = sandboxes.map_err(|error| failed("list all pod sandboxes", error))?;
     let usage = match runtime.list_pod_sandbox_stats(ListPodSandboxStatsRequest { filter: None }).await {
         Ok(listed) => Usage::Pods(listed.stats),
-        // Older ones know of containers alone.
-        Err(error) if error.code == Code::Unimplemented => {
+        // Older ones know of containers alone, and containerd 1.6 fails as long as there is a sandbox that has ended.
+        Err(error) => {
+            if error.code != Code::Unimplemented {
+                tracing::debug!(%error, "failed to list all pod sandbox stats");
+            }
             let listed = runtime.list_container_stats(ListContainerStatsRequest { filter: None }).await;
             Usage::Containers(listed.map_err(|error| failed("list all container stats", error))?.stats)
         }
-        Err(error) => return Err(failed("list all pod sandbox stats", error)),
     };
     let mut pods = pods(&sandboxes, &containers, usage);
     for pod in &mut pods {

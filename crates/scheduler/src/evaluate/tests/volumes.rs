@@ -505,6 +505,34 @@ fn a_volume_wakes_the_pods_it_may_be_for_and_no_others() {
 }
 
 #[test]
+fn what_changes_of_volumes_is_asked_only_about_pods_that_wait_for_volumes() {
+    let mut engine = two_nodes();
+    set_claims(&mut engine, &[bound("c", "v")]);
+    let zone = r#""labels":{"topology.kubernetes.io/zone":"c"}"#;
+    set_volumes(&mut engine, &[volume("v", "1Gi", "", zone)]);
+    engine.set_pod(&with_claims("p", &["c"]), NOW);
+    for n in 0..50 {
+        engine.set_pod(&pod(&format!("large{n}"), "", r#""cpu":"100""#, ""), NOW);
+    }
+    while engine.next(NOW, &mut rng(1)).is_some() {}
+    assert_eq!(engine.lengths().unschedulable, 51);
+    let asked = |engine: &mut Engine, change: &dyn Fn(&mut Engine)| {
+        engine.queue().asked.set(0);
+        change(engine);
+        let asked = engine.queue().asked.get();
+        // Who was woken is tried again, for nothing.
+        while engine.next(NOW, &mut rng(1)).is_some() {}
+        asked
+    };
+    let other = volume("other", "1Gi", "", "");
+    assert_eq!(asked(&mut engine, &|e| e.set_volume("other", Some(&other), NOW)), 1);
+    let fast = class("fast", WAITS);
+    assert_eq!(asked(&mut engine, &|e| e.set_storage_class("fast", Some(&fast), NOW)), 1);
+    let limits = tree(r#"{"metadata":{"name":"n1"},"spec":{"drivers":[]}}"#);
+    assert_eq!(asked(&mut engine, &|e| e.set_csi_node("n1", Some(&limits), NOW)), 0);
+}
+
+#[test]
 fn a_released_volume_wakes_the_pods_whose_claim_it_was() {
     let mut engine = two_nodes();
     let claimed = r#""claimRef":{"namespace":"ns","name":"c","uid":"u-c"}"#;

@@ -1,0 +1,138 @@
+//! A connection to another server, for one request: ours, or a client's.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{ACCEPT, HOST, HeaderValue};
+use http::{HeaderMap, Method, Request, StatusCode};
+use http_body_util::BodyExt;
+
+use super::identity;
+use super::routes::Remote;
+use super::services;
+use crate::api::Api;
+use crate::body::RequestBody;
+use crate::connect::backend::{Backend, BackendSlot, Target};
+use auth::UserInfo;
+use webhook::HostPort;
+
+/// Upstream's, of its proxy transport.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// An endpoint of the server's Service, and how to speak to it.
+pub(crate) fn target(api: &Api, remote: &Remote) -> Result<Target, Unreachable> {
+    let tls = remote.tls.clone().map_err(Unreachable::Tls)?;
+    let registry = api.registry();
+    let address = services::resolve(registry.env(), registry.table(), &remote.service)
+        .map_err(|error| Unreachable::NoEndpoint(error.to_string()))?;
+    Ok(Target {
+        tls: Some(tls),
+        address,
+        dial_timeout: DIAL_TIMEOUT,
+        dialer: api.kubelet_client().dialer(),
+        server_name: remote.server_name.clone(),
+    })
+}
+
+/// Why there is nobody to ask.
+pub(crate) enum Unreachable {
+    /// Its configuration cannot be used.
+    Tls(String),
+    NoEndpoint(String),
+}
+
+impl Unreachable {
+    pub fn into_text(self) -> String {
+        match self {
+            Unreachable::Tls(why) | Unreachable::NoEndpoint(why) => why,
+        }
+    }
+}
+
+/// Places for a connection: among all, and among those of one server, so that one that hangs takes not all of them.
+pub(crate) fn slots(api: &Api, remote: &Remote) -> Result<[BackendSlot; 2], object::Status> {
+    let most = api.connections.max_backends();
+    Ok([api.backends.enter(most)?, remote.connections.enter((most / 4).max(1))?])
+}
+
+/// A request of this server itself.
+pub(crate) struct OwnRequest<'a> {
+    pub method: Method,
+    pub path: &'a str,
+    pub accept: &'a str,
+    pub user: &'a UserInfo,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+    pub timeout: Duration,
+    pub max_bytes: usize,
+}
+
+impl<'a> OwnRequest<'a> {
+    pub fn get(path: &'a str, accept: &'a str, user: &'a UserInfo) -> OwnRequest<'a> {
+        OwnRequest {
+            method: Method::GET,
+            path,
+            accept,
+            user,
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+            timeout: Duration::from_secs(5),
+            max_bytes: 16 << 20,
+        }
+    }
+
+    /// The whole answer; the error says in Go's words why there is none.
+    pub async fn send(self, api: &Api, remote: &Remote) -> Result<Fetched, String> {
+        let target = target(api, remote).map_err(Unreachable::into_text)?;
+        self.send_to(api, remote, &target).await
+    }
+
+    /// The same to a chosen endpoint.
+    pub async fn send_to(self, api: &Api, remote: &Remote, target: &Target) -> Result<Fetched, String> {
+        let over = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
+        let env = api.registry().env();
+        let (timeout, asked) = (self.timeout, self.exchange(api, remote, target));
+        env.timeout(timeout, asked).await.unwrap_or_else(|_| Err(over.to_owned()))
+    }
+
+    async fn exchange(self, api: &Api, remote: &Remote, target: &Target) -> Result<Fetched, String> {
+        let [slot, _own] = slots(api, remote).map_err(|status| status.message)?;
+        let mut headers = self.headers;
+        let value = |text: &str| HeaderValue::from_str(text).map_err(|error| error.to_string());
+        headers.insert(ACCEPT, value(self.accept)?);
+        headers.insert(HOST, value(&target.address.to_string())?);
+        identity::set(&mut headers, self.user)?;
+        let mut request = Request::new(RequestBody::Whole(self.body).forward());
+        *request.uri_mut() = self.path.parse().map_err(|error| format!("{}: {error}", self.path))?;
+        (*request.method_mut(), *request.headers_mut()) = (self.method, headers);
+        let backend = Backend::open(api.registry().env(), target, slot).await?;
+        let (response, _connection) = backend.send(request).await?;
+        let (head, mut incoming) = response.into_parts();
+        let mut body = BytesMut::new();
+        while let Some(frame) = incoming.frame().await {
+            let frame = frame.map_err(|_| "unexpected EOF".to_owned())?;
+            body.extend_from_slice(&frame.into_data().unwrap_or_default());
+            if body.len() > self.max_bytes {
+                return Err(format!("the answer is larger than {} bytes", self.max_bytes));
+            }
+        }
+        Ok(Fetched { status: head.status, headers: head.headers, body: body.freeze() })
+    }
+}
+
+pub(crate) struct Fetched {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+impl Fetched {
+    pub fn header(&self, name: http::HeaderName) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("")
+    }
+}
+
+/// `https://10.0.0.1:443/apis/x.io/v1`
+pub(crate) fn url(address: &HostPort, path: &str) -> String {
+    format!("https://{address}{path}")
+}

@@ -1,0 +1,19 @@
+//! Dynamic admission control: what users extend admission by.
+//!
+//! ```text
+//! configuration objects ── compiled once a change (Memo) ── concerns(attempt): by rules alone
+//!   │
+//!   └─ MatchCriteria (rules, equivalent resources, selectors) ─ match conditions ─ Invocation: the version that is asked about
+//!        ├─ webhooks   AdmissionReview ── webhook::WebhookClient ── response: allowed, patch, warnings
+//!        └─ policies   CEL over object, oldObject, request, params
+//! ```
+//! Nothing is locked while somebody is asked, and nobody is asked about the configuration of admission itself.
+
+pub mod authorizer;
+pub mod criteria;
+pub mod request;
+pub mod rule;
+pub mod webhooks;
+
+pub use criteria::{Invocation, MatchCriteria};
+pub use webhooks::{MutatingWebhooks, ValidatingWebhooks, WebhookMetrics};

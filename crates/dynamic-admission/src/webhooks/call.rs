@@ -1,0 +1,91 @@
+//! One call: the review that is sent, and its answer.
+
+use admission::Attempt;
+use codec::json;
+use object::{Status, Value, quote};
+use webhook::WebhookClient;
+use webhook::review::Expected;
+
+use super::hook::Webhook;
+use super::response::Verdict;
+use crate::criteria::Invocation;
+use crate::request::admission_request;
+
+pub struct Call<'a> {
+    pub attempt: &'a Attempt<'a>,
+    pub hook: &'a Webhook,
+    pub invocation: &'a Invocation,
+    /// In the version of the invocation.
+    pub object: Option<&'a Value>,
+    pub old: Option<&'a Value>,
+    pub mutating: bool,
+}
+
+/// Why a webhook's yes was not had.
+#[derive(Debug)]
+pub enum Failure {
+    /// It could not be asked, or did not answer as it should: the failure policy decides.
+    Calling { message: String, code: u16, canceled: bool },
+    /// Its no.
+    Rejected(Status),
+    /// What came of its answer is of no use: the failure policy has no say.
+    Internal(Status),
+}
+
+impl Call<'_> {
+    /// The answer, once it is found to be one.
+    pub async fn send(&self, client: &WebhookClient) -> Result<Verdict, Failure> {
+        let (hook, attempt) = (self.hook, self.attempt);
+        if attempt.dry_run {
+            match hook.side_effects.as_deref() {
+                None => return Err(self.calling("Webhook SideEffects is nil", 400)),
+                Some("None" | "NoneOnDryRun") => {}
+                Some(_) => {
+                    let why = format!("admission webhook {} does not support dry run", quote(&hook.name));
+                    return Err(Failure::Rejected(Status::bad_request(why)));
+                }
+            }
+        }
+        let Some(version) = hook.review_version else {
+            let why = "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)";
+            return Err(self.calling(why, 400));
+        };
+        let config = match &hook.client {
+            Ok(config) => config,
+            Err(error) => return Err(self.calling(&format!("could not get REST client: {error}"), 500)),
+        };
+        let uid = attempt.env.uuid();
+        let expected = Expected { group: "admission.k8s.io", version, kind: "AdmissionReview" };
+        let body = json::to_vec(&self.review(&expected, &uid));
+        // Within the request's own time.
+        let left = attempt.deadline.saturating_duration_since(attempt.env.monotonic());
+        let call = webhook::Call::new(config, body, hook.timeout.min(left));
+        let answer = client.post(call).await.and_then(|answer| answer.review(&expected));
+        let review = answer.map_err(|error| Failure::Calling {
+            message: error.of_admission(&hook.name),
+            code: error.code(),
+            canceled: error.cause() == webhook::Cause::Canceled,
+        })?;
+        Verdict::read(&review, &expected, &uid, self.mutating)
+            .map_err(|why| self.calling(&format!("received invalid webhook response: {why}"), 503))
+    }
+
+    fn calling(&self, why: &str, code: u16) -> Failure {
+        let message = format!("failed calling webhook {}: {why}", quote(&self.hook.name));
+        Failure::Calling { message, code, canceled: false }
+    }
+
+    fn review(&self, expected: &Expected, uid: &str) -> Value {
+        let mut request = admission_request(self.attempt, self.invocation);
+        let map = request.make_map();
+        map.set("uid", uid);
+        map.set("object", self.object.cloned().unwrap_or(Value::Null));
+        map.set("oldObject", self.old.cloned().unwrap_or(Value::Null));
+        let mut review = Value::map();
+        let map = review.make_map();
+        map.set("kind", expected.kind);
+        map.set("apiVersion", expected.api_version());
+        map.set("request", request);
+        review
+    }
+}

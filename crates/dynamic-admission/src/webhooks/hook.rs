@@ -1,0 +1,105 @@
+//! One webhook of a configuration, read once a change.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use admission::{Attempt, Authorize};
+use admission_policy::{FailurePolicy, Inputs, MatchConditions};
+use codec::json;
+use object::{Obj, Status, Value};
+use webhook::{ClientConfig, ConfigError};
+
+use crate::authorizer::RequestAuthorizer;
+use crate::criteria::{Invocation, MatchCriteria};
+use crate::request::admission_request;
+use crate::rule::texts;
+
+const DEFAULT_TIMEOUT_SECONDS: i64 = 10;
+
+pub struct Webhook {
+    /// Configuration, name, and which of those of that name.
+    pub id: String,
+    pub name: String,
+    pub criteria: MatchCriteria,
+    conditions: MatchConditions,
+    /// `failurePolicy: Ignore`.
+    pub ignores_failures: bool,
+    /// `None`, `NoneOnDryRun` and others, which cannot be asked in a dry run.
+    pub side_effects: Option<String>,
+    pub timeout: Duration,
+    /// The first of `admissionReviewVersions` that this server speaks.
+    pub review_version: Option<&'static str>,
+    pub client: Result<ClientConfig, ConfigError>,
+    /// `reinvocationPolicy: IfNeeded`.
+    pub reinvocable: bool,
+}
+
+/// All webhooks, in the order of their configurations' names.
+pub fn read_all(configurations: Vec<Arc<Obj>>) -> Vec<Arc<Webhook>> {
+    let mut sorted = configurations;
+    sorted.sort_by(|a, b| a.name().cmp(b.name()));
+    let mut out = Vec::new();
+    for obj in &sorted {
+        let Ok(tree) = json::parse(obj.body(), None) else { continue };
+        let mut same_name: BTreeMap<String, usize> = BTreeMap::new();
+        for hook in tree.get("webhooks").and_then(Value::as_list).unwrap_or_default() {
+            let name = hook.str_at(&["name"]).unwrap_or_default().to_owned();
+            let number = same_name.entry(name.clone()).or_default();
+            out.push(Arc::new(Webhook::read(obj.name(), name, *number, hook)));
+            *number += 1;
+        }
+    }
+    out
+}
+
+impl Webhook {
+    fn read(configuration: &str, name: String, number: usize, hook: &Value) -> Webhook {
+        let text = |member: &str| hook.get(member).and_then(Value::as_str);
+        let seconds = hook.get("timeoutSeconds").and_then(Value::as_int).unwrap_or(DEFAULT_TIMEOUT_SECONDS);
+        let versions = texts(hook, "admissionReviewVersions");
+        let spoken = |version: &String| ["v1", "v1beta1"].into_iter().find(|known| version == known);
+        let nothing = Value::map();
+        Webhook {
+            id: format!("{configuration}/{name}/{number}"),
+            criteria: MatchCriteria::from_value(hook, "rules"),
+            conditions: MatchConditions::compile(
+                hook.get("matchConditions").and_then(Value::as_list).unwrap_or_default(),
+            ),
+            ignores_failures: text("failurePolicy") == Some("Ignore"),
+            side_effects: text("sideEffects").map(str::to_owned),
+            timeout: Duration::from_secs(seconds.clamp(1, 30) as u64),
+            review_version: versions.iter().find_map(spoken),
+            client: ClientConfig::from_value(hook.get("clientConfig").unwrap_or(&nothing)),
+            reinvocable: text("reinvocationPolicy") == Some("IfNeeded"),
+            name,
+        }
+    }
+
+    /// Whether its match conditions hold.
+    pub fn conditions_hold(
+        &self,
+        attempt: &Attempt<'_>,
+        authorize: &Authorize,
+        invocation: &Invocation,
+        object: Option<&Value>,
+        old: Option<&Value>,
+    ) -> Result<bool, Status> {
+        if self.conditions.is_empty() {
+            return Ok(true);
+        }
+        let request = LazyLock::new(|| admission_request(attempt, invocation));
+        let authorizer = RequestAuthorizer { attempt, authorize };
+        let inputs = Inputs {
+            request: &request,
+            object,
+            old_object: old,
+            params: None,
+            namespace_object: None,
+            authorizer: Some(&authorizer),
+        };
+        let on_failure = if self.ignores_failures { FailurePolicy::Ignore } else { FailurePolicy::Fail };
+        let matched = self.conditions.matches(&inputs, on_failure);
+        matched.map_err(|why| Status::forbidden(attempt.about(), attempt.name, why))
+    }
+}

@@ -1,0 +1,139 @@
+//! A webhook's answer, judged as upstream judges it.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use codec::json;
+use object::patch::Patch;
+use object::{Status, Value, quote};
+use webhook::review::Expected;
+
+use super::call::Failure;
+use super::hook::Webhook;
+
+/// What a webhook said.
+#[derive(Debug)]
+pub struct Verdict {
+    allowed: bool,
+    /// A JSON patch, as it came.
+    patch: Vec<u8>,
+    patch_type: String,
+    /// `status`.
+    result: Option<Value>,
+    pub audit_annotations: Vec<(String, String)>,
+    pub warnings: Vec<String>,
+}
+
+impl Verdict {
+    pub fn read(review: &Value, expected: &Expected, uid: &str, mutating: bool) -> Result<Verdict, String> {
+        let response = review.get("response").filter(|response| !response.is_null());
+        let response = response.ok_or("webhook response was absent")?;
+        let text = |name: &str| response.get(name).and_then(Value::as_str);
+        let patch = STANDARD.decode(text("patch").unwrap_or_default()).map_err(|error| error.to_string())?;
+        let mut patch_type = text("patchType").map(str::to_owned);
+        if expected.version == "v1" {
+            let said = text("uid").unwrap_or_default();
+            if said != uid {
+                return Err(format!("expected response.uid={}, got {}", quote(uid), quote(said)));
+            }
+            expected.check_named(review)?;
+            match (mutating, patch.is_empty(), &patch_type) {
+                (true, false, None) => {
+                    return Err("webhook returned response.patch but not response.patchType".into());
+                }
+                (true, true, Some(_)) => {
+                    return Err("webhook returned response.patchType but not response.patch".into());
+                }
+                (true, _, Some(named)) if named.is_empty() => {
+                    return Err("webhook returned invalid response.patchType of \"\"".into());
+                }
+                (false, false, _) => return Err("validating webhook may not return response.patch".into()),
+                (false, _, Some(_)) => {
+                    return Err("validating webhook may not return response.patchType".into());
+                }
+                _ => {}
+            }
+        } else {
+            patch_type = (mutating && !patch.is_empty()).then(|| "JSONPatch".to_owned());
+        }
+        let annotations = response.get("auditAnnotations").and_then(Value::as_map);
+        let annotations = annotations.into_iter().flat_map(|map| map.iter());
+        let warnings = response.get("warnings").and_then(Value::as_list).unwrap_or_default();
+        Ok(Verdict {
+            allowed: response.get("allowed").and_then(Value::as_bool) == Some(true),
+            patch: if mutating { patch } else { Vec::new() },
+            patch_type: patch_type.unwrap_or_default(),
+            result: response.get("status").filter(|status| !status.is_null()).cloned(),
+            audit_annotations: annotations
+                .map(|(key, value)| (key.to_string(), value.as_str().unwrap_or_default().to_owned()))
+                .collect(),
+            warnings: warnings.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        })
+    }
+
+    /// An error where it says no.
+    pub fn allowed(&self, hook: &Webhook) -> Result<(), Failure> {
+        match self.allowed {
+            true => Ok(()),
+            false => Err(Failure::Rejected(denied(&hook.name, self.result.as_ref()))),
+        }
+    }
+
+    /// The object with its patch; `None` if it has none.
+    pub fn patched(&self, hook: &Webhook, object: Option<&Value>) -> Result<Option<Value>, Failure> {
+        self.allowed(hook)?;
+        if self.patch.is_empty() {
+            return Ok(None);
+        }
+        let calling = |why: String| Failure::Calling {
+            message: format!("failed calling webhook {}: {why}", quote(&hook.name)),
+            code: 503,
+            canceled: false,
+        };
+        let undecodable =
+            |why: String| calling(format!("received undecodable patch in webhook response: {why}"));
+        let operations = json::parse(&self.patch, None).map_err(|error| undecodable(error.to_string()))?;
+        let is_empty = operations.as_list().is_some_and(|operations| operations.is_empty());
+        if is_empty || operations.is_null() {
+            return Ok(None);
+        }
+        let patch = Patch::json(operations).map_err(|status| undecodable(status.message))?;
+        let Some(object) = object else {
+            let why = format!(
+                "admission webhook {} attempted to modify the object, which is not supported for this operation",
+                quote(&hook.name)
+            );
+            return Err(Failure::Internal(Status::internal(why)));
+        };
+        if self.patch_type != "JSONPatch" {
+            return Err(calling(format!("unsupported patch type {}", quote(&self.patch_type))));
+        }
+        let mut patched = object.clone();
+        patch
+            .apply_json(&mut patched)
+            .map_err(|status| Failure::Internal(Status::internal(status.message)))?;
+        Ok(Some(patched))
+    }
+}
+
+/// Upstream's words around a webhook's own.
+fn denied(webhook: &str, result: Option<&Value>) -> Status {
+    let mut result = result.cloned().unwrap_or_else(Value::map);
+    let text =
+        |result: &Value, name: &str| result.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let code = result.get("code").and_then(Value::as_int).unwrap_or(0);
+    let code = u16::try_from(code).ok().filter(|code| *code >= 400).unwrap_or(400);
+    let denied = format!("admission webhook {} denied the request", quote(webhook));
+    let (said, reason) = (text(&result, "message"), text(&result, "reason"));
+    let message = match (said.as_str(), reason.as_str()) {
+        ("", "") => format!("{denied} without explanation"),
+        ("", reason) => format!("{denied}: {reason}"),
+        (said, _) => format!("{denied}: {said}"),
+    };
+    let map = result.make_map();
+    map.set("code", i64::from(code));
+    map.set("message", message);
+    if matches!(map.get("status").and_then(Value::as_str), None | Some("" | "Success")) {
+        map.set("status", "Failure");
+    }
+    Status::from_outside(code, result)
+}

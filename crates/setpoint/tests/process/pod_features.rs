@@ -1,0 +1,239 @@
+//! What a pod may ask of its node, on real containers: resizing, restarts, shared namespaces, ends and their reasons. Needs root.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::node_cluster::Cluster;
+
+/// The file of a limit, whichever version of cgroups the machine has.
+fn limit(cluster: &Cluster, pod: &str, container: Option<&str>, resource: &str) -> String {
+    let is_v2 = Path::new("/sys/fs/cgroup/cgroup.controllers").exists();
+    match (resource, is_v2) {
+        ("memory", true) => cluster.cgroup_file("", pod, container, "memory.max"),
+        ("memory", false) => cluster.cgroup_file("memory", pod, container, "memory.limit_in_bytes"),
+        (_, true) => {
+            let both = cluster.cgroup_file("", pod, container, "cpu.max");
+            both.split(' ').next().unwrap().to_owned()
+        }
+        (_, false) => cluster.cgroup_file("cpu", pod, container, "cpu.cfs_quota_us"),
+    }
+}
+
+const MIB: u64 = 1 << 20;
+
+#[test]
+fn a_running_pod_is_resized() {
+    let Some(cluster) = Cluster::start(7) else { return };
+    cluster.run_pod("grows", "containers: [{name: c, image: IMAGE, command: [/bin/busybox, sleep, '1000'], resources: {requests: {cpu: 100m, memory: 32Mi}, limits: {cpu: 100m, memory: 32Mi}}}, {name: restarts, image: IMAGE, command: [/bin/busybox, sleep, '1000'], resizePolicy: [{resourceName: memory, restartPolicy: RestartContainer}], resources: {requests: {cpu: 50m, memory: 32Mi}, limits: {cpu: 50m, memory: 32Mi}}}]");
+    cluster.run_pod("takes-room", "containers: [{name: c, image: IMAGE, command: [/bin/busybox, sleep, '1000'], resources: {requests: {cpu: 100m}}}]");
+    cluster.wait_for("Running", &["grows", "takes-room"]);
+    assert_eq!(limit(&cluster, "grows", Some("c"), "memory"), (32 * MIB).to_string());
+    assert_eq!(limit(&cluster, "grows", Some("c"), "cpu"), "10000");
+    assert_eq!(limit(&cluster, "grows", None, "memory"), (64 * MIB).to_string());
+    let first = cluster.container("grows", "c")["containerID"].clone();
+    let resize = |container: &str, cpu: &str, memory: &str| {
+        let both = json!({"cpu": cpu, "memory": memory});
+        let containers = json!([{"name": container, "resources": {"requests": both, "limits": both}}]);
+        let patch = json!({"spec": {"containers": containers}}).to_string();
+        cluster.kubectl.try_words(&["patch", "pod", "grows", "--subresource=resize", "-p", &patch])
+    };
+    let settled = |cluster: &Cluster, container: &str, memory: &str| {
+        let status = cluster.container("grows", container);
+        let pod = cluster.pod("grows");
+        status["resources"]["limits"]["memory"] == memory
+            && status["allocatedResources"]["memory"] == memory
+            && pod["status"]["observedGeneration"] == pod["metadata"]["generation"]
+            && cluster.condition("grows", "PodResizeInProgress") == Value::Null
+            && cluster.condition("grows", "PodResizePending") == Value::Null
+    };
+    assert!(resize("c", "200m", "64Mi").status.success());
+    cluster.wait("it is bigger", |cluster| settled(cluster, "c", "64Mi"));
+    assert_eq!(limit(&cluster, "grows", Some("c"), "memory"), (64 * MIB).to_string());
+    assert_eq!(limit(&cluster, "grows", Some("c"), "cpu"), "20000");
+    assert_eq!(limit(&cluster, "grows", None, "memory"), (96 * MIB).to_string());
+    assert_eq!(limit(&cluster, "grows", None, "cpu"), "25000");
+    assert!(resize("c", "100m", "48Mi").status.success());
+    cluster.wait("it is smaller", |cluster| settled(cluster, "c", "48Mi"));
+    assert_eq!(limit(&cluster, "grows", Some("c"), "memory"), (48 * MIB).to_string());
+    assert_eq!(limit(&cluster, "grows", None, "memory"), (80 * MIB).to_string());
+    let status = cluster.container("grows", "c");
+    assert_eq!((&status["containerID"], &status["restartCount"]), (&first, &0.into()));
+
+    // One whose memory changes by a restart only.
+    assert!(resize("restarts", "50m", "40Mi").status.success());
+    cluster.wait("it is restarted", |cluster| {
+        settled(cluster, "restarts", "40Mi") && cluster.container("grows", "restarts")["restartCount"] == 1
+    });
+    assert_eq!(limit(&cluster, "grows", Some("restarts"), "memory"), (40 * MIB).to_string());
+    assert_eq!(cluster.container("grows", "c")["restartCount"], 0);
+
+    // More than the node has, and more than it has left.
+    let asked = resize("c", "100m", "4000Gi");
+    assert!(String::from_utf8_lossy(&asked.stderr).contains("node didn't have enough allocatable resources"));
+    let all = cluster.kubectl.run("get node one -o jsonpath={.status.allocatable.cpu}");
+    let all =
+        all.strip_suffix('m').map_or_else(|| all.parse::<u64>().unwrap() * 1000, |m| m.parse().unwrap());
+    let asked = resize("c", &format!("{}m", all - 60), "48Mi");
+    assert!(asked.status.success(), "{}", String::from_utf8_lossy(&asked.stderr));
+    cluster
+        .wait("it waits", |cluster| cluster.condition("grows", "PodResizePending")["reason"] == "Deferred");
+    assert_eq!(limit(&cluster, "grows", Some("c"), "cpu"), "10000");
+    cluster.kubectl.run("delete pod --all --wait=true");
+}
+
+#[test]
+fn pods_share_restart_and_end_as_they_ask() {
+    let Some(cluster) = Cluster::start(8) else { return };
+    let out: PathBuf = cluster.folder.path().join("out");
+    std::fs::create_dir(&out).unwrap();
+    let text = PODS.replace("OUT", out.to_str().unwrap());
+    cluster.apply(&text);
+
+    // Namespaces.
+    cluster.wait_for("Running", &["together", "of-host"]);
+    let seen = cluster.kubectl.words(&["exec", "together", "-c", "b", "--", "/bin/busybox", "ps"]);
+    assert!(seen.contains("sleep 4321"), "{seen}");
+    for (namespace, host) in [("net", true), ("pid", true), ("ipc", true), ("mnt", false)] {
+        let of_pod = cluster.said("of-host", &format!("busybox readlink /proc/self/ns/{namespace}"));
+        let own = std::fs::read_link(format!("/proc/self/ns/{namespace}")).unwrap();
+        assert_eq!(of_pod == own.to_str().unwrap(), host, "{namespace}");
+        let shared = cluster.said("together", &format!("busybox readlink /proc/self/ns/{namespace}"));
+        assert_ne!(shared, own.to_str().unwrap(), "{namespace}");
+    }
+    let of_host = cluster.pod("of-host");
+    assert_eq!(of_host["status"]["podIP"], of_host["status"]["hostIP"]);
+
+    // Restarts that one container asks for.
+    cluster.wait_for("Succeeded", &["own-policy"]);
+    assert_eq!(cluster.container("own-policy", "again")["restartCount"], 1);
+    assert_eq!(cluster.container("own-policy", "once")["restartCount"], 0);
+    cluster.wait("all containers are restarted", |cluster| {
+        ["first", "asks", "other"]
+            .iter()
+            .all(|name| cluster.container("restart-all", name)["restartCount"] == 1)
+    });
+    cluster.wait_for("Running", &["restart-all"]);
+    cluster.wait("a probe ends a container", |cluster| {
+        cluster.container("unhealthy", "c")["restartCount"].as_u64() >= Some(1)
+    });
+    let told = cluster.events("unhealthy");
+    assert!(told.contains("Killing: Container c failed liveness probe, will be restarted"), "{told}");
+
+    // Ends and their reasons.
+    cluster.wait_for("Failed", &["eats", "late"]);
+    let eaten = &cluster.container("eats", "c")["state"]["terminated"];
+    assert_eq!((&eaten["reason"], &eaten["exitCode"]), (&"OOMKilled".into(), &137.into()));
+    assert_eq!(cluster.pod("late")["status"]["reason"], "DeadlineExceeded");
+    for (pod, reason, message) in [
+        ("never-pulled", "ErrImageNeverPull", "is not present with pull policy of Never"),
+        ("bad-name", "InvalidImageName", "couldn't parse image name"),
+        ("as-root", "CreateContainerConfigError", "container has runAsNonRoot and image will run as root"),
+    ] {
+        cluster.wait(reason, |cluster| cluster.container(pod, "c")["state"]["waiting"]["reason"] == reason);
+        let told = cluster.container(pod, "c")["state"]["waiting"]["message"].clone();
+        assert!(told.as_str().unwrap().contains(message), "{told}");
+    }
+
+    // Asked to end: a hook first, then the signal, then by force.
+    cluster.wait_for("Running", &["stubborn"]);
+    cluster.wait("it listens", |_| out.join("ready").exists());
+    cluster.kubectl.run("delete pod stubborn --wait=true");
+    assert_eq!(std::fs::read_to_string(out.join("end")).unwrap(), "hook\nterm\n");
+    cluster.kubectl.run("delete pod --all --wait=true");
+}
+
+const PODS: &str = r#"
+apiVersion: v1
+kind: Pod
+metadata: {name: together}
+spec:
+  terminationGracePeriodSeconds: 1
+  shareProcessNamespace: true
+  containers:
+  - {name: a, image: IMAGE, command: [/bin/busybox, sleep, "4321"]}
+  - {name: b, image: IMAGE, command: [/bin/busybox, sleep, "1000"]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: of-host}
+spec:
+  terminationGracePeriodSeconds: 1
+  hostNetwork: true
+  hostPID: true
+  hostIPC: true
+  containers: [{name: c, image: IMAGE, command: [/bin/busybox, sleep, "1000"]}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: own-policy}
+spec:
+  restartPolicy: Never
+  containers:
+  - {name: once, image: IMAGE, command: [/bin/busybox, "true"]}
+  - {name: again, image: IMAGE, restartPolicy: OnFailure, command: [/bin/busybox, sh, -c, "[ -e /data/x ] || { echo > /data/x; exit 1; }"], volumeMounts: [{name: data, mountPath: /data}]}
+  volumes: [{name: data, emptyDir: {}}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: restart-all}
+spec:
+  terminationGracePeriodSeconds: 1
+  restartPolicy: Never
+  initContainers:
+  - {name: first, image: IMAGE, command: [/bin/busybox, "true"]}
+  containers:
+  - name: asks
+    image: IMAGE
+    restartPolicy: Never
+    restartPolicyRules: [{action: RestartAllContainers, exitCodes: {operator: In, values: [88]}}]
+    command: [/bin/busybox, sh, -c, "[ -e /data/x ] || { echo > /data/x; exit 88; }; exec busybox sleep 1000"]
+    volumeMounts: [{name: data, mountPath: /data}]
+  - {name: other, image: IMAGE, command: [/bin/busybox, sleep, "1000"]}
+  volumes: [{name: data, emptyDir: {}}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: unhealthy}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers: [{name: c, image: IMAGE, command: [/bin/busybox, sleep, "1000"], livenessProbe: {exec: {command: [/bin/busybox, "false"]}, periodSeconds: 1, failureThreshold: 1}}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: eats}
+spec: {restartPolicy: Never, containers: [{name: c, image: IMAGE, command: [/bin/busybox, tail, /dev/zero], resources: {limits: {memory: 16Mi}}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: late}
+spec: {activeDeadlineSeconds: 2, terminationGracePeriodSeconds: 1, containers: [{name: c, image: IMAGE, command: [/bin/busybox, sleep, "1000"]}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: never-pulled}
+spec: {containers: [{name: c, image: "example.test/nothing:1", imagePullPolicy: Never}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: bad-name}
+spec: {containers: [{name: c, image: "Not A Name"}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: as-root}
+spec: {securityContext: {runAsNonRoot: true}, containers: [{name: c, image: IMAGE, command: [/bin/busybox, sleep, "1000"]}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: stubborn}
+spec:
+  terminationGracePeriodSeconds: 2
+  containers:
+  - name: c
+    image: IMAGE
+    command: [/bin/busybox, sh, -c, "trap 'echo term >> /out/end' TERM; echo > /out/ready; while :; do busybox sleep 0.1; done"]
+    lifecycle: {preStop: {exec: {command: [/bin/busybox, sh, -c, "echo hook >> /out/end"]}}}
+    volumeMounts: [{name: out, mountPath: /out}]
+  volumes: [{name: out, hostPath: {path: OUT, type: Directory}}]
+"#;

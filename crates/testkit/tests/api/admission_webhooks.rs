@@ -1,0 +1,301 @@
+//! Admission webhooks, mutating and validating, over TLS: who is asked about what, and what becomes of the answer. Messages are
+//! kube-apiserver's.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use testkit::TestCluster;
+
+use crate::webhook_server::{Reply, WebhookServer};
+
+const MUTATING: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
+const VALIDATING: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+/// The review that answers another.
+fn answer(review: &Value, response: Value) -> Value {
+    let mut response = response;
+    response["uid"] = review["request"]["uid"].clone();
+    json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
+}
+
+fn allow(_: &str, review: &Value) -> Reply {
+    Reply::Review(answer(review, json!({"allowed": true})))
+}
+
+fn patch(review: &Value, operations: Value) -> Reply {
+    let patch = STANDARD.encode(operations.to_string());
+    Reply::Review(answer(review, json!({"allowed": true, "patchType": "JSONPatch", "patch": patch})))
+}
+
+/// A webhook of a configuration, about config maps.
+fn hook(server: &WebhookServer, name: &str, path: &str, more: Value) -> Value {
+    let mut hook = json!({
+        "name": format!("{name}.example.io"), "clientConfig": server.config(path), "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "rules": [{"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}],
+    });
+    hook.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    hook
+}
+
+async fn configure(cluster: &TestCluster, path: &str, name: &str, hooks: Vec<Value>) {
+    cluster.post(path, json!({"metadata": {"name": name}, "webhooks": hooks})).await.ok(201);
+}
+
+fn map(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": "1"}})
+}
+
+fn operations(server: &WebhookServer) -> Vec<String> {
+    let reviews = server.asked().into_iter();
+    reviews.map(|(_, review)| review["request"]["operation"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn a_validating_webhook_sees_the_request_and_may_refuse_it() {
+    let (cluster, server) = (TestCluster::start().await, WebhookServer::start(allow).await);
+    configure(&cluster, VALIDATING, "v", vec![hook(&server, "v", "/v", json!({}))]).await;
+    let made = cluster.post(MAPS, map("a")).await.ok(201);
+    let asked = server.asked();
+    let request = &asked[0].1["request"];
+    assert_eq!((asked.len(), asked[0].0.as_str()), (1, "/v"));
+    assert_eq!(request["kind"], json!({"group": "", "version": "v1", "kind": "ConfigMap"}));
+    assert_eq!(request["resource"], json!({"group": "", "version": "v1", "resource": "configmaps"}));
+    assert_eq!((&request["name"], &request["namespace"]), (&json!("a"), &json!("default")));
+    assert_eq!((&request["operation"], &request["dryRun"]), (&json!("CREATE"), &json!(false)));
+    assert_eq!(request["object"]["metadata"]["uid"], made["metadata"]["uid"]);
+    assert_eq!(request["oldObject"], Value::Null);
+    assert_eq!(request["options"]["kind"], "CreateOptions");
+    assert_eq!(request["userInfo"]["username"], "kubernetes-admin");
+
+    let path = format!("{MAPS}/a");
+    cluster.merge(&path, json!({"data": {"a": "2"}})).await.ok(200);
+    cluster.delete(&path).await.ok(200);
+    let asked = server.asked();
+    let [(_, update), (_, delete)] = &asked[..] else { panic!("{asked:?}") };
+    assert_eq!(update["request"]["oldObject"]["data"]["a"], "1");
+    assert_eq!(update["request"]["object"]["data"]["a"], "2");
+    assert_eq!(
+        (&delete["request"]["operation"], &delete["request"]["object"]),
+        (&json!("DELETE"), &Value::Null)
+    );
+    assert_eq!(delete["request"]["oldObject"]["data"]["a"], "2");
+    assert_eq!(delete["request"]["options"]["kind"], "DeleteOptions");
+
+    server.answers(|_, review| {
+        let status = json!({"message": "not today", "code": 418, "reason": "Teapot"});
+        Reply::Review(answer(review, json!({"allowed": false, "status": status, "warnings": ["careful"]})))
+    });
+    let refused = cluster.post(MAPS, map("b")).await;
+    let said = refused.ok(418);
+    assert_eq!(said["message"], r#"admission webhook "v.example.io" denied the request: not today"#);
+    assert_eq!(said["reason"], "Teapot");
+    cluster.get(&format!("{MAPS}/b")).await.ok(404);
+    server.answers(|_, review| Reply::Review(answer(review, json!({"allowed": false}))));
+    let said = cluster.post(MAPS, map("b")).await.ok(400);
+    assert_eq!(said["message"], r#"admission webhook "v.example.io" denied the request without explanation"#);
+}
+
+#[tokio::test]
+async fn mutating_webhooks_change_the_object_one_after_the_other() {
+    let (cluster, server) = (TestCluster::start().await, WebhookServer::start(allow).await);
+    server.answers(|path, review| match path {
+        "/first" => patch(review, json!([{"op": "add", "path": "/data/first", "value": "yes"}])),
+        // Sees what the one before did.
+        _ => match review["request"]["object"]["data"].get("first") {
+            Some(_) => {
+                patch(review, json!([{"op": "add", "path": "/metadata/labels", "value": {"seen": "yes"}}]))
+            }
+            None => Reply::Raw(500, ""),
+        },
+    });
+    let hooks = vec![hook(&server, "a", "/first", json!({})), hook(&server, "b", "/second", json!({}))];
+    configure(&cluster, MUTATING, "m", hooks).await;
+    let made = cluster.post(MAPS, map("a")).await.ok(201);
+    assert_eq!((&made["data"]["first"], &made["metadata"]["labels"]["seen"]), (&json!("yes"), &json!("yes")));
+    let shown = cluster.get(&format!("{MAPS}/a")).await.ok(200);
+    assert_eq!(shown["data"], json!({"a": "1", "first": "yes"}));
+    // Nobody is asked about what admission itself is configured by.
+    server.asked();
+    cluster.delete(&format!("{MUTATING}/m")).await.ok(200);
+    assert_eq!(operations(&server), Vec::<String>::new());
+    cluster.post(MAPS, map("b")).await.ok(201);
+    assert_eq!(operations(&server), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_webhook_is_called_again_if_needed_and_only_then() {
+    let (cluster, server) = (TestCluster::start().await, WebhookServer::start(allow).await);
+    server.answers(|path, review| match path {
+        "/late" if review["request"]["object"]["data"].get("late").is_none() => {
+            patch(review, json!([{"op": "add", "path": "/data/late", "value": "yes"}]))
+        }
+        _ => allow(path, review),
+    });
+    let hooks = vec![
+        hook(&server, "again", "/again", json!({"reinvocationPolicy": "IfNeeded"})),
+        hook(&server, "once", "/once", json!({})),
+        hook(&server, "late", "/late", json!({})),
+    ];
+    configure(&cluster, MUTATING, "m", hooks).await;
+    cluster.post(MAPS, map("a")).await.ok(201);
+    let paths: Vec<String> = server.asked().into_iter().map(|(path, _)| path).collect();
+    assert_eq!(paths, ["/again", "/once", "/late", "/again"]);
+    cluster.merge(&format!("{MAPS}/a"), json!({"data": {"b": "1"}})).await.ok(200);
+    assert_eq!(server.asked().len(), 3, "nothing changed, so nobody is called again");
+}
+
+#[tokio::test]
+async fn failure_policies_timeouts_and_bad_answers() {
+    let (cluster, mut server) = (TestCluster::start().await, WebhookServer::start(allow).await);
+    let ignored = hook(&server, "ignored", "/v", json!({"failurePolicy": "Ignore", "timeoutSeconds": 1}));
+    configure(&cluster, VALIDATING, "ignored", vec![ignored]).await;
+    server.answers(|_, _| Reply::Raw(500, "broken"));
+    cluster.post(MAPS, map("a")).await.ok(201);
+    server.answers(|_, _| Reply::Never);
+    cluster.post(MAPS, map("b")).await.ok(201);
+    cluster.delete(&format!("{VALIDATING}/ignored")).await.ok(200);
+
+    let strict = hook(&server, "strict", "/v", json!({"timeoutSeconds": 1}));
+    configure(&cluster, VALIDATING, "strict", vec![strict]).await;
+    let message = async |cluster: &TestCluster| {
+        let refused = cluster.post(MAPS, map("c")).await.ok(500);
+        refused["message"].as_str().unwrap().to_owned()
+    };
+    let failed = r#"Internal error occurred: failed calling webhook "strict.example.io": "#;
+    let url = server.url("/v?timeout=1s");
+    let said = message(&cluster).await;
+    assert_eq!(said, format!("{failed}failed to call webhook: Post \"{url}\": context deadline exceeded"));
+    server.answers(|_, review| {
+        Reply::Review(answer(&json!({"request": {"uid": "x"}}), review["none"].clone()))
+    });
+    let said = message(&cluster).await;
+    assert!(
+        said.starts_with(&format!("{failed}received invalid webhook response: expected response.uid=")),
+        "{said}"
+    );
+    server.answers(|_, review| patch(review, json!([{"op": "remove", "path": "/data"}])));
+    let said = message(&cluster).await;
+    assert_eq!(
+        said,
+        format!(
+            "{failed}received invalid webhook response: validating webhook may not return response.patch"
+        )
+    );
+    server.down().await;
+    let said = message(&cluster).await;
+    assert!(
+        said.starts_with(&format!("{failed}failed to call webhook: Post"))
+            && said.ends_with("connection refused"),
+        "{said}"
+    );
+    cluster.get(&format!("{MAPS}/c")).await.ok(404);
+}
+
+#[tokio::test]
+async fn selectors_conditions_and_equivalent_resources_decide_who_is_asked() {
+    let (cluster, server) = (TestCluster::start().await, WebhookServer::start(allow).await);
+    let rules = |group: &str, version: &str, resource: &str| json!([{"operations": ["CREATE"], "apiGroups": [group], "apiVersions": [version], "resources": [resource]}]);
+    let hooks = vec![
+        hook(&server, "object", "/object", json!({"objectSelector": {"matchLabels": {"on": "yes"}}})),
+        hook(
+            &server,
+            "namespace",
+            "/namespace",
+            json!({"namespaceSelector": {"matchLabels": {"on": "yes"}}}),
+        ),
+        hook(
+            &server,
+            "condition",
+            "/condition",
+            json!({"matchConditions": [{"name": "n", "expression": "object.metadata.name == 'wanted' && authorizer.requestResource.check('create').allowed()"}]}),
+        ),
+        hook(
+            &server,
+            "scaler",
+            "/scaler",
+            json!({"rules": rules("autoscaling", "v1", "horizontalpodautoscalers")}),
+        ),
+        hook(
+            &server,
+            "exact",
+            "/exact",
+            json!({"matchPolicy": "Exact", "rules": rules("autoscaling", "v1", "horizontalpodautoscalers")}),
+        ),
+    ];
+    configure(&cluster, VALIDATING, "v", hooks).await;
+    let asked = |server: &WebhookServer| -> Vec<String> {
+        let mut paths: Vec<String> = server.asked().into_iter().map(|(path, _)| path).collect();
+        paths.sort();
+        paths
+    };
+    cluster.post(MAPS, map("a")).await.ok(201);
+    assert_eq!(asked(&server), Vec::<String>::new());
+    let mut labelled = map("b");
+    labelled["metadata"]["labels"] = json!({"on": "yes"});
+    cluster.post(MAPS, labelled).await.ok(201);
+    cluster.post(MAPS, map("wanted")).await.ok(201);
+    assert_eq!(asked(&server), ["/condition", "/object"]);
+    let namespace = json!({"metadata": {"name": "other", "labels": {"on": "yes"}}});
+    cluster.post("/api/v1/namespaces", namespace).await.ok(201);
+    cluster.post("/api/v1/namespaces/other/configmaps", map("a")).await.ok(201);
+    assert!(asked(&server).contains(&"/namespace".to_owned()));
+    let scaler = json!({"metadata": {"name": "s"}, "spec": {"maxReplicas": 3, "minReplicas": 1,
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"},
+        "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}]}});
+    let path = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers";
+    cluster.post(path, scaler).await.ok(201);
+    let reviews = server.asked();
+    let [(path, review)] = &reviews[..] else { panic!("{reviews:?}") };
+    assert_eq!(path, "/scaler");
+    assert_eq!(review["request"]["object"]["apiVersion"], "autoscaling/v1");
+    assert_eq!(review["request"]["object"]["spec"]["targetCPUUtilizationPercentage"], 50);
+    assert_eq!(review["request"]["requestResource"]["version"], "v2");
+}
+
+#[tokio::test]
+async fn dry_runs_scales_and_evictions_are_asked_about_as_themselves() {
+    let (cluster, server) = (TestCluster::start().await, WebhookServer::start(allow).await);
+    let rules = json!([{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"],
+        "resources": ["deployments", "deployments/scale", "pods/eviction", "configmaps"]}]);
+    configure(&cluster, VALIDATING, "v", vec![hook(&server, "v", "/v", json!({"rules": rules}))]).await;
+    let made = cluster.post(&format!("{MAPS}?dryRun=All"), map("dry")).await;
+    made.ok(201);
+    assert_eq!(server.asked()[0].1["request"]["dryRun"], true);
+    let path = "/apis/apps/v1/namespaces/default/deployments";
+    let template =
+        json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let deployment = json!({"metadata": {"name": "d"}, "spec": {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}});
+    cluster.post(path, deployment).await.ok(201);
+    server.asked();
+    let scale = json!({"metadata": {"name": "d", "namespace": "default"}, "spec": {"replicas": 3}});
+    cluster.put(&format!("{path}/d/scale"), scale).await.ok(200);
+    let asked = server.asked();
+    let [(_, review)] = &asked[..] else { panic!("{asked:?}") };
+    let request = &review["request"];
+    assert_eq!((&request["kind"]["kind"], &request["subResource"]), (&json!("Scale"), &json!("scale")));
+    assert_eq!(request["object"]["spec"]["replicas"], 3);
+    assert_eq!(request["oldObject"]["spec"]["replicas"], 1);
+}
+
+#[tokio::test]
+async fn a_slow_webhook_keeps_no_other_request_waiting() {
+    let (cluster, server) = (TestCluster::start().await, WebhookServer::start(|_, _| Reply::Never).await);
+    let selected = json!({"objectSelector": {"matchLabels": {"slow": "yes"}}, "timeoutSeconds": 30});
+    configure(&cluster, VALIDATING, "slow", vec![hook(&server, "slow", "/v", selected)]).await;
+    let mut slow = map("slow");
+    slow["metadata"]["labels"] = json!({"slow": "yes"});
+    let waiting = cluster.post(MAPS, slow);
+    tokio::select! {
+        biased;
+        _ = waiting => panic!("nobody answered"),
+        () = async {
+            server.is_asked().await;
+            cluster.post(MAPS, map("quick")).await.ok(201);
+        } => {}
+        () = tokio::time::sleep(Duration::from_secs(20)) => panic!("the other request waits"),
+    }
+}
