@@ -177,15 +177,15 @@ struct Case {
     tree: Value,
     task: Arc<PodTask>,
     wakes: mpsc::UnboundedReceiver<()>,
-    _cluster: TestCluster,
+    cluster: TestCluster,
     _stopper: Stopper,
 }
 
 impl Case {
     /// A pod with a sandbox and one container, which was not started.
     async fn new(root: &std::path::Path) -> Case {
-        let _cluster = TestCluster::simulated(41).await;
-        let (pods, _stopper) = open(root, &_cluster).await;
+        let cluster = TestCluster::simulated(41).await;
+        let (pods, _stopper) = open(root, &cluster).await;
         let text = format!(
             "{{metadata: {{name: quick, namespace: d, uid: {UID}}}, spec: {{restartPolicy: Never, containers: [{{name: c, image: 'i:1'}}]}}}}"
         );
@@ -201,7 +201,7 @@ impl Case {
             let (id, ips) = ("s-1".to_owned(), Vec::new());
             cache.sandbox = Some(SandboxRef { id, attempt: 0, ready: true, ips });
         }
-        Case { pods, tree, task, wakes, _cluster, _stopper }
+        Case { pods, tree, task, wakes, cluster, _stopper }
     }
 
     /// Looks whenever the agent is woken, until the container is as expected.
@@ -216,7 +216,8 @@ impl Case {
                 self.wakes.recv().await.unwrap();
             }
         };
-        let seen = tokio::time::timeout(std::time::Duration::from_secs(10), looking).await;
+        let env = self.cluster.env().clone();
+        let seen = env.timeout(std::time::Duration::from_secs(10), looking).await;
         seen.expect("the agent is woken when that changes")
     }
 }

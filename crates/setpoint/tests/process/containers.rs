@@ -66,6 +66,9 @@ spec: {terminationGracePeriodSeconds: 1, containers: [{name: c, image: IMAGE, co
     );
     cluster.wait("a pod that ends succeeds", |cluster| cluster.phase("ends") == "Succeeded");
     assert!(cluster.log("ends", "c").ends_with("stdout F done\n"));
+    let host_name =
+        cluster.kubectl.run("get node one -o jsonpath={.metadata.labels.kubernetes\\.io/hostname}");
+    assert_eq!(host_name, "one", "nodes of one machine are told apart by the label, too");
     cluster.wait("the probe succeeds", |cluster| cluster.container("many", "web")["ready"] == true);
     assert!(cluster.log("many", "web").contains("stdout F init\n"), "{}", cluster.log("many", "web"));
     assert!(cluster.log("many", "web").contains("stdout F 1two x\n"));
