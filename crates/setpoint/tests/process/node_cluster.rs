@@ -133,8 +133,8 @@ impl Cluster {
         all.into_iter().find(|one| one["type"] == name).unwrap_or_default()
     }
 
-    /// Reason and message of each event of an object, one a line.
-    pub fn events(&self, object: &str) -> String {
+    /// `REASON: message` of each event of an object, one a line.
+    fn events(&self, object: &str) -> String {
         self.kubectl.words(&[
             "get",
             "events",
@@ -142,6 +142,11 @@ impl Cluster {
             "-o",
             "jsonpath={range .items[*]}{.reason}: {.message}{\"\\n\"}{end}",
         ])
+    }
+
+    /// Events are written behind what they tell of.
+    pub fn wait_for_event(&self, object: &str, told: &str) {
+        self.wait(&format!("{object}: {told}"), |cluster| cluster.events(object).contains(told));
     }
 
     pub fn exec(&self, pod: &str, script: &str) -> Output {
@@ -243,14 +248,18 @@ fn write_config(folder: &Path, more: &str) -> PathBuf {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        if let Some(server) = self.server.take() {
-            server.stop();
+        // One that panics already must not once more.
+        let well = !std::thread::panicking();
+        match self.server.take() {
+            Some(server) if well => server.stop(),
+            other => drop(other),
         }
         let mut reset = Command::new(SETPOINT);
         let done = run(reset.args(["reset", "--yes", "--data-dir"]).arg(self.data()));
-        let containers = self.containerd.as_ref().map(Containerd::containers).unwrap_or_default();
-        drop(self.containerd.take());
-        if !std::thread::panicking() {
+        let containerd = self.containerd.take();
+        if well {
+            let containers = containerd.as_ref().map(Containerd::containers).unwrap_or_default();
+            drop(containerd);
             assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
             assert_eq!(containers, Vec::<String>::new());
             assert_eq!(left_behind(&self.bridge, self.folder.path()), Vec::<String>::new());

@@ -117,8 +117,7 @@ fn pods_share_restart_and_end_as_they_ask() {
     cluster.wait("a probe ends a container", |cluster| {
         cluster.container("unhealthy", "c")["restartCount"].as_u64() >= Some(1)
     });
-    let told = cluster.events("unhealthy");
-    assert!(told.contains("Killing: Container c failed liveness probe, will be restarted"), "{told}");
+    cluster.wait_for_event("unhealthy", "Killing: Container c failed liveness probe, will be restarted");
 
     // Ends and their reasons.
     cluster.wait_for("Failed", &["eats", "late"]);

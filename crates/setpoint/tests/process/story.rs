@@ -130,11 +130,8 @@ spec:
     assert_eq!((&last["exitCode"], &last["reason"]), (&9.into(), &"Error".into()));
     assert_eq!(last["message"], "my last words\n");
     assert_eq!(kubectl.run("logs crashes --previous"), "my last words\n");
-    let told = cluster.events("crashes");
-    assert!(
-        told.contains("BackOff: Back-off restarting failed container c in pod crashes_default("),
-        "{told}"
-    );
+    cluster
+        .wait_for_event("crashes", "BackOff: Back-off restarting failed container c in pod crashes_default(");
 
     // What all of it uses.
     cluster.wait("top knows the pod", |_| {
