@@ -106,6 +106,7 @@ pub trait Versions: Send + Sync {
     ) -> BoxFuture<'a, Result<Value, Status>>;
 
     /// The object of `resource` as admission has it.
+    #[allow(clippy::wrong_self_convention)] // The pair of `to_version`; `self` is who converts.
     fn from_version<'a>(
         &'a self,
         attempt: &'a Attempt<'a>,

@@ -221,11 +221,14 @@ impl Lookup for InTable<'_> {
     fn pod(&self, namespace: &str, name: &str) -> Option<Value> {
         self.get("", "pods", namespace, name)
     }
-    fn resource_claims(&self, namespace: &str) -> Vec<Value> {
+    /// Looks at the owners of all there are, and reads only those it is after.
+    fn claims_of_pod(&self, namespace: &str, uid: &str) -> Vec<Value> {
         let Some(storage) = self.0.stored("resource.k8s.io", "resourceclaims") else { return Vec::new() };
         let all = Selection::everything(Scope::Namespace(namespace.into()));
-        let found = list_newest(self.0.table, storage.id, &all);
-        found.map(|found| found.items.iter().map(|obj| self.0.tree(obj)).collect()).unwrap_or_default()
+        let Ok(found) = list_newest(self.0.table, storage.id, &all) else { return Vec::new() };
+        let owned =
+            |obj: &&Arc<Obj>| obj.owners().windows(uid.len().max(1)).any(|text| text == uid.as_bytes());
+        found.items.iter().filter(owned).map(|obj| self.0.tree(obj)).collect()
     }
 }
 

@@ -13,6 +13,7 @@ use flowcontrol::{FlowControl, WatchCounts};
 use object::{Obj, Status, Value};
 use parking_lot::Mutex;
 use registry::Registry;
+use runtime::ControllerRegistry;
 
 use crate::aggregation::Aggregation;
 use crate::authorize::{Authorizer, NoEscalation};
@@ -66,6 +67,8 @@ pub struct Api {
     pub(crate) scraped: Scraped,
     /// Guards what is known only once a socket is bound; set once, before the controllers start.
     advertised: Mutex<Option<Advertised>>,
+    /// This server's own controllers, and whoever is shown with them.
+    pub(crate) own_controllers: Arc<ControllerRegistry>,
     /// Guards the status of the controllers of this process; set once, when they start.
     controller_status: Mutex<Option<Arc<dyn ControllerStatus>>>,
 }
@@ -137,6 +140,7 @@ impl Api {
             trigger,
             issuer: config.issuer,
             advertised: Mutex::new(config.cluster.advertised.clone()),
+            own_controllers: Arc::default(),
             controller_status: Mutex::default(),
             scraped: Scraped::default(),
             cluster: config.cluster,
@@ -156,6 +160,11 @@ impl Api {
     /// Shows the controllers of this process in `/debug/controllers` and `/metrics`.
     pub fn set_controller_status(&self, controllers: Arc<dyn ControllerStatus>) {
         *self.controller_status.lock() = Some(controllers);
+    }
+
+    /// Where this server's own controllers are entered: a control plane that enters its controllers there shows both.
+    pub fn controller_registry(&self) -> Arc<ControllerRegistry> {
+        self.own_controllers.clone()
     }
 
     pub(crate) fn controller_status(&self) -> Option<Arc<dyn ControllerStatus>> {

@@ -71,7 +71,7 @@ impl Api {
             stopper.stop();
         };
         let informers = Informers::new(env.clone(), LoopbackClient::new(self).into_client(), stop.clone());
-        let context = Context { api: self.clone(), informers, stop, registry: Arc::default() };
+        let context = Context { api: self.clone(), informers, stop, registry: self.own_controllers.clone() };
         let mut tasks = vec![
             env.spawn("controllers", stopping),
             // Neither watches anything.

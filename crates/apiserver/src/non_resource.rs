@@ -1,7 +1,7 @@
 //! Paths that are no resource: health, metrics, OpenAPI, OpenID, debugging, version and discovery.
 
 use http::request::Parts;
-use object::{Status, Value};
+use object::Status;
 
 use crate::api::Api;
 use crate::flow_control;
@@ -31,7 +31,10 @@ pub(crate) async fn serve(api: &Api, parts: &Parts, query: &Query<'_>) -> Result
         "/metrics" => Ok(metrics_page(parts, all_metrics(api))),
         "/metrics/slis" => Ok(metrics_page(parts, sli_metrics(api))),
         "/debug/controllers" => {
-            let controllers = api.controller_status().map_or_else(Value::map, |status| status.controllers());
+            let controllers = match api.controller_status() {
+                Some(status) => status.controllers(),
+                None => api.own_controllers.to_value(&|_| None),
+            };
             debug_controllers::serve(&controllers, &parts.headers, query)
         }
         path if path.starts_with("/debug/api_priority_and_fairness/") => {
@@ -50,8 +53,9 @@ fn all_metrics(api: &Api) -> String {
     api.metrics.write(&mut text, api.registry.table(), &api.store, api.started);
     api.conversion.metrics.write(&mut text);
     api.aggregation.metrics.write(&mut text);
-    if let Some(status) = api.controller_status() {
-        status.metrics(&mut text);
+    match api.controller_status() {
+        Some(status) => status.metrics(&mut text),
+        None => api.own_controllers.render_metrics(&mut text),
     }
     text
 }

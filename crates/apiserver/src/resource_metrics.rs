@@ -252,16 +252,6 @@ impl State<'_> {
     fn nodes(&self, wanted: &Wanted<'_>) -> Result<Vec<Value>, Status> {
         let mut nodes = self.objects("nodes", &State::selection(wanted))?;
         nodes.retain(|node| wanted.selects(node));
-        let at = self.storage("pods")?.selectable_at("spec.nodeName");
-        let pods = match (wanted.name, nodes.as_slice()) {
-            ("", _) => self.objects("pods", &Selection::everything(Scope::All))?,
-            (_, [node]) => self.objects("pods", &self.pods_on(node.name())?)?,
-            _ => Vec::new(),
-        };
-        let mut by_node: BTreeMap<&str, Vec<&Arc<Obj>>> = BTreeMap::new();
-        for pod in &pods {
-            by_node.entry(at.map_or("", |at| pod.field(at))).or_default().push(pod);
-        }
         let mut read = BTreeMap::new();
         let mut all = Vec::new();
         for node in &nodes {
@@ -273,8 +263,9 @@ impl State<'_> {
                 }
                 continue;
             }
-            let pods = by_node.get(node.name()).into_iter().flatten();
-            let used: Vec<Value> = pods.filter_map(|pod| self.containers(pod, &mut read)).flatten().collect();
+            let pods = self.objects("pods", &self.pods_on(node.name())?)?;
+            let used: Vec<Value> =
+                pods.iter().filter_map(|pod| self.containers(pod, &mut read)).flatten().collect();
             // One without pods uses nothing; one that does not report is left out.
             if used.is_empty() && !self.reports(node) {
                 continue;

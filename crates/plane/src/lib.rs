@@ -42,6 +42,8 @@ pub struct Settings {
     pub trust: Trust,
     /// Parameters of the controllers.
     pub controllers: Arc<ControllerSettings>,
+    /// Where the controllers are entered, with others of this process to be shown with; `None`: alone.
+    pub registry: Option<Arc<ControllerRegistry>>,
     /// Controllers of one's own, in the same process: they start, lead, stop and are shown with the built-in controllers.
     pub more: Vec<StartController>,
 }
@@ -78,7 +80,7 @@ impl Plane {
         let plane = Plane {
             env: env.clone(),
             clients,
-            controllers: Arc::default(),
+            controllers: settings.registry.clone().unwrap_or_default(),
             stopper,
             stop,
             scheduling: Arc::default(),

@@ -100,6 +100,7 @@ pub fn start(env: &Env, api: &Arc<Api>, settings: &Settings, shared: bool, host:
         sign: Some(Arc::new(move |account, secret| signer.sign_secret_token(account, secret))),
         issuer: api.issuer(),
     };
+    settings.registry = Some(api.controller_registry());
     if shared {
         settings.candidate = Some(Candidate { identity: format!("{host}_{}", env.uuid()) });
     }

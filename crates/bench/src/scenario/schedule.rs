@@ -36,6 +36,7 @@ pub struct Schedule {
 impl Scenario for Schedule {
     fn measure(&self, site: &mut Site<'_>, settings: &Settings) -> Result<Tally, BenchError> {
         let made_nodes = make_nodes(site)?;
+        let before = decisions(&site.get("/metrics")?);
         let (began, cpu, own) = (Instant::now(), site.cpu()?, thread_cpu());
         let (mut tally, made) = match self.what {
             What::Pods => {
@@ -77,6 +78,12 @@ impl Scenario for Schedule {
                 .notes
                 .push(format!("{:.0} us of the server's CPU a pod", cpu.as_micros() as f64 / PODS as f64));
         }
+        if let (Some(before), Some(after)) = (before, decisions(&site.get("/metrics")?))
+            && after.1 > before.1
+        {
+            let each = (after.0 - before.0) / (after.1 - before.1);
+            tally.notes.push(format!("{:.1} us a scheduling decision, by the server's metrics", each * 1e6));
+        }
         match self.what {
             What::Pods => site.delete_numbers("pods", "s-", made)?,
             What::Deployments => {
@@ -105,6 +112,17 @@ impl Scenario for Schedule {
         }
         Ok(tally)
     }
+}
+
+/// Seconds spent on scheduling decisions so far, and how many those were; of a scheduler in the API server's process.
+fn decisions(metrics: &[u8]) -> Option<(f64, f64)> {
+    let value = |name: &str| {
+        let line = metrics.split(|byte| *byte == b'\n').find(|line| line.starts_with(name.as_bytes()))?;
+        let text = std::str::from_utf8(line).ok()?;
+        text.rsplit(' ').next()?.parse::<f64>().ok()
+    };
+    let name = "scheduler_scheduling_algorithm_duration_seconds";
+    Some((value(&format!("{name}_sum"))?, value(&format!("{name}_count"))?))
 }
 
 /// Whether nodes had to be created.
@@ -183,6 +201,16 @@ pub(super) fn deployment(name: &str, replicas: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn decisions_are_read_from_metrics_where_there_are_any() {
+        let name = "scheduler_scheduling_algorithm_duration_seconds";
+        let page = format!(
+            "# TYPE {name} histogram\n{name}_bucket{{le=\"1\"}} 4\n{name}_sum 0.002\n{name}_count 4\n"
+        );
+        assert_eq!(decisions(page.as_bytes()), Some((0.002, 4.0)));
+        assert_eq!(decisions(b"apiserver_requests_total 1\n"), None);
+    }
 
     #[test]
     fn replicas_are_summed_over_the_statuses_of_a_list() {

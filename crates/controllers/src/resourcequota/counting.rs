@@ -10,7 +10,7 @@ use env::Env;
 use kinds::resourcequota::usage::{Evaluator, List, Lookup, Quota};
 use object::{Obj, Revision, Value};
 use parking_lot::Mutex;
-use runtime::{Informer, InformerEvent, Informers, Key, WorkQueue, tree};
+use runtime::{BY_CONTROLLER, Informer, InformerEvent, Informers, Key, WorkQueue, tree};
 use tokio::time::Instant;
 
 use super::book::{self, Books, Moved};
@@ -170,8 +170,8 @@ impl Lookup for Counting {
     fn pod(&self, namespace: &str, name: &str) -> Option<Value> {
         self.informers.of(&PODS).store().get(namespace, name).map(|obj| tree(&obj))
     }
-    fn resource_claims(&self, namespace: &str) -> Vec<Value> {
-        let claims = self.informers.of(&RESOURCE_CLAIMS).store().list_namespace(namespace);
-        claims.iter().map(|obj| tree(obj)).collect()
+    fn claims_of_pod(&self, namespace: &str, uid: &str) -> Vec<Value> {
+        let claims = self.informers.of(&RESOURCE_CLAIMS).store().by_index(BY_CONTROLLER, uid);
+        claims.iter().filter(|obj| obj.namespace() == namespace).map(|obj| tree(obj)).collect()
     }
 }

@@ -42,7 +42,7 @@ impl Lookup for Nothing {
     fn pod(&self, _: &str, _: &str) -> Option<Value> {
         None
     }
-    fn resource_claims(&self, _: &str) -> Vec<Value> {
+    fn claims_of_pod(&self, _: &str, _: &str) -> Vec<Value> {
         Vec::new()
     }
 }

@@ -31,8 +31,8 @@ use plan::{Change, DRIVER};
 
 /// Slices of this driver, and claims with its devices, by node.
 const BY_NODE: &str = "simulated node";
-/// Stands for the drivers on all nodes; a real one runs in a pod of its own, with a role an administrator gave it.
-const IDENTITY: &str = "system:serviceaccount:kube-system:simulated-device-driver";
+/// The service account that stands for the drivers on all nodes; a real one runs in a pod, with a role an administrator gave it.
+const IDENTITY: &str = "simulated-device-driver";
 
 struct Devices {
     env: Env,
@@ -71,7 +71,7 @@ pub fn start(
         env: env.clone(),
         nodes: parts.nodes,
         default: parts.default,
-        driver: parts.clients.user(IDENTITY, &["system:masters"]),
+        driver: parts.clients.controller(IDENTITY),
         node_objects: parts.node_objects.clone(),
         slices: slices.clone(),
         claims: claims.clone(),

@@ -196,6 +196,8 @@ async fn who_would_want_an_orphan_is_found_without_asking_all() {
 
 /// One pod of many that a quota counts goes.
 async fn for_one_pod_of_a_quota(pods: usize) -> u64 {
+    // Round numbers are written in another form: 10k.
+    let pods = pods + 2;
     let cluster = TestCluster::bare(env::Env::simulated(403), |_| {}).await;
     let accounts = cluster.controllers(cluster.local_clients(), &controllers::ACCOUNTS);
     cluster.settled().await;

@@ -18,7 +18,8 @@ const EXTENDED: &str = "resource.kubernetes.io/extended-resource-claim";
 pub trait Lookup {
     fn device_class(&self, name: &str) -> Option<Value>;
     fn pod(&self, namespace: &str, name: &str) -> Option<Value>;
-    fn resource_claims(&self, namespace: &str) -> Vec<Value>;
+    /// At least those a pod controls, by its uid.
+    fn claims_of_pod(&self, namespace: &str, uid: &str) -> Vec<Value>;
 }
 
 /// Adds to what `claim` uses, by what the classes of the cluster are called.
@@ -70,7 +71,7 @@ fn pod_usage(claim: &Value, now: i64, lookup: &dyn Lookup) -> Option<List> {
                 (text("creationTimestamp"), text("name"))
             };
             let own = made(claim);
-            for other in lookup.resource_claims(namespace) {
+            for other in lookup.claims_of_pod(namespace, uid) {
                 let of_pod = other.str_at(&["metadata", "annotations", EXTENDED]) == Some("true")
                     && owning_pod(&other).is_some_and(|(_, owner)| owner == uid);
                 if of_pod && made(&other) < own {
