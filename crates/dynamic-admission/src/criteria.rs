@@ -83,7 +83,8 @@ impl MatchCriteria {
         if let Ok(false) = objects {
             return Ok(None);
         }
-        (namespaces?, objects?);
+        namespaces?;
+        objects?;
         Ok(Some(invocation))
     }
 

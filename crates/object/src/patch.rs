@@ -102,14 +102,6 @@ impl Patch {
         found
     }
 
-    /// Changes a document by a JSON patch.
-    pub fn apply_json(&self, document: &mut Value) -> Result<(), Status> {
-        match self {
-            Patch::Json(patch) => patch.apply(document),
-            _ => Err(Status::internal("a patch of a type was taken for a JSON patch")),
-        }
-    }
-
     /// Changes an object of that type; after a refusal the object is half changed and of no use.
     pub fn apply(&self, schema: &Schema, ty: TypeId, object: &mut Value) -> Result<(), Status> {
         match self {

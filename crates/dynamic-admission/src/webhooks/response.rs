@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use codec::json;
-use object::patch::Patch;
+use object::patch::json::JsonPatch;
 use object::{Status, Value, quote};
 use webhook::review::Expected;
 
@@ -96,7 +96,7 @@ impl Verdict {
         if is_empty || operations.is_null() {
             return Ok(None);
         }
-        let patch = Patch::json(operations).map_err(|status| undecodable(status.message))?;
+        let patch = JsonPatch::parse(operations).map_err(|status| undecodable(status.message))?;
         let Some(object) = object else {
             let why = format!(
                 "admission webhook {} attempted to modify the object, which is not supported for this operation",
@@ -109,8 +109,8 @@ impl Verdict {
         }
         let mut patched = object.clone();
         patch
-            .apply_json(&mut patched)
-            .map_err(|status| Failure::Internal(Status::internal(status.message)))?;
+            .try_apply(&mut patched)
+            .map_err(|failed| Failure::Internal(Status::internal(failed.message)))?;
         Ok(Some(patched))
     }
 }

@@ -87,6 +87,9 @@ impl Failed {
     fn test(path: &str) -> Failed {
         Failed { is_test: true, ..Failed::new(format!("testing value {path} failed: test failed")) }
     }
+    fn too_deep() -> Failed {
+        Failed::new("the patched document is nested too deeply")
+    }
     /// One of our own limits.
     fn limit() -> Failed {
         Failed { is_limit: true, ..Failed::new("the patch exceeds a limit") }
@@ -355,7 +358,7 @@ impl Operation {
             || Failed::missing(format!("replace operation does not apply: doc is missing path: {path}"));
         let pointer = Pointer::parse(path).ok_or_else(missing)?;
         if pointer.parts.len() + 1 + depth(&self.value) > MAX_GROWN {
-            return Err(Failed::limit());
+            return Err(Failed::too_deep());
         }
         let value = Node::Closed(self.value.clone());
         match pointer.parent(doc).ok_or_else(missing)? {
@@ -474,7 +477,7 @@ fn add(
     let pointer = Pointer::parse(path).ok_or_else(missing)?;
     // Copies of a member into itself double the depth each time.
     if pointer.parts.len() + 1 + value.depth() > MAX_GROWN {
-        return Err(Failed::limit());
+        return Err(Failed::too_deep());
     }
     match pointer.parent(doc).ok_or_else(missing)? {
         Opened::Map(map) => put(map, pointer.last, value),

@@ -150,10 +150,12 @@ fn a_stale_pid_file_is_not_taken_for_a_server() {
     good(&dir.up(&[]));
     let pid = dir.pid();
     signal(pid, "KILL");
-    // A zombie has closed all its files, its lock among them; whoever should bury it may take its time.
+    // A zombie without threads has closed all its files, its lock among them; whoever should bury it may take its time.
     let is_over =
         |stat: String| stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with(['Z', 'X']));
-    wait_until("it is gone", || std::fs::read_to_string(format!("/proc/{pid}/stat")).map_or(true, is_over));
+    let is_alone = || std::fs::read_dir(format!("/proc/{pid}/task")).map_or(true, |tasks| tasks.count() <= 1);
+    let is_gone = || std::fs::read_to_string(format!("/proc/{pid}/stat")).map_or(true, is_over) && is_alone();
+    wait_until("it is gone", is_gone);
     let mut other = Command::new("sleep").arg("60").spawn().unwrap();
     std::fs::write(dir.data().join("setpoint.pid"), format!("{}\n", other.id())).unwrap();
     assert!(good(&dir.down()).starts_with("Not running"));

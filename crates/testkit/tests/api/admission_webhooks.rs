@@ -296,6 +296,6 @@ async fn a_slow_webhook_keeps_no_other_request_waiting() {
             server.is_asked().await;
             cluster.post(MAPS, map("quick")).await.ok(201);
         } => {}
-        () = tokio::time::sleep(Duration::from_secs(20)) => panic!("the other request waits"),
+        () = cluster.env().sleep(Duration::from_secs(20)) => panic!("the other request waits"),
     }
 }
