@@ -36,6 +36,8 @@ pub struct Config {
     /// `NAMESPACE_NAME_UID/CONTAINER/N.log` below it.
     pub pod_logs_directory: PathBuf,
     pub static_pod_path: Option<PathBuf>,
+    /// Not read: whoever sets it is told.
+    pub static_pod_url: String,
     pub cluster_dns: Vec<String>,
     pub cluster_domain: String,
     pub resolv_conf: PathBuf,
@@ -156,6 +158,7 @@ impl Config {
             seccomp_profile_root: root_directory.join("seccomp"),
             root_directory,
             static_pod_path: None,
+            static_pod_url: String::new(),
             cluster_dns: Vec::new(),
             cluster_domain: "cluster.local".to_owned(),
             resolv_conf: PathBuf::from("/etc/resolv.conf"),

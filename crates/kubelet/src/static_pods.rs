@@ -41,6 +41,9 @@ pub async fn follow(
     pods: &Arc<StaticPods>,
     stop: Stop,
 ) -> Option<tokio::task::JoinHandle<()>> {
+    if !config.static_pod_url.is_empty() {
+        tracing::error!(url = config.static_pod_url, "static pods of a URL are not supported by this node");
+    }
     let path = config.static_pod_path.clone()?;
     tracing::info!(path = %path.display(), "watching static pods");
     let changes = watch(&path);

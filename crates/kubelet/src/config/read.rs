@@ -27,6 +27,7 @@ pub fn apply(mut config: Config, fields: Map) -> Config {
     if let Some(path) = read.path("staticPodPath") {
         config.static_pod_path = Some(path);
     }
+    config.static_pod_url = read.text("staticPodURL");
     if let Some(path) = read.path("podLogsDir") {
         config.pod_logs_directory = path;
     }

@@ -38,7 +38,7 @@ fn status(machine: &Machine, pod: &str) -> Value {
 #[test]
 fn pods_end_with_their_machine_and_say_so() {
     let more = "shutdownGracePeriod: 20s\nshutdownGracePeriodCriticalPods: 5s\n";
-    let Some(mut machine) = Machine::start(more) else { return };
+    let Some(mut machine) = Machine::start(78, more) else { return };
     join(&mut machine);
     machine.wait("the node", || machine.kubectl.run("get nodes -o name").contains("node/worker-1"));
     machine.kubectl.file("pods.yaml", &PODS.replace("IMAGE", IMAGE));

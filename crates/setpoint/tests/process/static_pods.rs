@@ -19,6 +19,7 @@ pub const IMAGE: &str = "test/busybox:1";
 pub struct Machine {
     folder: tempfile::TempDir,
     bridge: String,
+    number: u8,
     port: String,
     pub node: Option<Child>,
     pub server: Proc,
@@ -26,17 +27,17 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// `more`: of its KubeletConfiguration.
-    pub fn start(more: &str) -> Option<Machine> {
+    /// `number`: tests that run beside each other have other names and addresses. `more`: of its KubeletConfiguration.
+    pub fn start(number: u8, more: &str) -> Option<Machine> {
         if !can_run() || !available("kubectl") {
             return None;
         }
         let folder = folder();
         let server = Proc::up(&folder.path().join("data"), &[]);
         let kubectl = Kubectl::new(&server, folder.path())?;
-        let bridge = format!("s{}", std::process::id() % 60_000);
+        let bridge = format!("s{}n{number}", std::process::id() % 60_000);
         let port = free_port().to_string();
-        let machine = Machine { folder, bridge, port, node: None, server, kubectl };
+        let machine = Machine { folder, bridge, number, port, node: None, server, kubectl };
         let image_folder = machine.path("image");
         fs::create_dir_all(&image_folder).unwrap();
         let file = archive(&image_folder, IMAGE);
@@ -71,7 +72,7 @@ impl Machine {
                 "--bridge",
                 &self.bridge,
             ])
-            .arg(format!("--pod-cidr=10.{}.77.0/24", 100 + process % 100))
+            .arg(format!("--pod-cidr=10.{}.{}.0/24", 100 + process % 100, self.number))
             .arg("--config")
             .arg(self.path("kubelet.yaml"))
             .arg("--data-dir")
@@ -184,7 +185,7 @@ fn annotation<'a>(pod: &'a Value, name: &str) -> &'a str {
 
 #[test]
 fn static_pods_run_by_themselves_and_have_mirrors() {
-    let Some(mut machine) = Machine::start("") else { return };
+    let Some(mut machine) = Machine::start(77, "") else { return };
     machine.write_pod("web", "first");
     join(&mut machine);
 
