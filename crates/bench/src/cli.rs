@@ -63,7 +63,7 @@ pub fn command() -> Command {
                 .long("image")
                 .value_name("IMAGE")
                 .default_value("registry.k8s.io/pause:3.10.1")
-                .help("Image of the pods of `pod-start` and `pod-churn`; it must run until it is stopped"),
+                .help("Image of the pods of `pod-start`, `pod-churn` and `exec`; it must run until it is stopped (`exec`: and have `true`)"),
         )
         .arg(
             number("objects", 1..=100_000)
