@@ -87,7 +87,7 @@ async fn changes_of_policies_and_bindings_count_at_once() {
 #[tokio::test(start_paused = true)]
 async fn warn_and_audit_do_not_deny() {
     let cluster = TestCluster::simulated(2003).await;
-    let policy = json!({"validations": [{"expression": "false", "message": "never"}], "auditAnnotations": [{"key": "name", "valueExpression": "object.metadata.name"}]});
+    let policy = json!({"validations": [{"expression": "false", "message": "never"}], "auditAnnotations": [{"key": "name", "valueExpression": "'named ' + object.metadata.name"}]});
     validate(&cluster, "w", policy, json!({"validationActions": ["Warn", "Audit"]})).await;
     let made = cluster.post(CONFIG_MAPS, config_map("a", json!({}))).await;
     assert_eq!(made.status, 201, "{}", made.text());
