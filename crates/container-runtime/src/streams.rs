@@ -1,5 +1,6 @@
 //! Exec and attach: processes whose streams are descriptors.
 
+mod detach;
 mod exec_sync;
 mod terminal;
 
@@ -24,6 +25,7 @@ use crate::error::{Context, unknown};
 use crate::helper::{self, Connection, HelperError};
 use crate::pods::Container;
 
+use detach::{Input, Output};
 pub use exec_sync::exec_sync;
 use terminal::Terminal;
 
@@ -150,7 +152,10 @@ pub async fn exec(inner: Arc<Inner>, request: cri::ExecRequest) -> Result<Stream
 pub async fn attach(inner: Arc<Inner>, request: cri::AttachRequest) -> Result<Streams, Error> {
     let container = running(&inner, &request.container_id)?;
     let (mut phase, env) = (container.phase.subscribe(), inner.env.clone());
-    let with_terminal = container.record.lock().config.as_ref().is_some_and(|config| config.tty);
+    let (with_terminal, stdin_once) = {
+        let record = container.record.lock();
+        record.config.as_ref().map_or((false, false), |config| (config.tty, config.stdin_once))
+    };
     let (stdout, their_stdout) = pipe(request.stdout)?;
     let (stderr, their_stderr) = pipe(request.stderr && !with_terminal)?;
     let input = block(move || {
@@ -175,8 +180,27 @@ pub async fn attach(inner: Arc<Inner>, request: cri::AttachRequest) -> Result<St
     };
     // Also with a terminal: the helper reads that, and gives a copy of everything to who is attached.
     streams.stdout = stdout.map(reader).transpose()?;
+    let mut detached = None;
+    if let Some(stdin) = streams.stdin.take_if(|_| !with_terminal && !stdin_once) {
+        let (stdin, left) = Input::new(stdin);
+        let until = |from| Box::new(Output::new(from, left.clone())) as Box<dyn AsyncRead + Send + Unpin>;
+        streams.stdin = Some(Box::new(stdin));
+        streams.stdout = streams.stdout.map(until);
+        streams.stderr = streams.stderr.map(until);
+        detached = Some(left);
+    }
     streams.exit = Box::pin(async move {
-        let ended = phase.wait_for(|phase| !phase.is_running()).await;
+        let detached = async {
+            match detached {
+                Some(detached) => detached.await,
+                None => std::future::pending().await,
+            }
+        };
+        let ended = tokio::select! {
+            biased;
+            ended = phase.wait_for(|phase| !phase.is_running()) => ended,
+            () = detached => return Ok(0),
+        };
         ended.map(|_| 0).map_err(|_| Error::new(Code::Canceled, "the runtime was shut down"))
     });
     Ok(streams)

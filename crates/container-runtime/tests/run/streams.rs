@@ -16,6 +16,10 @@ pub const TESTS: &[Test] = &[
     ("an_exec_nobody_waits_for_is_killed", an_exec_nobody_waits_for_is_killed),
     ("exec_sync_ends_in_time", exec_sync_ends_in_time),
     ("attach_reads_and_writes", attach_reads_and_writes),
+    (
+        "an_attach_ends_with_its_input_where_that_stays_open",
+        an_attach_ends_with_its_input_where_that_stays_open,
+    ),
     ("ports_are_forwarded", ports_are_forwarded),
     ("host_ports_lead_to_pods", host_ports_lead_to_pods),
 ];
@@ -121,6 +125,31 @@ fn exec_sync_ends_in_time() {
     node.stop(&id, 0);
     let error = node.exec_sync(&id, "true", 1).unwrap_err();
     assert_eq!(error.message, "container is in CONTAINER_EXITED state");
+}
+
+fn an_attach_ends_with_its_input_where_that_stays_open() {
+    let node = Node::new();
+    let sandbox = node.run(node.sandbox_config("web"));
+    let mut config = container("main", "while read line; do echo got $line; done; exit 3");
+    config.stdin = true;
+    let id = node.launch(&sandbox, config);
+    for line in ["one", "two"] {
+        let request =
+            AttachRequest { container_id: id.clone(), stdin: true, tty: false, stdout: true, stderr: true };
+        let Session::Streams(streams) = node.wait(node.runtime().attach(request)).unwrap() else { panic!() };
+        let (mut stdin, stdout) = (streams.stdin.unwrap(), streams.stdout.unwrap());
+        node.wait(async {
+            stdin.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+            let mut stdout = stdout;
+            let mut answer = vec![0; 8];
+            stdout.read_exact(&mut answer).await.unwrap();
+            assert_eq!(answer, format!("got {line}\n").as_bytes(), "the input stayed open");
+            stdin.shutdown().await.unwrap();
+            assert_eq!(text(stdout).await, "");
+            assert_eq!(streams.exit.await, Ok(0));
+        });
+    }
+    node.stop(&id, 0);
 }
 
 fn attach_reads_and_writes() {
