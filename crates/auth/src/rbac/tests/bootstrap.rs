@@ -52,7 +52,7 @@ fn every_object_is_complete_and_in_order() {
             assert_eq!(label, Some(&Value::from("rbac-defaults")), "{key:?}");
         }
     }
-    assert_eq!(seen.len(), 160);
+    assert_eq!(seen.len(), 162);
 }
 
 #[test]
