@@ -38,6 +38,10 @@ async fn only_the_leader_acts_and_a_paused_deposed_leader_changes_nothing() {
     // The one that follows runs its nodes and what every API server does: no other controller was ever started, so none wrote.
     let shown = call(&client, "GET", "/debug/controllers", None).await.1;
     let own = [
+        "apiservice-availability",
+        "apiservice-discovery",
+        "apiservice-openapi",
+        "autoregister",
         "cluster-authentication-trust",
         "custom-resource-definitions",
         "flow-control",
