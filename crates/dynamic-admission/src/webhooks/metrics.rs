@@ -13,9 +13,18 @@ use super::hook::Webhook;
 use super::response::Verdict;
 
 const MILLIS: u64 = 1_000_000;
-const DURATIONS: Bounds<6> = Bounds {
-    values: [5 * MILLIS, 25 * MILLIS, 100 * MILLIS, 500 * MILLIS, 1_000 * MILLIS, 2_500 * MILLIS],
-    labels: ["0.005", "0.025", "0.1", "0.5", "1", "2.5"],
+const DURATIONS: Bounds<8> = Bounds {
+    values: [
+        5 * MILLIS,
+        25 * MILLIS,
+        100 * MILLIS,
+        500 * MILLIS,
+        1_000 * MILLIS,
+        2_500 * MILLIS,
+        10_000 * MILLIS,
+        25_000 * MILLIS,
+    ],
+    labels: ["0.005", "0.025", "0.1", "0.5", "1", "2.5", "10", "25"],
     per_unit: 1_000_000_000,
 };
 /// Series of one family; webhooks beyond them are not counted.
@@ -32,7 +41,7 @@ pub struct WebhookMetrics {
 
 #[derive(Default)]
 struct Series {
-    durations: BTreeMap<Labels, Histogram<6>>,
+    durations: BTreeMap<Labels, Histogram<8>>,
     requests: BTreeMap<Labels, u64>,
     rejections: BTreeMap<Labels, u64>,
     fail_open: BTreeMap<Labels, u64>,

@@ -17,7 +17,7 @@ const WAIT: &str = "0 0.005 0.02 0.05 0.1 0.2 0.5 1 2 5 10 15 30 +Inf";
 const ROUTE: &str = "component group resource scope subresource verb version";
 
 /// What kube-apiserver v1.36.4 serves under these names: type, labels, buckets.
-const RECORDED: [(&str, &str, &str, &str); 62] = [
+const RECORDED: [(&str, &str, &str, &str); 70] = [
     (
         "apiserver_request_total",
         "counter",
@@ -138,6 +138,39 @@ const RECORDED: [(&str, &str, &str, &str); 62] = [
     ("process_virtual_memory_bytes", "gauge", "", ""),
     ("process_virtual_memory_max_bytes", "gauge", "", ""),
     (
+        "apiserver_admission_webhook_admission_duration_seconds",
+        "histogram",
+        "name operation rejected type",
+        "0.005 0.025 0.1 0.5 1 2.5 10 25 +Inf",
+    ),
+    ("apiserver_admission_webhook_fail_open_count", "counter", "name type", ""),
+    (
+        "apiserver_admission_webhook_rejection_count",
+        "counter",
+        "error_type name operation rejection_code type",
+        "",
+    ),
+    ("apiserver_admission_webhook_request_total", "counter", "code name operation rejected type", ""),
+    (
+        "apiserver_mutating_admission_policy_check_duration_seconds",
+        "histogram",
+        "error_type policy policy_binding",
+        "5e-07 0.001 0.01 0.1 1 +Inf",
+    ),
+    ("apiserver_mutating_admission_policy_check_total", "counter", "error_type policy policy_binding", ""),
+    (
+        "apiserver_validating_admission_policy_check_duration_seconds",
+        "histogram",
+        "enforcement_action error_type policy policy_binding",
+        "5e-07 0.001 0.01 0.1 1 +Inf",
+    ),
+    (
+        "apiserver_validating_admission_policy_check_total",
+        "counter",
+        "enforcement_action error_type policy policy_binding",
+        "",
+    ),
+    (
         "apiserver_conversion_webhook_duration_seconds",
         "histogram",
         "failure_type result",
@@ -237,8 +270,16 @@ async fn families_have_upstreams_names_types_labels_and_buckets() {
     for (name, kind, labels, buckets) in RECORDED {
         assert_eq!(scrape.types.get(name).map(String::as_str), Some(kind), "{name}");
         let Some((ours, le)) = shapes.get(name) else {
-            // Nothing was refused for want of room, the store did not fail, and nothing was converted.
+            // Nothing was refused for want of room, the store did not fail, nothing was converted, and no webhook or policy was asked.
             let unused = [
+                "apiserver_admission_webhook_admission_duration_seconds",
+                "apiserver_admission_webhook_fail_open_count",
+                "apiserver_admission_webhook_rejection_count",
+                "apiserver_admission_webhook_request_total",
+                "apiserver_mutating_admission_policy_check_duration_seconds",
+                "apiserver_mutating_admission_policy_check_total",
+                "apiserver_validating_admission_policy_check_duration_seconds",
+                "apiserver_validating_admission_policy_check_total",
                 "apiserver_conversion_webhook_duration_seconds",
                 "apiserver_conversion_webhook_request_total",
                 "apiserver_crd_conversion_webhook_duration_seconds",

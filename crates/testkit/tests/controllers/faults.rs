@@ -42,6 +42,14 @@ pub async fn hour(cluster: &TestCluster) {
         cluster.post("/api/v1/namespaces/default/serviceaccounts", robot).await.ok(201);
         cluster.post("/api/v1/namespaces/default/secrets", secret).await.ok(201);
     }
+    // Their expressions are checked against the types they are about; nobody is bound by them.
+    let policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+    let rule = json!({"operations": ["CREATE"], "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments"]});
+    for number in 0..6 {
+        let spec = json!({"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "object.spec.replica > 1"}]});
+        let policy = json!({"metadata": {"name": format!("policy-{number}")}, "spec": spec});
+        cluster.post(policies, policy).await.ok(201);
+    }
     let labels = |app: &str| json!({"app": app});
     let template = |app: &str, image: &str| json!({"metadata": {"labels": labels(app)}, "spec": {"containers": [{"name": "c", "image": image}]}});
     let deployment = |app: &str, replicas: u32| json!({"metadata": {"name": app}, "spec": {"replicas": replicas, "selector": {"matchLabels": labels(app)}, "template": template(app, "one")}});
@@ -156,6 +164,10 @@ pub async fn hour(cluster: &TestCluster) {
     for node in 0..3 {
         let used = json!({"metadata": {"annotations": {"sim.setpoint.dev/memory-usage": "100Mi"}}});
         cluster.merge(format!("/api/v1/nodes/sim-{node}"), used).await.ok(200);
+    }
+    for number in 0..6 {
+        let spec = json!({"validations": [{"expression": "object.spec.replicas > 1"}]});
+        cluster.merge(format!("{policies}/policy-{number}"), json!({"spec": spec})).await.ok(200);
     }
     let db = format!("{}/db", core("default", "endpoints"));
     cluster.merge(&db, json!({"subsets": by_hand(&["10.9.0.3", "10.9.0.4"], 81)})).await.ok(200);
