@@ -21,7 +21,7 @@ mod validating;
 pub use denial::{ErrorType, MAX_ANNOTATION_BYTES, config_error, denied, failure_annotation, warning};
 pub use expression::{Failure, Scope, Use};
 pub use inputs::{Authorization, Inputs, Source, namespace_object};
-pub use match_conditions::MatchConditions;
+pub use match_conditions::{MatchConditions, Matching};
 pub use mutating::{MutatingPolicy, MutationError};
 pub use type_check::{ExpressionWarning, GroupVersionKind, Kinds, ObjectType, type_check};
 pub use validating::{

@@ -10,7 +10,17 @@ use crate::{FailurePolicy, MATCH_CONDITIONS_BUDGET};
 
 /// `matchConditions`, compiled.
 pub struct MatchConditions {
-    conditions: Vec<Expression>,
+    /// With their names.
+    conditions: Vec<(Box<str>, Expression)>,
+}
+
+/// How an evaluation came to its answer, for metrics and for people who ask.
+#[derive(Debug, Default)]
+pub struct Matching<'c> {
+    /// The first condition that does not hold.
+    pub unmet: Option<&'c str>,
+    /// Conditions that could not be evaluated.
+    pub failures: usize,
 }
 
 impl MatchConditions {
@@ -22,7 +32,11 @@ impl MatchConditions {
     pub(crate) fn compile_in(list: &[Value], scope: &Scope) -> MatchConditions {
         let compiled = |condition: &Value| {
             let text = condition.str_at(&["expression"]).unwrap_or_default();
-            Expression { text: text.into(), program: scope.compile(Use::Condition, text, true) }
+            let name = condition.str_at(&["name"]).unwrap_or_default();
+            (
+                name.into(),
+                Expression { text: text.into(), program: scope.compile(Use::Condition, text, true) },
+            )
         };
         MatchConditions { conditions: list.iter().map(compiled).collect() }
     }
@@ -34,28 +48,43 @@ impl MatchConditions {
     /// Whether all hold. One that does not decides, whatever became of the others; otherwise a failure is an error, or ignored
     /// together with the policy or webhook.
     pub fn matches(&self, inputs: &Inputs<'_>, on_failure: FailurePolicy) -> Result<bool, String> {
-        self.matches_with(inputs, None, on_failure)
+        self.matches_noting(inputs, on_failure, &mut Matching::default())
     }
 
-    pub(crate) fn matches_with(
-        &self,
+    /// As [`matches`](MatchConditions::matches), and says how.
+    pub fn matches_noting<'c>(
+        &'c self,
+        inputs: &Inputs<'_>,
+        on_failure: FailurePolicy,
+        how: &mut Matching<'c>,
+    ) -> Result<bool, String> {
+        self.matches_with(inputs, None, on_failure, how)
+    }
+
+    pub(crate) fn matches_with<'c>(
+        &'c self,
         inputs: &Inputs<'_>,
         variables: Option<&Variables>,
         on_failure: FailurePolicy,
+        how: &mut Matching<'c>,
     ) -> Result<bool, String> {
         if self.conditions.is_empty() {
             return Ok(true);
         }
         let activation = Activation::new(inputs, true, variables);
         let mut budget = MATCH_CONDITIONS_BUDGET;
-        let mut refused = false;
         let mut failures: Vec<String> = Vec::new();
         let mut outcome = Ok(());
         // All are evaluated, because one after a refusal may still use up the budget.
-        for condition in &self.conditions {
+        for (name, condition) in &self.conditions {
             match activation.evaluate(condition, &mut budget) {
-                Ok(Ok(value)) => refused |= matches!(value, Val::Bool(false)),
-                Ok(Err(failure)) => failures.push(failure),
+                Ok(Ok(Val::Bool(false))) if how.unmet.is_none() => how.unmet = Some(&**name),
+                Ok(Ok(_)) => {}
+                Ok(Err(failure)) => {
+                    // Those after one that does not hold decide nothing any more.
+                    how.failures += usize::from(how.unmet.is_none());
+                    failures.push(failure);
+                }
                 Err(fatal) => {
                     outcome = Err(fatal);
                     break;
@@ -65,7 +94,7 @@ impl MatchConditions {
         match (outcome, on_failure) {
             (Err(fatal), FailurePolicy::Fail) => Err(fatal),
             (Err(_), FailurePolicy::Ignore) => Ok(false),
-            _ if refused => Ok(false),
+            _ if how.unmet.is_some() => Ok(false),
             _ if failures.is_empty() => Ok(true),
             (_, FailurePolicy::Fail) => Err(aggregate(failures)),
             (_, FailurePolicy::Ignore) => Ok(false),

@@ -14,7 +14,7 @@ use object::Value;
 use crate::activation::{Activation, Expression, Variables};
 use crate::expression::Use;
 use crate::inputs::Inputs;
-use crate::match_conditions::MatchConditions;
+use crate::match_conditions::{MatchConditions, Matching};
 use crate::validating::{compile_variables, scope_of};
 use crate::{BUDGET, FailurePolicy};
 
@@ -91,9 +91,18 @@ impl MutatingPolicy {
 
     /// Whether its match conditions hold.
     pub fn matches(&self, inputs: &Inputs<'_>) -> Result<bool, String> {
+        self.matches_noting(inputs, &mut Matching::default())
+    }
+
+    pub fn has_conditions(&self) -> bool {
+        !self.conditions.is_empty()
+    }
+
+    /// As [`matches`](MutatingPolicy::matches), and says how.
+    pub fn matches_noting<'c>(&'c self, inputs: &Inputs<'_>, how: &mut Matching<'c>) -> Result<bool, String> {
         // Match conditions are evaluated before there is a namespace.
         let inputs = Inputs { namespace_object: None, ..*inputs };
-        self.conditions.matches_with(&inputs, Some(&self.variables), self.failure_policy)
+        self.conditions.matches_with(&inputs, Some(&self.variables), self.failure_policy, how)
     }
 
     /// What a mutation makes of `inputs.object`, which is of that type; `None`: nothing. Nothing is defaulted.
@@ -102,6 +111,17 @@ impl MutatingPolicy {
         mutation: usize,
         inputs: &Inputs<'_>,
         ty: TypeRef<'_>,
+    ) -> Result<Option<Value>, MutationError> {
+        self.mutate_counting(mutation, inputs, ty, &mut 0)
+    }
+
+    /// As [`mutate`](MutatingPolicy::mutate), what it cost added to `cost`.
+    pub fn mutate_counting(
+        &self,
+        mutation: usize,
+        inputs: &Inputs<'_>,
+        ty: TypeRef<'_>,
+        cost: &mut u64,
     ) -> Result<Option<Value>, MutationError> {
         let (Some(mutation), Some(object)) = (self.mutations.get(mutation), inputs.object) else {
             return Ok(None);
@@ -112,6 +132,7 @@ impl MutatingPolicy {
         let activation = Activation::new(inputs, true, Some(&self.variables));
         let mut budget = BUDGET;
         let evaluated = activation.evaluate(&mutation.expression, &mut budget);
+        *cost += BUDGET - budget;
         let value = evaluated.map_err(MutationError::Failed)?.map_err(MutationError::Failed)?;
         match mutation.kind {
             PatchType::ApplyConfiguration => {

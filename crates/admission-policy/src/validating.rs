@@ -6,7 +6,7 @@ use object::Value;
 use crate::activation::{Activation, Expression, Variables};
 use crate::expression::{Scope, Use};
 use crate::inputs::Inputs;
-use crate::match_conditions::MatchConditions;
+use crate::match_conditions::{MatchConditions, Matching};
 use crate::{BUDGET, FailurePolicy};
 
 /// The longest message an expression may make, in bytes.
@@ -111,6 +111,8 @@ pub enum Annotated {
 pub struct Outcome {
     pub decisions: Vec<Decision>,
     pub annotations: Vec<AuditAnnotation>,
+    /// What its expressions cost, match conditions and messages apart.
+    pub cost: u64,
 }
 
 impl ValidatingPolicy {
@@ -158,9 +160,22 @@ impl ValidatingPolicy {
 
     /// Whether its match conditions hold; a failure is a decision.
     pub fn matches(&self, inputs: &Inputs<'_>) -> Result<bool, Decision> {
+        self.matches_noting(inputs, &mut Matching::default())
+    }
+
+    pub fn has_conditions(&self) -> bool {
+        !self.conditions.is_empty()
+    }
+
+    /// As [`matches`](ValidatingPolicy::matches), and says how.
+    pub fn matches_noting<'c>(
+        &'c self,
+        inputs: &Inputs<'_>,
+        how: &mut Matching<'c>,
+    ) -> Result<bool, Decision> {
         // Match conditions are evaluated before there is a namespace.
         let inputs = Inputs { namespace_object: None, ..*inputs };
-        let matched = self.conditions.matches_with(&inputs, Some(&self.variables), self.failure_policy);
+        let matched = self.conditions.matches_with(&inputs, Some(&self.variables), self.failure_policy, how);
         matched.map_err(|message| self.failure(0, message))
     }
 
@@ -171,21 +186,24 @@ impl ValidatingPolicy {
 
     /// As [`validate`](ValidatingPolicy::validate), with another budget.
     pub fn validate_within(&self, inputs: &Inputs<'_>, budget: u64) -> Outcome {
-        let decisions = match self.decide(inputs, budget) {
-            Ok(decisions) => decisions,
-            Err(fatal) => return Outcome { decisions: vec![self.failure(0, fatal)], ..Outcome::default() },
+        let (mut left, mut left_to_annotations) = (budget, budget);
+        let decided = self.decide(inputs, &mut left);
+        let annotated = match &decided {
+            Ok(_) => self.annotate(inputs, &mut left_to_annotations),
+            Err(_) => Ok(Vec::new()),
         };
-        match self.annotate(inputs, budget) {
-            Ok(annotations) => Outcome { decisions, annotations },
-            Err(fatal) => Outcome { decisions: vec![self.failure(0, fatal)], ..Outcome::default() },
+        let cost = (budget - left) + (budget - left_to_annotations);
+        match decided.and_then(|decisions| Ok((decisions, annotated?))) {
+            Ok((decisions, annotations)) => Outcome { decisions, annotations, cost },
+            Err(fatal) => Outcome { decisions: vec![self.failure(0, fatal)], annotations: Vec::new(), cost },
         }
     }
 
-    fn decide(&self, inputs: &Inputs<'_>, mut budget: u64) -> Result<Vec<Decision>, String> {
+    fn decide(&self, inputs: &Inputs<'_>, budget: &mut u64) -> Result<Vec<Decision>, String> {
         let activation = Activation::new(inputs, true, Some(&self.variables));
         let mut decisions = Vec::new();
         for (index, validation) in self.validations.iter().enumerate() {
-            match activation.evaluate(&validation.expression, &mut budget)? {
+            match activation.evaluate(&validation.expression, budget)? {
                 Ok(Val::Bool(true)) => {}
                 Ok(_) => decisions.push(Decision {
                     index,
@@ -197,8 +215,8 @@ impl ValidatingPolicy {
                 Err(error) => decisions.push(self.failure(index, error)),
             }
         }
-        if self.has_messages && (!decisions.is_empty() || self.messages_may_cost_more_than(budget)) {
-            self.add_messages(inputs, budget, &mut decisions);
+        if self.has_messages && (!decisions.is_empty() || self.messages_may_cost_more_than(*budget)) {
+            self.add_messages(inputs, *budget, &mut decisions);
         }
         Ok(decisions)
     }
@@ -242,14 +260,14 @@ impl ValidatingPolicy {
         }
     }
 
-    fn annotate(&self, inputs: &Inputs<'_>, mut budget: u64) -> Result<Vec<AuditAnnotation>, String> {
+    fn annotate(&self, inputs: &Inputs<'_>, budget: &mut u64) -> Result<Vec<AuditAnnotation>, String> {
         if self.annotations.is_empty() {
             return Ok(Vec::new());
         }
         let activation = Activation::new(inputs, false, Some(&self.variables));
         let mut annotations = Vec::new();
         for (key, expression) in &self.annotations {
-            let value = match activation.evaluate(expression, &mut budget)? {
+            let value = match activation.evaluate(expression, budget)? {
                 Ok(Val::Str(text)) => match text.trim() {
                     "" => continue,
                     value => Annotated::Publish(value.to_owned()),

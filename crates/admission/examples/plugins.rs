@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use admission::{Attempt, Chain, Choice, Effects, Operation, RequestContext};
+use admission::{Attempt, Chain, Choice, Effects, Operation, PluginSettings, RequestContext};
 use auth::{Decision, UserInfo};
 use catalog::{Catalog, Storage};
 use codec::json;
@@ -43,7 +43,8 @@ async fn main() {
     put("scheduling.k8s.io", "priorityclasses", ("", "c"), class).await;
 
     let allow: admission::Authorize = Arc::new(|_, _| Decision { allowed: true, reason: String::new() });
-    let chain = Chain::new(&Choice::default(), &allow, Vec::new()).expect("the default plugins exist");
+    let chain = Chain::new(&Choice::default(), &PluginSettings::default(), &allow, Vec::new())
+        .expect("the default plugins exist");
     let user = UserInfo::new("u", &[]);
     let pods = catalog.find("", "v1", "pods").expect("pods");
     let request = RequestContext {

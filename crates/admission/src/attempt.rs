@@ -10,7 +10,7 @@ use table::{Scope, Selection, Table};
 
 use crate::{RequestContext, Versions, list_newest};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     Create,
     Update,

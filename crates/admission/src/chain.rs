@@ -19,16 +19,16 @@ use crate::node_restriction::NodeRestriction;
 use crate::owner_references::OwnerReferencesPermissionEnforcement;
 use crate::persistent_volume_claim_resize::PersistentVolumeClaimResize;
 use crate::pod_resize::{NodeDeclaredFeatureValidator, PodResizeValidator};
-use crate::pod_security::PodSecurity;
+use crate::pod_security::{PodSecurity, PodSecurityConfiguration};
 use crate::pod_topology_labels::PodTopologyLabels;
 use crate::priority::Priority;
-use crate::resource_quota::ResourceQuota;
+use crate::resource_quota::{Limited, ResourceQuota};
 use crate::runtime_class::RuntimeClass;
 use crate::service_account::ServiceAccount;
 use crate::storage_object_in_use_protection::StorageObjectInUseProtection;
 use crate::taint_nodes_by_condition::TaintNodesByCondition;
 use crate::{
-    Allocator, Attempt, Effects, Extension, Invocations, Observer, Operation, Phase, Plugin, Refusal,
+    Allocator, Attempt, Effects, Extension, Invocations, Observer, Operation, Phase, Plugin, Refusal, changes,
 };
 use store::BoxFuture;
 use tokio::time::Instant;
@@ -63,6 +63,17 @@ impl Choice {
     }
 }
 
+/// Configurations without a rule about a request that are named; more are counted.
+const MAX_NAMED: usize = 20;
+
+/// What the plugins of an admission configuration are told.
+#[derive(Clone, Debug, Default)]
+pub struct PluginSettings {
+    pub pod_security: PodSecurityConfiguration,
+    /// `limitedResources` of ResourceQuota.
+    pub limited_resources: Vec<Limited>,
+}
+
 /// What the flags may not say.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum BadChoice {
@@ -80,7 +91,7 @@ pub enum BadChoice {
 }
 
 /// Upstream's plugins that are off unless a flag names them, and that nobody has built here.
-const NOT_BUILT: [&str; 8] = [
+pub const NOT_BUILT: [&str; 8] = [
     "AlwaysDeny",
     "EventRateLimit",
     "ExtendedResourceToleration",
@@ -121,7 +132,7 @@ fn off(plugin: impl Plugin + 'static) -> Row {
 }
 
 /// Every plugin there is, in the order they run (upstream's).
-fn rows(authorize: &Authorize) -> Vec<Row> {
+fn rows(authorize: &Authorize, settings: &PluginSettings) -> Vec<Row> {
     vec![
         off(Idle("AlwaysAdmit")),
         on(NamespaceLifecycle),
@@ -132,7 +143,7 @@ fn rows(authorize: &Authorize) -> Vec<Row> {
         on(NodeRestriction(authorize.clone())),
         on(TaintNodesByCondition),
         off(AlwaysPullImages),
-        on(PodSecurity),
+        on(PodSecurity(settings.pod_security.clone())),
         on(Priority::default()),
         on(DefaultTolerationSeconds),
         on(DefaultStorageClass::default()),
@@ -158,18 +169,25 @@ fn rows(authorize: &Authorize) -> Vec<Row> {
         on(Idle("ValidatingAdmissionPolicy")),
         on(Idle("ValidatingAdmissionWebhook")),
         // The last word: what it charges must not be refused afterwards.
-        on(ResourceQuota::default()),
+        on(ResourceQuota { limited: settings.limited_resources.clone() }),
     ]
+}
+
+/// The names of all plugins there are, in the order they run.
+pub fn plugin_names() -> Vec<&'static str> {
+    let nobody: Authorize = Arc::new(|_, _| Decision::default());
+    rows(&nobody, &PluginSettings::default()).iter().map(|row| row.plugin.name()).collect()
 }
 
 impl Chain {
     /// The default plugins, with what the flags change, and `always` at the end: rules nobody can switch off.
     pub fn new(
         choice: &Choice,
+        settings: &PluginSettings,
         authorize: &Authorize,
         always: Vec<Box<dyn Plugin>>,
     ) -> Result<Chain, BadChoice> {
-        let rows = rows(authorize);
+        let rows = rows(authorize, settings);
         let known: Vec<&str> = rows.iter().map(|row| row.plugin.name()).collect();
         let unknown = choice.unknown(|name| known.contains(&name) || NOT_BUILT.contains(&name));
         if !unknown.is_empty() {
@@ -254,7 +272,7 @@ impl Chain {
         new: &mut Value,
         effects: &mut Effects,
     ) -> Result<(), Refusal> {
-        let begun = self.begin(attempt);
+        let begun = self.begin(attempt, Phase::Admit);
         let answer = match self.complete(attempt, new, effects) {
             Ok(()) => self.mutate_extensions(attempt, new, effects).await,
             refused => refused,
@@ -269,14 +287,22 @@ impl Chain {
         new: &mut Value,
         effects: &mut Effects,
     ) -> Result<(), Refusal> {
-        let begun = self.begin(attempt);
+        let begun = self.begin(attempt, Phase::Admit);
         let answer = self.complete(attempt, new, effects);
         self.end(begun, Phase::Admit, attempt, answer)
     }
 
     fn complete(&self, attempt: &Attempt<'_>, new: &mut Value, effects: &mut Effects) -> Result<(), Refusal> {
+        let mut before = attempt.is_traced_in_full().then(|| new.clone());
         self.each(Phase::Admit, 0..self.plugins.len(), attempt, effects, |plugin, effects| {
-            plugin.mutate(attempt, new, effects)
+            let answer = plugin.mutate(attempt, new, effects);
+            if let Some(before) = &mut before
+                && let Some(changed) = changes(before, new)
+            {
+                before.clone_from(new);
+                attempt.note(Phase::Admit, plugin.name(), "", format!("changed: {changed}"), None);
+            }
+            answer
         })
     }
 
@@ -375,7 +401,7 @@ impl Chain {
         if !self.is_extended(attempt, Phase::Validate) {
             return self.validate_built_in(attempt, new, effects);
         }
-        let begun = self.begin(attempt);
+        let begun = self.begin(attempt, Phase::Validate);
         let mut answer = self.judge(0..self.after_extensions, attempt, new, effects);
         if answer.is_ok() {
             // On the heap: the future of a write that nobody else is asked about stays small.
@@ -394,15 +420,33 @@ impl Chain {
         new: Option<&Value>,
         effects: &mut Effects,
     ) -> Result<(), Refusal> {
-        let begun = self.begin(attempt);
+        let begun = self.begin(attempt, Phase::Validate);
         let answer = self.judge(0..self.plugins.len(), attempt, new, effects);
         self.end(begun, Phase::Validate, attempt, answer)?;
         self.guard(attempt, effects)
     }
 
     /// A phase begins; nobody looks at the clock where nobody is told.
-    fn begin(&self, attempt: &Attempt<'_>) -> Option<Instant> {
+    fn begin(&self, attempt: &Attempt<'_>, phase: Phase) -> Option<Instant> {
+        if attempt.is_traced_in_full() {
+            self.note_unmatched(attempt, phase);
+        }
         self.observer.as_ref().map(|_| attempt.env.monotonic())
+    }
+
+    /// Says who is configured and has nothing to do with a request.
+    fn note_unmatched(&self, attempt: &Attempt<'_>, phase: Phase) {
+        for (_, extension) in self.extensions.iter().filter(|(_, extension)| extension.phase() == phase) {
+            let others = extension.unmatched(attempt);
+            if !others.is_empty() {
+                let (named, count) = (others.iter().take(MAX_NAMED), others.len());
+                let mut text = named.map(String::as_str).collect::<Vec<_>>().join("; ");
+                if count > MAX_NAMED {
+                    text.push_str(&format!(" and {} more", count - MAX_NAMED));
+                }
+                attempt.note(phase, extension.name(), "", format!("no rule matches: {text}"), None);
+            }
+        }
     }
 
     fn end(
@@ -456,6 +500,11 @@ impl Chain {
         effects: &mut Effects,
         mut ask: impl FnMut(&dyn Plugin, &mut Effects) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
+        let mut ask = |plugin: &dyn Plugin, effects: &mut Effects| {
+            ask(plugin, effects).inspect_err(|refusal| {
+                attempt.note_refusal(phase, plugin.name(), &refusal.status);
+            })
+        };
         let Some(observer) = &self.observer else {
             return self.plugins[which].iter().try_for_each(|plugin| ask(&**plugin, effects));
         };
@@ -515,7 +564,7 @@ mod tests {
         let names = |list: &[&str]| list.iter().map(|n| (*n).to_owned()).collect();
         let choice = Choice { enable: names(enable), disable: names(disable) };
         let authorize: Authorize = Arc::new(|_, _| Decision::default());
-        let chain = Chain::new(&choice, &authorize, Vec::new())?;
+        let chain = Chain::new(&choice, &PluginSettings::default(), &authorize, Vec::new())?;
         Ok(chain.plugins.iter().map(|plugin| plugin.name()).collect())
     }
 

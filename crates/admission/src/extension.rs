@@ -26,6 +26,11 @@ pub trait Extension: Send + Sync {
     /// where nothing is configured.
     fn concerns(&self, attempt: &Attempt<'_>) -> bool;
 
+    /// What is configured and has no rule about the request: for people who ask why nobody was asked.
+    fn unmatched(&self, _attempt: &Attempt<'_>) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Changes the object, or refuses it. `new` is `None` for a deletion.
     fn mutate<'a>(
         &'a self,

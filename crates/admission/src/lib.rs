@@ -39,15 +39,18 @@ mod service_account;
 pub mod service_addresses;
 mod storage_object_in_use_protection;
 mod taint_nodes_by_condition;
+mod trace;
 mod tree;
 
 pub use attempt::{Attempt, Body, Operation};
-pub use chain::{Authorize, BadChoice, Chain, Choice};
+pub use chain::{Authorize, BadChoice, Chain, Choice, NOT_BUILT, PluginSettings, plugin_names};
 pub use extension::{Extension, Invocations, Versions};
 pub use list::{list_newest, list_readable};
 pub use memo::Memo;
 pub use observe::{Observer, Phase};
+pub use pod_security::PodSecurityConfiguration;
 pub use request::{LeaderFence, RequestContext};
+pub use trace::{Noted, Step, Trace, changes};
 
 use object::{Status, Value};
 use store::{Commit, Guard, Key, Op};
@@ -96,8 +99,6 @@ pub struct Effects {
     pub guards: Vec<(Key, Guard)>,
     pub ops: Vec<(Key, Op)>,
     pub warnings: Vec<String>,
-    /// For the audit log, by key.
-    pub audit_annotations: Vec<(String, String)>,
     /// The plugin asked last has nothing to do with this phase: no use in timing it.
     pub(crate) passed_over: bool,
 }

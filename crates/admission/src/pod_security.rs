@@ -5,10 +5,11 @@
 //!                                              ├─ object with a pod template: warn warns
 //!                                              └─ changed labels: warnings about the pods that are there
 //! ```
-//! What a policy forbids is a table of checks (`checks.rs`); labels are read by `policy.rs`. The audit labels are
-//! checked like the others; what they find would go to the audit log, which this server does not keep.
+//! What a policy forbids is a table of checks (`checks.rs`); labels are read by `policy.rs`, defaults and exemptions by
+//! `configuration.rs`. What the audit labels find is an audit annotation.
 
 mod checks;
+mod configuration;
 mod existing;
 mod policy;
 #[cfg(test)]
@@ -17,12 +18,17 @@ mod tests;
 use object::{Obj, Status, Value, quote};
 
 use crate::tree::{items, text};
-use crate::{Attempt, Effects, Operation, Plugin, Refusal};
+use crate::{Attempt, Effects, Operation, Phase, Plugin, Refusal};
 
 use checks::{Pod, evaluate};
 use policy::{Level, Policy};
 
-pub struct PodSecurity;
+pub use configuration::PodSecurityConfiguration;
+
+/// The prefix of its audit annotations.
+const ANNOTATIONS: &str = "pod-security.kubernetes.io";
+
+pub struct PodSecurity(pub PodSecurityConfiguration);
 
 /// What else embeds a pod: group, plural, the way to the template.
 const TEMPLATES: [(&str, &str, &[&str]); 8] = [
@@ -53,79 +59,155 @@ impl Plugin for PodSecurity {
     ) -> Result<(), Refusal> {
         let Some(new) = new.filter(|_| attempt.operation != Operation::Delete) else { return Ok(()) };
         if attempt.is_or_below("", "pods") {
-            return pod(attempt, new, effects);
+            return self.pod(attempt, new, effects);
         }
         if attempt.subresource.is_some() {
             return Ok(());
         }
         if attempt.is("", "namespaces") {
-            return namespace(attempt, new, effects);
+            return self.namespace(attempt, new, effects);
         }
         if let Some((_, _, path)) = TEMPLATES.iter().find(|(g, p, _)| attempt.is(g, p)) {
-            template(attempt, new.at(path), effects);
+            self.template(attempt, new.at(path), effects);
         }
         Ok(())
     }
 }
 
-fn pod(attempt: &Attempt<'_>, new: &Value, effects: &mut Effects) -> Result<(), Refusal> {
-    if attempt.subresource.is_some_and(|sub| HARMLESS.contains(&sub)) {
-        return Ok(());
+impl PodSecurity {
+    fn pod(&self, attempt: &Attempt<'_>, new: &Value, effects: &mut Effects) -> Result<(), Refusal> {
+        if attempt.subresource.is_some_and(|sub| HARMLESS.contains(&sub)) || self.is_exempt_request(attempt) {
+            return Ok(());
+        }
+        let Some(namespace) = attempt.find("", "namespaces", "", attempt.namespace) else {
+            let why = format!("failed to lookup namespace {}", quote(attempt.namespace));
+            return Err(Status::internal(why).into());
+        };
+        let policy = self.policy_of(&namespace);
+        if policy.is_privileged() {
+            return Ok(());
+        }
+        if let Some(old) = attempt.old
+            && !changes_images(new, old)
+        {
+            return Ok(());
+        }
+        if self.is_exempt_pod(attempt, new) {
+            return Ok(());
+        }
+        let pod = Pod::of(new);
+        annotate(attempt, "enforce-policy", policy.enforce.to_string());
+        let found = evaluate(policy.enforce, &pod);
+        audit(attempt, &policy, &pod);
+        if !found.is_empty() {
+            let why =
+                format!("violates PodSecurity {}: {}", policy.enforce.quoted(), checks::details(&found));
+            return Err(Status::forbidden(attempt.about(), attempt.name, why).into());
+        }
+        warn(&policy, &pod, effects);
+        Ok(())
     }
-    let Some(namespace) = attempt.find("", "namespaces", "", attempt.namespace) else {
-        let why = format!("failed to lookup namespace {}", quote(attempt.namespace));
-        return Err(Status::internal(why).into());
-    };
-    let Some(policy) = policy_of(&namespace) else { return Ok(()) };
-    if let Some(old) = attempt.old
-        && !changes_images(new, old)
-    {
-        return Ok(());
+
+    fn template(&self, attempt: &Attempt<'_>, template: Option<&Value>, effects: &mut Effects) {
+        let Some(template) = template else { return };
+        if self.is_exempt_request(attempt) {
+            return;
+        }
+        let Some(namespace) = attempt.find("", "namespaces", "", attempt.namespace) else { return };
+        let policy = self.policy_of(&namespace);
+        let is_silent = policy.warn.level == Level::Privileged && policy.audit.level == Level::Privileged;
+        if is_silent || self.is_exempt_pod(attempt, template) {
+            return;
+        }
+        let pod = Pod::of(template);
+        audit(attempt, &policy, &pod);
+        warn(&policy, &pod, effects);
     }
-    let pod = Pod::of(new);
-    let found = evaluate(policy.enforce, &pod);
+
+    fn namespace(&self, attempt: &Attempt<'_>, new: &Value, effects: &mut Effects) -> Result<(), Refusal> {
+        let label = |of: &'_ Value, name: &str| {
+            of.at(&["metadata", "labels", name]).and_then(Value::as_str).map(str::to_owned)
+        };
+        let (policy, broken) = Policy::of(self.0.defaults, |name| label(new, name));
+        if let Some(old) = attempt.old {
+            let (before, broken_before) = Policy::of(self.0.defaults, |name| label(old, name));
+            // Labels that were wrong before and stay so do not stand in the way of other changes.
+            if !broken.is_empty() && broken != broken_before {
+                return Err(invalid(attempt, broken));
+            }
+            let (now, was) = (policy.enforce, before.enforce);
+            let stricter = now != was
+                && now.level != Level::Privileged
+                && (now.version != was.version || now.level > was.level);
+            if !stricter {
+                return Ok(());
+            }
+            if !self.0.is_exempt_namespace(attempt.name) {
+                let is_exempt = |pod: &Value| self.0.is_exempt_pod(pod);
+                effects.warnings.extend(existing::warnings(attempt, policy.enforce, is_exempt));
+                return Ok(());
+            }
+        } else if !broken.is_empty() {
+            return Err(invalid(attempt, broken));
+        }
+        let exempt = self.0.is_exempt_namespace(attempt.name);
+        if exempt && !policy.is_privileged() && !policy.is_equivalent(&self.0.defaults) {
+            effects.warnings.push(format!(
+                "namespace {} is exempt from Pod Security, and the policy ({}) will be ignored",
+                quote(attempt.name),
+                policy.labelled(|name| label(new, name).is_some())
+            ));
+        }
+        Ok(())
+    }
+
+    fn policy_of(&self, namespace: &Obj) -> Policy {
+        Policy::of(self.0.defaults, |name| namespace.label(name).map(str::to_owned)).0
+    }
+
+    fn is_exempt_request(&self, attempt: &Attempt<'_>) -> bool {
+        let by = if self.0.is_exempt_namespace(attempt.namespace) {
+            "namespace"
+        } else if self.0.is_exempt_user(&attempt.user.name) {
+            "user"
+        } else {
+            return false;
+        };
+        annotate(attempt, "exempt", by.to_owned());
+        note_exemption(attempt, by);
+        true
+    }
+
+    fn is_exempt_pod(&self, attempt: &Attempt<'_>, pod: &Value) -> bool {
+        let exempt = self.0.is_exempt_pod(pod);
+        if exempt {
+            annotate(attempt, "exempt", "runtimeClass".to_owned());
+            note_exemption(attempt, "runtimeClass");
+        }
+        exempt
+    }
+}
+
+fn annotate(attempt: &Attempt<'_>, key: &str, value: String) {
+    if attempt.trace.is_some() {
+        attempt.annotate(format!("{ANNOTATIONS}/{key}"), value);
+    }
+}
+
+/// People who ask why a pod came through are told.
+fn note_exemption(attempt: &Attempt<'_>, by: &str) {
+    if attempt.is_traced_in_full() {
+        attempt.note(Phase::Validate, "PodSecurity", "", format!("passed over: exempt by its {by}"), None);
+    }
+}
+
+fn audit(attempt: &Attempt<'_>, policy: &Policy, pod: &Pod<'_>) {
+    let found = evaluate(policy.audit, pod);
     if !found.is_empty() {
-        let why = format!("violates PodSecurity {}: {}", policy.enforce.quoted(), checks::details(&found));
-        return Err(Status::forbidden(attempt.about(), attempt.name, why).into());
+        let policy = policy.audit.quoted();
+        let found = format!("would violate PodSecurity {policy}: {}", checks::details(&found));
+        annotate(attempt, "audit-violations", found);
     }
-    warn(&policy, &pod, effects);
-    Ok(())
-}
-
-fn template(attempt: &Attempt<'_>, template: Option<&Value>, effects: &mut Effects) {
-    let Some(template) = template else { return };
-    let namespace = attempt.find("", "namespaces", "", attempt.namespace);
-    if let Some(policy) = namespace.as_deref().and_then(policy_of) {
-        warn(&policy, &Pod::of(template), effects);
-    }
-}
-
-fn namespace(attempt: &Attempt<'_>, new: &Value, effects: &mut Effects) -> Result<(), Refusal> {
-    let label = |of: &'_ Value, name: &str| {
-        of.at(&["metadata", "labels", name]).and_then(Value::as_str).map(str::to_owned)
-    };
-    let (policy, broken) = Policy::of(|name| label(new, name));
-    let Some(old) = attempt.old else {
-        return if broken.is_empty() { Ok(()) } else { Err(invalid(attempt, broken)) };
-    };
-    let (before, broken_before) = Policy::of(|name| label(old, name));
-    // Labels that were wrong before and stay so do not stand in the way of other changes.
-    if !broken.is_empty() && broken != broken_before {
-        return Err(invalid(attempt, broken));
-    }
-    let (now, was) = (policy.enforce, before.enforce);
-    let stricter =
-        now != was && now.level != Level::Privileged && (now.version != was.version || now.level > was.level);
-    if stricter {
-        effects.warnings.extend(existing::warnings(attempt, now));
-    }
-    Ok(())
-}
-
-/// `None` where everything is allowed without a word.
-fn policy_of(namespace: &Obj) -> Option<Policy> {
-    let (policy, _) = Policy::of(|name| namespace.label(name).map(str::to_owned));
-    (!policy.is_privileged()).then_some(policy)
 }
 
 fn warn(policy: &Policy, pod: &Pod<'_>, effects: &mut Effects) {

@@ -8,6 +8,8 @@ use catalog::{Catalog, Resource, Storage, Verbs};
 use object::{About, Status, WriteOptions};
 use tokio::time::Instant;
 
+use crate::Trace;
+
 /// A field manager is at most this long, as upstream's.
 const FIELD_MANAGER_CHARS: usize = 128;
 
@@ -32,6 +34,8 @@ pub struct RequestContext<'a> {
     pub deadline: Instant,
     /// Writes of a leader count only as long as it leads.
     pub fence: Option<&'a LeaderFence>,
+    /// Where admission notes who took part; without one nothing is noted.
+    pub trace: Option<&'a Trace>,
 }
 
 /// The lease that a leader's writes are guarded by.
@@ -64,6 +68,7 @@ impl<'a> RequestContext<'a> {
             options: WriteOptions::default(),
             deadline,
             fence: None,
+            trace: None,
         }
     }
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use admission::service_addresses::ServiceAddresses;
-use admission::{BadChoice, Chain};
+use admission::{BadChoice, Chain, Phase};
 use auth::pki::Issuer;
 use dynamic_admission::{
-    MutatingPolicies, MutatingWebhooks, PolicyMetrics, ValidatingPolicies, ValidatingWebhooks, WebhookMetrics,
+    MatchConditionMetrics, MutatingPolicies, PolicyMetrics, ValidatingPolicies, WebhookMetrics, Webhooks,
 };
 use flowcontrol::{FlowControl, WatchCounts};
 use object::{Obj, Status, Value};
@@ -23,6 +23,7 @@ use crate::connections::Connections;
 use crate::controllers::Advertised;
 use crate::conversion::{ConversionWebhooks, webhook_client};
 use crate::custom_resources::CustomResources;
+use crate::debug_admission::AdmissionLog;
 use crate::health::Health;
 use crate::metrics::{AdmissionMetrics, MeteredEngine, Metrics};
 use crate::openapi_cache::OpenApiCache;
@@ -46,6 +47,8 @@ pub struct Api {
     pub(crate) conversion: Arc<ConversionWebhooks>,
     /// Group versions that other servers serve.
     pub(crate) aggregation: Aggregation,
+    /// The last requests that admission had something to say about.
+    pub(crate) admission_log: AdmissionLog,
     pub(crate) shutdown: Shutdown,
     pub(crate) started: f64,
     /// API priority and fairness: seats and queues.
@@ -87,24 +90,47 @@ pub trait ControllerStatus: Send + Sync {
 
 impl Api {
     pub fn new(config: ApiConfig) -> Result<Arc<Api>, BadChoice> {
-        let authorizer = Arc::new(Authorizer::new(config.table.clone()));
+        let authorizer =
+            Arc::new(Authorizer::new(config.table.clone(), config.cluster.authorization.clone()));
         let webhooks = webhook_client(&config.env, config.table.clone());
         let webhook_metrics = Arc::<WebhookMetrics>::default();
         let policy_metrics = Arc::<PolicyMetrics>::default();
+        let condition_metrics = Arc::<MatchConditionMetrics>::default();
         let admission = {
             let (may, escalation) = (authorizer.clone(), NoEscalation { authorizer: authorizer.clone() });
             let authorize: admission::Authorize = Arc::new(move |user, wanted| may.authorize(user, wanted));
             let services = ServiceAddresses::new(config.cluster.services.clone());
-            Chain::new(&config.admission, &authorize, vec![Box::new(escalation)])?
+            let configured = config.admission_configuration;
+            let hooks = |phase, kubeconfig| {
+                let (client, conditions) = (webhooks.clone(), condition_metrics.clone());
+                Webhooks::new(
+                    phase,
+                    client,
+                    kubeconfig,
+                    webhook_metrics.clone(),
+                    conditions,
+                    authorize.clone(),
+                )
+            };
+            Chain::new(&config.admission, &configured.plugins, &authorize, vec![Box::new(escalation)])?
                 .allocate_with("", "services", services)
-                .extend_with(MutatingPolicies::new(authorize.clone(), policy_metrics.clone()))
-                .extend_with(ValidatingPolicies::new(authorize.clone(), policy_metrics.clone()))
-                .extend_with(MutatingWebhooks::new(webhooks.clone(), webhook_metrics.clone(), &authorize))
-                .extend_with(ValidatingWebhooks::new(webhooks.clone(), webhook_metrics.clone(), &authorize))
+                .extend_with(MutatingPolicies::new(
+                    authorize.clone(),
+                    policy_metrics.clone(),
+                    condition_metrics.clone(),
+                ))
+                .extend_with(ValidatingPolicies::new(
+                    authorize.clone(),
+                    policy_metrics.clone(),
+                    condition_metrics.clone(),
+                ))
+                .extend_with(hooks(Phase::Admit, configured.mutating_webhooks))
+                .extend_with(hooks(Phase::Validate, configured.validating_webhooks))
         };
         let admissions = AdmissionMetrics::new(admission.names());
         let admission = admission.observe(admissions.clone());
-        let metrics = Metrics::new(&config.env, admissions, webhook_metrics, policy_metrics);
+        let metrics =
+            Metrics::new(&config.env, admissions, webhook_metrics, policy_metrics, condition_metrics);
         let store = MeteredEngine::new(config.engine, config.table.clone(), config.env.clone());
         let token_authenticator = TokenAuthenticator::new(
             config.table.clone(),
@@ -129,6 +155,7 @@ impl Api {
             custom_resources: CustomResources::new(conversion.clone()),
             conversion: conversion.clone(),
             aggregation: Aggregation::new(config.cluster.proxy_client.clone()),
+            admission_log: AdmissionLog::default(),
             shutdown,
             started,
             flow,

@@ -83,6 +83,7 @@ async fn identify(api: &Api, caller: &Caller, parts: &Parts) -> Result<Identity,
     if token.is_empty() {
         return match caller {
             Caller::Refused => Err(Status::unauthorized()),
+            _ if api.cluster().refuse_anonymous => Err(Status::unauthorized()),
             _ => Ok(Arc::new(UserInfo::anonymous()).into()),
         };
     }

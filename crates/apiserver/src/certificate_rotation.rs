@@ -24,8 +24,8 @@ pub type WriteKubeconfig = Box<dyn FnMut(&Pki) -> Result<(), String> + Send>;
 
 pub struct CertificateRotation {
     pub pki: Pki,
-    /// The certificate of new connections.
-    pub certificate: Arc<ServingCertificate>,
+    /// The certificate of new connections, if this server issues its own.
+    pub certificate: Option<Arc<ServingCertificate>>,
     pub write_kubeconfig: WriteKubeconfig,
     /// The certificate for kubelets, if this server issues its own.
     pub kubelet_client: Option<Arc<KubeletClientCertificate>>,
@@ -67,8 +67,8 @@ impl CertificateRotation {
         let renewed = self.pki.renew_if_due(now).map_err(|error| error.to_string())?;
         pending.serving |= renewed.serving;
         pending.admin |= renewed.admin;
-        if pending.serving {
-            let swapped = self.certificate.swap(self.pki.serving());
+        if let Some(certificate) = self.certificate.as_ref().filter(|_| pending.serving) {
+            let swapped = certificate.swap(self.pki.serving());
             swapped.map_err(|error| format!("the renewed serving certificate cannot be used: {error}"))?;
             pending.serving = false;
             tracing::info!("rotated the serving certificate");

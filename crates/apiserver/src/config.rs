@@ -6,6 +6,7 @@ use admission::Choice;
 use admission::service_addresses::ServiceRanges;
 use auth::pki::Issuer;
 use auth::{RequestHeaders, ServiceAccounts, Tokens};
+use dynamic_admission::AdmissionConfiguration;
 use env::Env;
 use flowcontrol::Limits;
 use rustls::client::ResolvesClientCert;
@@ -23,12 +24,40 @@ pub struct ApiConfig {
     pub tokens: Option<Tokens>,
     /// Admission plugins enabled or disabled beside the default ones.
     pub admission: Choice,
+    /// What admission plugins are told.
+    pub admission_configuration: AdmissionConfiguration,
     pub service_accounts: ServiceAccounts,
     /// Whether bootstrap tokens (Secrets of type `bootstrap.kubernetes.io/token`) authenticate.
     pub bootstrap_tokens: bool,
     /// Signs approved certificate signing requests; without one they wait for an external signer.
     pub issuer: Option<Issuer>,
     pub cluster: ClusterSettings,
+}
+
+/// Who decides what a user may, in this order: the first that allows it. `system:masters` may everything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Authorization(pub Vec<AuthorizationMode>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuthorizationMode {
+    /// What a node may, from the pods bound to it.
+    Node,
+    Rbac,
+    AlwaysAllow,
+    /// Nobody but `system:masters`.
+    AlwaysDeny,
+}
+
+impl Default for Authorization {
+    fn default() -> Self {
+        Authorization(vec![AuthorizationMode::Node, AuthorizationMode::Rbac])
+    }
+}
+
+impl Authorization {
+    pub fn has(&self, mode: AuthorizationMode) -> bool {
+        self.0.contains(&mode)
+    }
 }
 
 /// Settings of the cluster this server belongs to.
@@ -50,6 +79,10 @@ pub struct ClusterSettings {
     pub request_headers: Option<Arc<RequestHeaders>>,
     /// Who this server is to the servers whose APIs it aggregates: the front proxy's certificate.
     pub proxy_client: Option<Arc<dyn ResolvesClientCert>>,
+    /// Who decides what a user may.
+    pub authorization: Authorization,
+    /// Refuse requests without credentials, also those for health and version.
+    pub refuse_anonymous: bool,
     /// Limits of requests in flight.
     pub limits: Limits,
     /// Objects this cluster begins with, beyond those of every cluster: created at its first start.

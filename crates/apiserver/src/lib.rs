@@ -59,6 +59,7 @@ mod watch_framing;
 mod aggregation;
 
 // Everything that is no resource.
+mod debug_admission;
 mod debug_controllers;
 mod discovery;
 mod health;
@@ -85,14 +86,15 @@ pub use api::{Api, ControllerStatus};
 pub use authenticate::Caller;
 pub use body::{Body, RequestBody};
 pub use certificate_rotation::{CertificateRotation, WriteKubeconfig};
-pub use config::{ApiConfig, ClusterSettings};
+pub use config::{ApiConfig, Authorization, AuthorizationMode, ClusterSettings};
 pub use connect::{Dialer, KubeletClient, KubeletClientCertificate, KubeletClientConfig};
 pub use connections::MAX_CONNECTIONS;
 pub use controllers::Advertised;
+pub use dynamic_admission::{AdmissionConfiguration, ConfigurationError as AdmissionConfigurationError};
 pub use flowcontrol::Limits;
 pub use local::{LocalClient, LocalClients};
 pub use pools::Pools;
-pub use resource_metrics::{KubeletScraper, NodeScraper, PodUsage};
+pub use resource_metrics::{KubeletScraper, NodeEndpoint, NodeScraper, PodUsage};
 pub use serve_connection::serve_stream;
 pub use server::{Server, ServerError};
 pub use webhook::HostPort;

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use admission::Trace;
 use auth::node::{IN_PROCESS, SOURCE_ADDRESS};
 use auth::{Attributes, UserInfo};
 use catalog::{Catalog, Name, Resource, Storage, Verbs};
@@ -139,7 +140,17 @@ impl LocalClient {
         let (options, deadline) =
             (WriteOptions::default(), self.api.registry().env().monotonic() + deadline::MAX);
         let target = *target;
-        Ok(Admitted { client: self, verb, target, options, deadline, catalog, resource, _seat: seat })
+        Ok(Admitted {
+            client: self,
+            verb,
+            target,
+            options,
+            deadline,
+            catalog,
+            resource,
+            trace: Trace::default(),
+            _seat: seat,
+        })
     }
 
     async fn raw(&self, method: http::Method, path: &str, service: &ApiService) -> Result<Value, Status> {
@@ -168,10 +179,19 @@ struct Admitted<'a> {
     deadline: Instant,
     catalog: Arc<Catalog>,
     resource: Arc<Resource>,
+    trace: Trace,
     _seat: Seat,
 }
 
 impl Admitted<'_> {
+    /// What came of a write, noted for those who ask why.
+    fn traced<T>(&self, outcome: Result<T, Status>) -> Result<T, Status> {
+        let (api, request) = (&self.client.api, self.request());
+        // Over HTTP it would have an Audit-ID.
+        api.admission_log.record(&request, String::new, api.registry().env(), outcome.as_ref().err());
+        outcome
+    }
+
     fn request(&self) -> RequestContext<'_> {
         let Target { namespace, name, subresource, .. } = self.target;
         RequestContext {
@@ -186,6 +206,7 @@ impl Admitted<'_> {
             options: self.options.managed_by(&self.client.field_manager),
             deadline: self.deadline,
             fence: self.client.fence.as_deref(),
+            trace: Some(&self.trace),
         }
     }
 }
@@ -317,7 +338,7 @@ impl Client for LocalClient {
             let body = with_type(&admitted.resource, target.subresource, body);
             let copy = body.clone();
             let again = || Ok(copy.clone());
-            let written = self.api.registry().create(&request, body, &again).await?;
+            let written = admitted.traced(self.api.registry().create(&request, body, &again).await)?;
             answer_of_write(&admitted, written.obj)
         })
     }
@@ -333,10 +354,11 @@ impl Client for LocalClient {
             let admitted = Admitted { options, ..admitted };
             let body = with_type(&admitted.resource, target.subresource, body);
             if target.subresource == SCALE {
-                let (changed, _) = self.api.registry().update_scale(&admitted.request(), body).await?;
+                let changed = self.api.registry().update_scale(&admitted.request(), body).await;
+                let (changed, _) = admitted.traced(changed)?;
                 return scale(&admitted, changed);
             }
-            let written = self.api.registry().update(&admitted.request(), body).await?;
+            let written = admitted.traced(self.api.registry().update(&admitted.request(), body).await)?;
             answer_of_write(&admitted, written.obj)
         })
     }
@@ -352,10 +374,11 @@ impl Client for LocalClient {
             let admitted = Admitted { options, ..admitted };
             let patch = client::with_applied_type(&admitted.resource, &target, patch);
             if target.subresource == SCALE {
-                let (changed, _) = self.api.registry().patch_scale(&admitted.request(), patch).await?;
+                let changed = self.api.registry().patch_scale(&admitted.request(), patch).await;
+                let (changed, _) = admitted.traced(changed)?;
                 return scale(&admitted, changed);
             }
-            let written = self.api.registry().patch(&admitted.request(), patch).await?;
+            let written = admitted.traced(self.api.registry().patch(&admitted.request(), patch).await)?;
             answer_of_write(&admitted, written.obj)
         })
     }
@@ -364,7 +387,7 @@ impl Client for LocalClient {
         Box::pin(async move {
             let admitted = self.admitted("delete", &target, "", None).await?;
             let request = admitted.request();
-            self.api.registry().delete(&request, &options).await.map(|_| ())
+            admitted.traced(self.api.registry().delete(&request, &options).await.map(|_| ()))
         })
     }
 
@@ -377,7 +400,7 @@ impl Client for LocalClient {
         Box::pin(async move {
             let admitted = self.admitted("deletecollection", &target, &which.field_selector, None).await?;
             let request = admitted.request();
-            self.api.registry().delete_unseen(&request, &options, &which).await
+            admitted.traced(self.api.registry().delete_unseen(&request, &options, &which).await)
         })
     }
 
@@ -397,11 +420,12 @@ impl Client for LocalClient {
         Box::pin(async move {
             let admitted = self.admitted("create", &target, "", None).await?;
             let admitted = Admitted { options, ..admitted };
-            match target.subresource {
+            let acted = match target.subresource {
                 "binding" => self.api.registry().bind(&admitted.request(), body).await.map(|_| ()),
                 "eviction" => self.api.registry().evict(&admitted.request(), body).await.map(|_| ()),
                 _ => Err(Status::method_not_allowed()),
-            }
+            };
+            admitted.traced(acted)
         })
     }
 

@@ -18,7 +18,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use dynamic_admission::{PolicyMetrics, WebhookMetrics};
+use dynamic_admission::{MatchConditionMetrics, PolicyMetrics, WebhookMetrics};
 use env::Env;
 use flowcontrol::WatchGuard;
 use metrics::{header, single};
@@ -45,6 +45,7 @@ struct Inner {
     admissions: AdmissionMetrics,
     webhooks: Arc<WebhookMetrics>,
     policies: Arc<PolicyMetrics>,
+    conditions: Arc<MatchConditionMetrics>,
     reading: InFlight,
     writing: InFlight,
     handshake_errors: AtomicU64,
@@ -58,6 +59,7 @@ impl Metrics {
         admissions: AdmissionMetrics,
         webhooks: Arc<WebhookMetrics>,
         policies: Arc<PolicyMetrics>,
+        conditions: Arc<MatchConditionMetrics>,
     ) -> Metrics {
         let inner = Inner {
             routes: Routes::default(),
@@ -66,6 +68,7 @@ impl Metrics {
             admissions,
             webhooks,
             policies,
+            conditions,
             reading: InFlight::default(),
             writing: InFlight::default(),
             handshake_errors: AtomicU64::new(0),
@@ -137,6 +140,7 @@ impl Metrics {
         self.inner.admissions.write(out);
         self.inner.webhooks.write(out);
         self.inner.policies.write(out);
+        self.inner.conditions.write(out);
         store.write(out);
         let name = "apiserver_resource_objects";
         header(out, name, "gauge", "Number of stored objects, by resource.");

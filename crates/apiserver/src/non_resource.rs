@@ -37,6 +37,7 @@ pub(crate) async fn serve(api: &Api, parts: &Parts, query: &Query<'_>) -> Result
             };
             debug_controllers::serve(&controllers, &parts.headers, query)
         }
+        "/debug/admission" => api.admission_log.serve(query),
         path if path.starts_with("/debug/api_priority_and_fairness/") => {
             Ok(flow_control::serve(api, path, query).unwrap_or_else(respond::page_not_found))
         }
@@ -53,6 +54,7 @@ fn all_metrics(api: &Api) -> String {
     api.metrics.write(&mut text, api.registry.table(), &api.store, api.started);
     api.conversion.metrics.write(&mut text);
     api.aggregation.metrics.write(&mut text);
+    api.admission_log.write_metrics(&mut text);
     match api.controller_status() {
         Some(status) => status.metrics(&mut text),
         None => api.own_controllers.render_metrics(&mut text),

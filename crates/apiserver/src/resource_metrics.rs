@@ -10,6 +10,7 @@ mod kubelet;
 mod points;
 mod scrape;
 mod scraped;
+mod targets;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,6 +37,7 @@ use crate::views;
 pub use kubelet::KubeletScraper;
 pub use scrape::NodeScraper;
 pub(crate) use scraped::Scraped;
+pub use targets::NodeEndpoint;
 
 /// What a node reports of a pod on it at a time (Unix seconds): `containers` of its PodMetrics. `None`: nothing.
 pub type PodUsage = fn(pod: &Value, node: &Value, at_seconds: i64) -> Option<Vec<Value>>;

@@ -34,7 +34,7 @@ const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a connection may take to close gracefully.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Returned as it came, so that a client finds its request in a log; generated if there is none.
-const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+pub(crate) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 /// Serves a plain connection: the inside of TLS, or a pipe in a test. `caller` returns the client for each request, at the given
 /// second.
@@ -137,6 +137,12 @@ async fn answer(
         request.extensions_mut().insert(pending.clone());
     }
     let id = request.headers().get(&AUDIT_ID).filter(|id| !id.is_empty()).cloned();
+    let id = id.or_else(|| {
+        let new = HeaderValue::try_from(env.uuid()).ok()?;
+        // Whoever handles the request finds it there, whoever made it.
+        request.headers_mut().insert(AUDIT_ID, new.clone());
+        Some(new)
+    });
     let head = request.method() == Method::HEAD;
     let reads = request.method() == Method::GET;
     let mut answer = if request.body().is_end_stream() {
@@ -181,7 +187,6 @@ async fn answer(
             answer = respond::status(&api.registry().catalog(), &status, Negotiated::JSON);
         }
     }
-    let id = id.or_else(|| HeaderValue::try_from(env.uuid()).ok());
     answer.headers_mut().extend(id.map(|id| (AUDIT_ID, id)));
     if head {
         // hyper drops the body over HTTP/1.1 only.

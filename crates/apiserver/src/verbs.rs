@@ -20,6 +20,7 @@ mod watch;
 
 use std::sync::Arc;
 
+use admission::Trace;
 use catalog::{Catalog, Resource, Subresource, Verbs};
 use http::Method;
 use http::header::USER_AGENT;
@@ -34,6 +35,7 @@ use crate::flow_control::AuthorizedRequest;
 use crate::negotiate::{Offer, negotiate_error};
 use crate::request_info::{Query, RequestInfo};
 use crate::respond::{self, Answer};
+use crate::serve_connection::AUDIT_ID;
 use crate::{component_statuses, resource_metrics};
 
 pub(crate) use options::{include, list_options};
@@ -75,6 +77,7 @@ async fn serve_resource(
 ) -> Result<Answer, Status> {
     let AuthorizedRequest { api, user, parts, query, catalog, .. } = authorized;
     let (verb, subresource) = check(info, resource, &parts.method)?;
+    let trace = Trace::default();
     let request = RequestContext {
         user,
         user_agent: parts.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or(""),
@@ -88,8 +91,15 @@ async fn serve_resource(
         options: WriteOptions::default(),
         deadline: authorized.deadline(),
         fence: None,
+        trace: Some(&trace),
     };
-    Call { api, parts, query, info, request, authorized }.dispatch(body).await
+    let answer = Call { api, parts, query, info, request, authorized }.dispatch(body).await;
+    let dry_run = query.find("dryRun").is_some_and(|text| !text.is_empty());
+    let request = RequestContext { options: WriteOptions { dry_run, ..request.options }, ..request };
+    let audit_id =
+        || parts.headers.get(AUDIT_ID).and_then(|id| id.to_str().ok()).unwrap_or_default().to_owned();
+    api.admission_log.record(&request, audit_id, api.registry.env(), answer.as_ref().err());
+    answer
 }
 
 /// The verb and subresource a path asks for, if the resource has them there.

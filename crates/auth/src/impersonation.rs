@@ -283,8 +283,8 @@ fn domain_prefixed_path_error(key: &str) -> Option<String> {
     None
 }
 
-/// Unescapes `%2f` to `/`; an invalid escape leaves the key unchanged.
-fn unescape(key: &str) -> String {
+/// Unescapes `%2f` to `/` in the key of a user's extra value; an invalid escape leaves the key unchanged.
+pub(crate) fn unescape(key: &str) -> String {
     let mut out = Vec::with_capacity(key.len());
     let mut bytes = key.bytes();
     while let Some(byte) = bytes.next() {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use rustls_pki_types::CertificateDer;
 
 use crate::UserInfo;
+use crate::impersonation::unescape;
 use crate::pki::{Parsed, certificates_from_pem};
 use crate::x509::{self, ClientCa, X509Error};
 
@@ -108,22 +109,6 @@ impl RequestHeaders {
                     && header.as_bytes()[..prefix.len()].eq_ignore_ascii_case(prefix.as_bytes())
             })
     }
-}
-
-/// `%XX`; as it is, if it is not well escaped.
-fn unescape(key: &str) -> String {
-    let mut out = Vec::with_capacity(key.len());
-    let mut bytes = key.bytes();
-    while let Some(byte) = bytes.next() {
-        if byte != b'%' {
-            out.push(byte);
-            continue;
-        }
-        let mut digit = || bytes.next().and_then(|d| (d as char).to_digit(16));
-        let (Some(high), Some(low)) = (digit(), digit()) else { return key.to_owned() };
-        out.push((high * 16 + low) as u8);
-    }
-    String::from_utf8(out).unwrap_or_else(|_| key.to_owned())
 }
 
 #[cfg(test)]

@@ -108,7 +108,10 @@ pub fn drive(
             None => begin,
         };
         let end = start + if measured_from.is_some() { phase.measured } else { phase.warmup };
-        if generator.exhausted() || measured_from.is_some() && now >= end {
+        // Without a single answer nothing is measured: a server that is slow gets a little longer.
+        let answered = generator.tally.requests + generator.tally.events + generator.tally.failed() > 0;
+        let over = measured_from.is_some() && now >= end && (answered || now >= end + DRAIN);
+        if generator.exhausted() || over {
             let used = |before: Option<Duration>, after: Option<Duration>| {
                 after.zip(before).map(|(after, before)| after.saturating_sub(before))
             };
@@ -133,7 +136,8 @@ pub fn drive(
         }
         generator.issue()?;
         let until_due = generator.until_due(now).unwrap_or(TICK);
-        generator.turn(until_due.min(next_tick.saturating_sub(now)).min(end.saturating_sub(now)))?;
+        let until_end = if now < end { end - now } else { TICK };
+        generator.turn(until_due.min(next_tick.saturating_sub(now)).min(until_end))?;
     }
     let exhausted = generator.exhausted();
     let tally = std::mem::replace(&mut generator.tally, Tally::new());

@@ -35,6 +35,7 @@ mod scenario;
 mod site;
 mod stamps;
 mod tally;
+mod webhook_server;
 mod wire;
 
 pub use cli::command;
@@ -42,3 +43,4 @@ pub use client::{Answer, Client};
 pub use endpoint::Endpoint;
 pub use error::BenchError;
 pub use run::run;
+pub use webhook_server::WebhookServer;

@@ -1,5 +1,6 @@
 //! The list of scenarios, and what one is. A new one is a file beside these and a row in `ALL`.
 
+mod admission;
 mod apply;
 mod containers;
 mod create;
@@ -26,6 +27,7 @@ use crate::error::BenchError;
 use crate::site::Site;
 use crate::tally::Tally;
 
+use admission::{Admission, By};
 use containers::Containers;
 use create::Create;
 use custom::{Custom, Verb};
@@ -48,6 +50,24 @@ pub const ALL: &[Row] = &[
     ),
     row("create-custom", "custom resources of 1 KB", &Custom { verb: Verb::Create }),
     row("cel", "the same, each held against a CEL rule", &Custom { verb: Verb::CreateWithRule }),
+    row(
+        "create-webhook",
+        "create, each asked of a validating webhook in this process; runs only when named",
+        &Admission { by: By::Webhook },
+    )
+    .only_when_named(),
+    row(
+        "create-policies",
+        "create, each held against ten ValidatingAdmissionPolicies of five validations; runs only when named",
+        &Admission { by: By::Policies },
+    )
+    .only_when_named(),
+    row(
+        "create-unconcerned",
+        "create with 100 webhooks and 100 policies about something else; runs only when named",
+        &Admission { by: By::Nobody },
+    )
+    .only_when_named(),
     row("get", "one of 1,000 ConfigMaps of 1 KB", &get::Get),
     row("list", "5,000 pods of 2.5 KB (12.7 MB), 2 connections", &List { what: list::What::Pods }),
     row(

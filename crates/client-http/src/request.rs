@@ -84,7 +84,7 @@ pub(crate) fn watch_query(path: &mut String, options: &WatchOptions) {
 }
 
 pub(crate) fn write_query(path: &mut String, options: WriteOptions<'_>) {
-    let WriteOptions { field_manager, force, dry_run, field_validation } = options;
+    let WriteOptions { field_manager, force, dry_run, field_validation, .. } = options;
     query(
         path,
         &[
@@ -146,6 +146,7 @@ mod tests {
             force: true,
             dry_run: true,
             field_validation: FieldValidation::Strict,
+            ..WriteOptions::default()
         };
         assert_eq!(asked(all), "/x?fieldManager=a%20b&force=true&dryRun=All&fieldValidation=Strict");
     }

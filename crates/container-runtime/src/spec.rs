@@ -1,5 +1,6 @@
 //! From what CRI asks for and what the image says to what the kernel is told. Rules and defaults are containerd's.
 
+mod cdi;
 mod devices;
 pub mod files;
 mod layers;
@@ -40,7 +41,8 @@ pub fn build(parts: &Parts<'_>) -> Result<ContainerConfig, Error> {
     let context = parts.context();
     let config = parts.config;
     if !config.cdi_devices.is_empty() {
-        return Err(unknown("CDI devices are not supported by this runtime"));
+        let edited = cdi::inject(&cdi::DIRECTORIES.map(Path::new), config)?;
+        return build(&Parts { config: &edited, ..*parts });
     }
     let namespaces = context.namespace_options.clone().unwrap_or_default();
     let (pid, target) = match namespaces.pid() {

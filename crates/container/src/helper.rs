@@ -61,6 +61,9 @@ fn spawn(config: &PodConfig) -> io::Result<i32> {
     }
 }
 
+/// How often a file is sealed whose pages are in use: each time the kernel waits a fifth of a second for them.
+const SEAL_TRIES: u32 = 50;
+
 /// A copy of this program that nobody can write to: what the agent executes as its spawner, so that no container that gets hold of
 /// `/proc/PID/exe` of a helper holds the program of the machine.
 pub fn spawner_program() -> io::Result<OwnedFd> {
@@ -78,8 +81,17 @@ pub fn spawner_program() -> io::Result<OwnedFd> {
         }
     }
     let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL;
-    rustix::fs::fcntl_add_seals(&file, seals)?;
-    Ok(file.into())
+    let mut tries = 1;
+    loop {
+        match rustix::fs::fcntl_add_seals(&file, seals) {
+            // The kernel looks at a page just now, to move it or to give it back. It has waited for that already.
+            Err(rustix::io::Errno::BUSY) if tries < SEAL_TRIES => tries += 1,
+            sealed => {
+                sealed?;
+                return Ok(file.into());
+            }
+        }
+    }
 }
 
 fn tell(pipe: &OwnedFd, text: &str) {

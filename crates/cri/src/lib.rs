@@ -17,66 +17,131 @@ pub use messages::*;
 
 pub type Call<'a, T> = BoxFuture<'a, Result<T, Error>>;
 
-/// RuntimeService and ImageService, method by method as the protocol has them.
+/// RuntimeService and ImageService, method by method as the protocol has them. What a runtime does not have is answered as a gRPC
+/// server does.
 pub trait Runtime: Send + Sync {
-    fn version(&self, request: VersionRequest) -> Call<'_, VersionResponse>;
-    fn status(&self, request: StatusRequest) -> Call<'_, StatusResponse>;
-    fn runtime_config(&self, request: RuntimeConfigRequest) -> Call<'_, RuntimeConfigResponse>;
+    fn version(&self, request: VersionRequest) -> Call<'_, VersionResponse> {
+        unserved(request)
+    }
+    fn status(&self, request: StatusRequest) -> Call<'_, StatusResponse> {
+        unserved(request)
+    }
+    fn runtime_config(&self, request: RuntimeConfigRequest) -> Call<'_, RuntimeConfigResponse> {
+        unserved(request)
+    }
     /// The pod CIDR of the node, once it is known.
     fn update_runtime_config(
         &self,
         request: UpdateRuntimeConfigRequest,
-    ) -> Call<'_, UpdateRuntimeConfigResponse>;
+    ) -> Call<'_, UpdateRuntimeConfigResponse> {
+        unserved(request)
+    }
 
-    fn run_pod_sandbox(&self, request: RunPodSandboxRequest) -> Call<'_, RunPodSandboxResponse>;
-    fn stop_pod_sandbox(&self, request: StopPodSandboxRequest) -> Call<'_, StopPodSandboxResponse>;
-    fn remove_pod_sandbox(&self, request: RemovePodSandboxRequest) -> Call<'_, RemovePodSandboxResponse>;
-    fn pod_sandbox_status(&self, request: PodSandboxStatusRequest) -> Call<'_, PodSandboxStatusResponse>;
-    fn list_pod_sandbox(&self, request: ListPodSandboxRequest) -> Call<'_, ListPodSandboxResponse>;
+    fn run_pod_sandbox(&self, request: RunPodSandboxRequest) -> Call<'_, RunPodSandboxResponse> {
+        unserved(request)
+    }
+    fn stop_pod_sandbox(&self, request: StopPodSandboxRequest) -> Call<'_, StopPodSandboxResponse> {
+        unserved(request)
+    }
+    fn remove_pod_sandbox(&self, request: RemovePodSandboxRequest) -> Call<'_, RemovePodSandboxResponse> {
+        unserved(request)
+    }
+    fn pod_sandbox_status(&self, request: PodSandboxStatusRequest) -> Call<'_, PodSandboxStatusResponse> {
+        unserved(request)
+    }
+    fn list_pod_sandbox(&self, request: ListPodSandboxRequest) -> Call<'_, ListPodSandboxResponse> {
+        unserved(request)
+    }
     fn update_pod_sandbox_resources(
         &self,
         request: UpdatePodSandboxResourcesRequest,
-    ) -> Call<'_, UpdatePodSandboxResourcesResponse>;
+    ) -> Call<'_, UpdatePodSandboxResourcesResponse> {
+        unserved(request)
+    }
 
-    fn create_container(&self, request: CreateContainerRequest) -> Call<'_, CreateContainerResponse>;
-    fn start_container(&self, request: StartContainerRequest) -> Call<'_, StartContainerResponse>;
-    fn stop_container(&self, request: StopContainerRequest) -> Call<'_, StopContainerResponse>;
-    fn remove_container(&self, request: RemoveContainerRequest) -> Call<'_, RemoveContainerResponse>;
-    fn list_containers(&self, request: ListContainersRequest) -> Call<'_, ListContainersResponse>;
-    fn container_status(&self, request: ContainerStatusRequest) -> Call<'_, ContainerStatusResponse>;
+    fn create_container(&self, request: CreateContainerRequest) -> Call<'_, CreateContainerResponse> {
+        unserved(request)
+    }
+    fn start_container(&self, request: StartContainerRequest) -> Call<'_, StartContainerResponse> {
+        unserved(request)
+    }
+    fn stop_container(&self, request: StopContainerRequest) -> Call<'_, StopContainerResponse> {
+        unserved(request)
+    }
+    fn remove_container(&self, request: RemoveContainerRequest) -> Call<'_, RemoveContainerResponse> {
+        unserved(request)
+    }
+    fn list_containers(&self, request: ListContainersRequest) -> Call<'_, ListContainersResponse> {
+        unserved(request)
+    }
+    fn container_status(&self, request: ContainerStatusRequest) -> Call<'_, ContainerStatusResponse> {
+        unserved(request)
+    }
     fn update_container_resources(
         &self,
         request: UpdateContainerResourcesRequest,
-    ) -> Call<'_, UpdateContainerResourcesResponse>;
+    ) -> Call<'_, UpdateContainerResourcesResponse> {
+        unserved(request)
+    }
     fn reopen_container_log(
         &self,
         request: ReopenContainerLogRequest,
-    ) -> Call<'_, ReopenContainerLogResponse>;
+    ) -> Call<'_, ReopenContainerLogResponse> {
+        unserved(request)
+    }
 
-    fn exec_sync(&self, request: ExecSyncRequest) -> Call<'_, ExecSyncResponse>;
-    fn exec(&self, request: ExecRequest) -> Call<'_, Session>;
-    fn attach(&self, request: AttachRequest) -> Call<'_, Session>;
-    fn port_forward(&self, request: PortForwardRequest) -> Call<'_, PortForward>;
+    fn exec_sync(&self, request: ExecSyncRequest) -> Call<'_, ExecSyncResponse> {
+        unserved(request)
+    }
+    fn exec(&self, request: ExecRequest) -> Call<'_, Session> {
+        unserved(request)
+    }
+    fn attach(&self, request: AttachRequest) -> Call<'_, Session> {
+        unserved(request)
+    }
+    fn port_forward(&self, request: PortForwardRequest) -> Call<'_, PortForward> {
+        unserved(request)
+    }
 
     fn list_container_stats(
         &self,
         request: ListContainerStatsRequest,
-    ) -> Call<'_, ListContainerStatsResponse>;
+    ) -> Call<'_, ListContainerStatsResponse> {
+        unserved(request)
+    }
     fn list_pod_sandbox_stats(
         &self,
         request: ListPodSandboxStatsRequest,
-    ) -> Call<'_, ListPodSandboxStatsResponse>;
+    ) -> Call<'_, ListPodSandboxStatsResponse> {
+        unserved(request)
+    }
     /// Containers that were created, started, ended, removed. Ends when the runtime goes away.
     fn container_events(
         &self,
         request: GetEventsRequest,
-    ) -> Call<'_, BoxStream<'static, Result<ContainerEventResponse, Error>>>;
+    ) -> Call<'_, BoxStream<'static, Result<ContainerEventResponse, Error>>> {
+        unserved(request)
+    }
 
-    fn list_images(&self, request: ListImagesRequest) -> Call<'_, ListImagesResponse>;
-    fn image_status(&self, request: ImageStatusRequest) -> Call<'_, ImageStatusResponse>;
-    fn pull_image(&self, request: PullImageRequest) -> Call<'_, PullImageResponse>;
-    fn remove_image(&self, request: RemoveImageRequest) -> Call<'_, RemoveImageResponse>;
-    fn image_fs_info(&self, request: ImageFsInfoRequest) -> Call<'_, ImageFsInfoResponse>;
+    fn list_images(&self, request: ListImagesRequest) -> Call<'_, ListImagesResponse> {
+        unserved(request)
+    }
+    fn image_status(&self, request: ImageStatusRequest) -> Call<'_, ImageStatusResponse> {
+        unserved(request)
+    }
+    fn pull_image(&self, request: PullImageRequest) -> Call<'_, PullImageResponse> {
+        unserved(request)
+    }
+    fn remove_image(&self, request: RemoveImageRequest) -> Call<'_, RemoveImageResponse> {
+        unserved(request)
+    }
+    fn image_fs_info(&self, request: ImageFsInfoRequest) -> Call<'_, ImageFsInfoResponse> {
+        unserved(request)
+    }
+}
+
+fn unserved<'a, T: Send + 'a>(_: impl Sized) -> Call<'a, T> {
+    Box::pin(async { Err(Error::new(Code::Unimplemented, "method not implemented")) })
 }
 
 /// Where the streams of an exec or attach are.

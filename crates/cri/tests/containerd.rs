@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "containerd/daemon.rs"]
+#[allow(dead_code, reason = "other crates' tests include it too")]
+mod daemon;
 #[path = "containerd/fixture.rs"]
 mod fixture;
 

@@ -8,6 +8,7 @@
 //! | `$RUN` | a word no other run has: the beginning of every cluster-wide name |
 //! | `$UID`, `$RV` | uid and resourceVersion of the last object this server answered with |
 //! | `$RV1` | resourceVersion of the first one in this scenario |
+//! | `$HOOK`, `$CA` | URL and CA bundle of the webhooks, in cases about admission |
 
 use object::Value;
 
@@ -20,6 +21,13 @@ pub struct Scenario {
     /// About custom resources, whose errors kube-apiserver finds in the order of a Go map: any.
     pub custom: bool,
     pub steps: Vec<Step>,
+}
+
+impl Scenario {
+    /// About admission: webhooks are configured, and what they are asked is compared too.
+    pub fn is_admission(&self) -> bool {
+        self.resource == crate::generate::admission::RESOURCE
+    }
 }
 
 /// One request.

@@ -14,6 +14,8 @@ Examples:
       setpoint diff --kubeconfig F --against G --cases cases.jsonl
   CustomResourceDefinitions as operators publish them: each is installed, and objects made from its schema are sent:
       setpoint diff --kubeconfig F --against G --crds DIR
+  Webhooks and policies: what is answered, and what webhooks are asked:
+      setpoint diff --kubeconfig F --against G --admission
 
 Both servers should authenticate the caller as the same user (for example by the same token) and run no controllers: see
 docs/status.md. Objects are created in namespaces whose names start with df, which are deleted afterwards; cluster-scoped objects
@@ -44,6 +46,9 @@ pub fn command() -> Command {
                 "Run cases for the CustomResourceDefinitions in this directory's YAML files instead of the built-in ones",
             ),
         )
+        .arg(flag("admission").help(
+            "Run the cases about admission instead: they configure webhooks and policies for the whole cluster, and serve the webhooks",
+        ))
         .arg(file("explained").help("File with the known differences, instead of the built-in list"))
         .arg(
             file("record")
@@ -87,6 +92,7 @@ pub struct Options {
     pub only: Vec<String>,
     pub cases: Option<PathBuf>,
     pub crds: Option<PathBuf>,
+    pub admission: bool,
     pub explained: Option<PathBuf>,
     pub record: Option<PathBuf>,
     pub details: Option<PathBuf>,
@@ -105,6 +111,7 @@ impl Options {
             only: matches.get_many::<String>("only").unwrap_or_default().cloned().collect(),
             cases: path("cases"),
             crds: path("crds"),
+            admission: matches.get_flag("admission"),
             explained: path("explained"),
             record: path("record"),
             details: path("details"),

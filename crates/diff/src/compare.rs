@@ -4,6 +4,7 @@ use object::Value;
 
 use crate::case::text_of;
 use crate::play::Outcome;
+use crate::webhook;
 
 /// The first place two outcomes differ in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +31,14 @@ pub fn compare(ours: &Outcome, theirs: &Outcome) -> Option<Difference> {
     if ours.warnings != theirs.warnings {
         return difference("warnings", ours.warnings.join(" | "), theirs.warnings.join(" | "));
     }
-    None
+    let (asked, asks) = (webhook::names(&ours.calls), webhook::names(&theirs.calls));
+    if asked != asks {
+        return difference("calls", asked, asks);
+    }
+    ours.calls.iter().zip(&theirs.calls).find_map(|(ours, theirs)| {
+        let name = ours.str_at(&["webhook"]).unwrap_or_default();
+        values(ours, theirs, &format!("calls.{name}"))
+    })
 }
 
 fn values(ours: &Value, theirs: &Value, path: &str) -> Option<Difference> {

@@ -23,6 +23,15 @@ pub enum DiffError {
     #[error("no cases for resource {0}; use a name such as \"apps/v1 deployments\" or \"deployments\"")]
     Nothing(String),
 
+    #[error("the scenarios cannot be read: {problem}")]
+    Scenario { problem: String },
+
+    #[error("no scenario is called {0}; crates/diff/data/pods.yaml has their names")]
+    NoScenario(String),
+
+    #[error("{request}: {message}")]
+    Refused { request: String, message: String },
+
     #[error("{0} unexplained differences")]
     Different(usize),
 

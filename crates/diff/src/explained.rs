@@ -10,6 +10,7 @@
 use crate::error::DiffError;
 
 const BUILT_IN: &str = include_str!("../data/explained.tsv");
+const ADMISSION: &str = include_str!("../data/explained-admission.tsv");
 
 /// What is compared with ours: a server, or the answers it gave once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +49,11 @@ struct Line {
 impl Explained {
     pub fn built_in(against: Against) -> Result<Explained, DiffError> {
         Explained::read(BUILT_IN, against)
+    }
+
+    /// Those of cases about admission.
+    pub fn of_admission(against: Against) -> Result<Explained, DiffError> {
+        Explained::read(ADMISSION, against)
     }
 
     pub fn read(text: &str, against: Against) -> Result<Explained, DiffError> {

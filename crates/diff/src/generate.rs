@@ -6,9 +6,11 @@
 //!                     ├─ apply   server-side apply of all that, and who manages the fields
 //! data/rich.jsonl ────┼─ leaves  every value of an object taken away, broken or changed
 //! data/cases.jsonl ───┴─ written scenarios by hand
+//! data/admission.jsonl ── admission  webhooks and policies, and what they are asked; only when asked for
 //! data/{schemas,definitions,custom,custom-cases}.jsonl ── custom  the same for custom resources, and their definitions
 //! ```
 
+pub mod admission;
 mod apply;
 mod custom;
 mod fields;

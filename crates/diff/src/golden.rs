@@ -1,16 +1,20 @@
 //! Recorded outcomes as lines of text: one JSON object a case, bodies too large for a file kept as a hash.
 //!
 //! `{"case":"…","request":"fingerprint","status":201,"warnings":["…"],"body":{…}}`: `body` is the normalised answer; a failure's
-//! Status is kept as `failure` without the members all of them share; `hash` stands for a large one.
+//! Status is kept as `failure` without the members all of them share; `hash` stands for a large one. `calls` are the webhooks
+//! that were asked, `reviews` the hash of what.
 
 use object::{Map, Value};
 
 use crate::case::{Fnv, Scenario, Step, parse, text_of};
 use crate::compare::{Difference, compare};
 use crate::play::Outcome;
+use crate::webhook;
 
 /// Larger bodies are kept as a hash: whether they are equal is still known, where they differ `setpoint diff` shows.
 const LARGEST: usize = 1500;
+/// In cases about admission, of which there are many with answers that differ little.
+const LARGEST_OF_ADMISSION: usize = 240;
 const JSON: &str = "application/json";
 
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +23,9 @@ pub struct Recorded {
     pub request: String,
     outcome: Outcome,
     hash: Option<String>,
+    /// Names of webhooks, and the hash of what they were asked.
+    calls: String,
+    reviews: String,
 }
 
 /// Whether a case is worth its line: all that are written by hand, and of those made from the catalogue so many that
@@ -30,13 +37,14 @@ pub fn is_kept(scenario: &Scenario, step: &Step) -> bool {
         () if ends(" apply") && !scenario.custom => 4,
         () if ends(" apply fields") || ends(" apply leaves") => 12,
         () if ends(" fields") || ends(" leaves") => 6,
+        () if scenario.is_admission() => 2,
         () if scenario.custom => 8,
         () => 1,
     };
     Fnv::of(&format!("{} {}", scenario.name, step.name)).number().is_multiple_of(every)
 }
 
-pub fn line(case: &str, step: &Step, outcome: &Outcome) -> String {
+pub fn line(case: &str, scenario: &Scenario, step: &Step, outcome: &Outcome) -> String {
     let mut row = Map::default();
     row.set("case", case.to_owned());
     row.set("request", step.fingerprint());
@@ -47,8 +55,13 @@ pub fn line(case: &str, step: &Step, outcome: &Outcome) -> String {
     if !outcome.warnings.is_empty() {
         row.set("warnings", outcome.warnings.iter().map(|w| w.as_str().into()).collect::<Vec<Value>>());
     }
+    if !outcome.calls.is_empty() {
+        row.set("calls", webhook::names(&outcome.calls));
+        row.set("reviews", Fnv::of(&webhook::text(&outcome.calls)).text());
+    }
+    let largest = if scenario.is_admission() { LARGEST_OF_ADMISSION } else { LARGEST };
     let text = text_of(&outcome.body);
-    if text.len() > LARGEST {
+    if text.len() > largest {
         row.set("hash", Fnv::of(&text).text());
     } else if let Some(failure) = failure_of(outcome) {
         row.set("failure", failure);
@@ -73,11 +86,14 @@ pub fn read(line: &str) -> Option<Recorded> {
         case: text("case")?,
         request: text("request")?,
         hash: text("hash"),
+        calls: text("calls").unwrap_or_default(),
+        reviews: text("reviews").unwrap_or_default(),
         outcome: Outcome {
             status,
             content_type: text("type").unwrap_or_else(|| JSON.to_owned()),
             warnings: warnings.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
             body,
+            calls: Vec::new(),
         },
     })
 }
@@ -85,9 +101,30 @@ pub fn read(line: &str) -> Option<Recorded> {
 impl Recorded {
     /// Where an outcome differs from the recorded one.
     pub fn difference(&self, outcome: &Outcome) -> Option<Difference> {
-        let Some(hash) = &self.hash else { return compare(outcome, &self.outcome) };
+        let uncalled = Outcome { calls: Vec::new(), ..outcome.clone() };
+        self.body_difference(uncalled).or_else(|| {
+            let names = webhook::names(&outcome.calls);
+            let difference = |place: &str, ours: String, theirs: &str| {
+                (ours != theirs).then(|| Difference {
+                    place: place.to_owned(),
+                    ours,
+                    theirs: theirs.to_owned(),
+                })
+            };
+            difference("calls", names, &self.calls).or_else(|| {
+                let asked = match outcome.calls.is_empty() {
+                    true => String::new(),
+                    false => Fnv::of(&webhook::text(&outcome.calls)).text(),
+                };
+                difference("(reviews)", asked, &self.reviews)
+            })
+        })
+    }
+
+    fn body_difference(&self, outcome: Outcome) -> Option<Difference> {
+        let Some(hash) = &self.hash else { return compare(&outcome, &self.outcome) };
         let own = Fnv::of(&text_of(&outcome.body)).text();
-        let bodiless = Outcome { body: Value::Null, ..outcome.clone() };
+        let bodiless = Outcome { body: Value::Null, ..outcome };
         compare(&bodiless, &self.outcome).or_else(|| {
             let place = "(large body)".to_owned();
             (own != *hash).then(|| Difference { place, ours: own, theirs: hash.clone() })

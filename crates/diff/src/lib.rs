@@ -27,8 +27,10 @@ mod golden;
 mod kinds;
 mod normalise;
 mod play;
+pub mod pods;
 mod report;
 mod run;
+mod webhook;
 
 #[cfg(test)]
 mod tests;
@@ -38,7 +40,9 @@ pub use cli::command;
 pub use compare::{Difference, compare};
 pub use error::DiffError;
 pub use explained::{Against, Explained};
+pub use generate::admission::all as admission_scenarios;
 pub use generate::all as scenarios;
 pub use golden::{Recorded, is_kept as golden_keeps, read as read_golden};
 pub use play::{Answer, Outcome, Player, Request};
 pub use run::run;
+pub use webhook::Webhook;

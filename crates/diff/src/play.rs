@@ -1,9 +1,12 @@
 //! Plays a scenario against one server, without any I/O: it says what to send next and is told what came back.
 
+use std::borrow::Cow;
+
 use object::Value;
 
 use crate::case::{Scenario, Step, parse, text_of};
 use crate::normalise::{Normaliser, with_sorted_causes, with_sorted_conditions};
+use crate::webhook::{self, Call};
 
 /// A request ready to be sent.
 #[derive(Debug, Clone)]
@@ -31,6 +34,8 @@ pub struct Outcome {
     pub content_type: String,
     pub warnings: Vec<String>,
     pub body: Value,
+    /// What webhooks were asked meanwhile: mutating ones in order, then validating ones by name.
+    pub calls: Vec<Value>,
 }
 
 /// Resources whose status controllers inside kube-apiserver write.
@@ -54,6 +59,8 @@ pub struct Player<'a> {
     uid: String,
     version: String,
     first_version: String,
+    /// Where webhooks are: their URL, and the CA bundle.
+    webhooks: Option<(String, String)>,
 }
 
 impl<'a> Player<'a> {
@@ -70,7 +77,14 @@ impl<'a> Player<'a> {
             uid,
             first_version: version.clone(),
             version,
+            webhooks: None,
         }
+    }
+
+    /// The webhooks that cases about admission configure.
+    pub fn with_webhooks(mut self, url: String, ca_bundle: String) -> Player<'a> {
+        self.webhooks = Some((url, ca_bundle));
+        self
     }
 
     /// What to send before the first step: the namespace, and the service account its pods run as. Their answers do not count.
@@ -161,7 +175,7 @@ impl<'a> Player<'a> {
 
     /// Takes the answer to the request `next` gave, and moves on; `None` if the same is to be sent again, a while later.
     pub fn answer(&mut self, request: &Request, answer: &Answer) -> Option<Outcome> {
-        let text = String::from_utf8_lossy(&answer.body);
+        let text = self.without_webhooks(String::from_utf8_lossy(&answer.body));
         let yaml =
             || codec::yaml::parse(&answer.body).ok().filter(|_| answer.content_type.ends_with("/yaml"));
         let body = parse(&text).or_else(yaml).unwrap_or_else(|| Value::Str(text.into_owned()));
@@ -180,12 +194,17 @@ impl<'a> Player<'a> {
             status: answer.status,
             content_type: answer.content_type.clone(),
             warnings: answer.warnings.iter().map(|w| normaliser.text(w)).collect(),
+            calls: Vec::new(),
             body: match (self.scenario.custom, request.path.contains("/customresourcedefinitions")) {
                 (true, true) => with_sorted_conditions(normaliser.value(body)),
                 (true, false) => with_sorted_causes(normaliser.value(body)),
                 (false, _) => normaliser.value(body),
             },
         };
+        if self.scenario.is_admission() {
+            // Upstream asks policies in the order of a Go map.
+            outcome.warnings.sort();
+        }
         // A write of nothing new does not move the version.
         if unchanged && !self.is_written_by_controllers() && request.method != "GET" {
             outcome.body.map_at(&["metadata"]).set("resourceVersion", "UNCHANGED");
@@ -201,10 +220,47 @@ impl<'a> Player<'a> {
         Some(outcome)
     }
 
+    /// What webhooks were asked while a request was under way, comparable. Of one that is sent again and again nobody knows how
+    /// often, and what a server does by itself is its own affair.
+    pub fn called(&self, step: &Step, request: &Request, mut calls: Vec<Call>) -> Vec<Value> {
+        if step.until.is_some() {
+            return Vec::new();
+        }
+        calls.retain(|call| {
+            !call.request.str_at(&["userInfo", "username"]).is_some_and(|name| name.starts_with("system:"))
+        });
+        // Mutating ones are called first, and one after the other.
+        calls.sort_by(|a, b| match (a.is_validating(), b.is_validating()) {
+            (true, true) => a.webhook.cmp(&b.webhook),
+            (a, b) => a.cmp(&b),
+        });
+        let normaliser = Normaliser::new(&self.run, request);
+        calls
+            .into_iter()
+            .map(|call| {
+                let asked = normaliser.value(call.request.clone());
+                webhook::told(&call, asked)
+            })
+            .collect()
+    }
+
+    fn without_webhooks<'t>(&self, text: Cow<'t, str>) -> Cow<'t, str> {
+        match &self.webhooks {
+            Some((url, ca)) if text.contains(url.as_str()) || text.contains(ca.as_str()) => {
+                text.replace(url, "https://HOOK").replace(ca, "Q0E=").into()
+            }
+            _ => text,
+        }
+    }
+
     fn filled(&self, text: &str) -> String {
         if !text.contains('$') {
             return text.to_owned();
         }
+        let text = match &self.webhooks {
+            Some((url, ca)) => text.replace("$HOOK", url).replace("$CA", ca),
+            None => text.to_owned(),
+        };
         text.replace("$NS", &self.namespace)
             .replace("$RUN", &self.run)
             .replace("$UID", &self.uid)

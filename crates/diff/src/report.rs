@@ -141,6 +141,9 @@ fn described(
     ));
     for (who, outcome) in [("OURS", ours), ("THEIRS", theirs)] {
         text.push_str(&format!("\n{who:<6} {} {}", outcome.status, cut(&text_of(&outcome.body), longest)));
+        if !outcome.calls.is_empty() {
+            text.push_str(&format!("\n       asked {}", crate::webhook::names(&outcome.calls)));
+        }
         for warning in &outcome.warnings {
             text.push_str(&format!("\n       Warning: {}", cut(warning, longest)));
         }

@@ -3,9 +3,11 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use bench::WebhookServer;
 use catalog::Catalog;
 use clap::ArgMatches;
 
@@ -19,6 +21,7 @@ use crate::generate::{self, published, written};
 use crate::golden;
 use crate::play::{Outcome, Player};
 use crate::report::Report;
+use crate::webhook::Webhook;
 
 /// So many scenarios one server may be ahead of the other.
 const AHEAD: usize = 4096;
@@ -29,6 +32,9 @@ const SETTLED: Duration = Duration::from_millis(400);
 /// The pause before a request is sent again whose answer is waited for.
 const AGAIN: Duration = Duration::from_millis(50);
 
+/// The pause before a request of a case about admission.
+const FOLLOWED: Duration = Duration::from_millis(12);
+
 type Played = Result<Vec<Outcome>, DiffError>;
 
 pub fn run(matches: &ArgMatches) -> Result<(), DiffError> {
@@ -36,6 +42,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), DiffError> {
     let scenarios = chosen(&options)?;
     let mut explained = match &options.explained {
         Some(path) => Explained::read(&read(path)?, Against::Live)?,
+        None if options.admission => Explained::of_admission(Against::Live)?,
         None => Explained::built_in(Against::Live)?,
     };
     let cases: usize = scenarios.iter().map(|scenario| scenario.steps.len()).sum();
@@ -63,12 +70,15 @@ pub fn run(matches: &ArgMatches) -> Result<(), DiffError> {
             builder.spawn_scoped(scope, work).map(|_| receiver)
         };
         let threads = |source| DiffError::Read { path: "a thread".into(), source };
-        let keep = options.keep;
+        let (keep, admission) = (options.keep, options.admission);
         let word = run.clone();
-        let ours = play("ours", Box::new(move |s| speak(&mut ours, s, &word, keep))).map_err(threads)?;
+        let hook = Asked::start(admission)?;
+        let ours = play("ours", Box::new(move |s| speak(&mut ours, s, &word, keep, hook.as_ref())))
+            .map_err(threads)?;
         let word = run.clone();
-        let theirs =
-            play("theirs", Box::new(move |s| speak(&mut theirs, s, &word, keep))).map_err(threads)?;
+        let hook = Asked::start(admission)?;
+        let theirs = play("theirs", Box::new(move |s| speak(&mut theirs, s, &word, keep, hook.as_ref())))
+            .map_err(threads)?;
         for scenario in scenarios {
             let (ours, theirs) = (next(&ours)?, next(&theirs)?);
             report.begin(scenario);
@@ -79,7 +89,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), DiffError> {
                     difference.as_ref().and_then(|d| explained.reason(&case, &d.place).map(str::to_owned));
                 report.case(&case, scenario, step, ours, theirs, difference.as_ref(), reason.as_deref())?;
                 if options.record.is_some() && golden::is_kept(scenario, step) {
-                    let _ = writeln!(lines, "{}", golden::line(&case, step, theirs));
+                    let _ = writeln!(lines, "{}", golden::line(&case, scenario, step, theirs));
                 }
             }
         }
@@ -106,6 +116,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), DiffError> {
 
 fn chosen(options: &Options) -> Result<Vec<Scenario>, DiffError> {
     let mut scenarios = match (&options.cases, &options.crds) {
+        _ if options.admission => generate::admission::all(),
         (Some(path), _) => written::read(&read(path)?)?,
         (None, Some(folder)) => published::scenarios(folder)?,
         (None, None) => generate::all(&Catalog::builtin()),
@@ -134,8 +145,29 @@ fn next(receiver: &Receiver<Played>) -> Played {
     receiver.recv().unwrap_or(Err(DiffError::Panicked))
 }
 
-fn speak(server: &mut Server, scenario: &Scenario, run: &str, keep: bool) -> Played {
+/// The webhooks of one server under test.
+struct Asked {
+    server: WebhookServer,
+    webhook: Arc<Webhook>,
+}
+
+impl Asked {
+    fn start(admission: bool) -> Result<Option<Asked>, DiffError> {
+        if !admission {
+            return Ok(None);
+        }
+        let webhook = Arc::new(Webhook::default());
+        let answers = webhook.clone();
+        let server = WebhookServer::start(Arc::new(move |path, body| answers.answer(path, body)))?;
+        Ok(Some(Asked { server, webhook }))
+    }
+}
+
+fn speak(server: &mut Server, scenario: &Scenario, run: &str, keep: bool, asked: Option<&Asked>) -> Played {
     let mut player = Player::new(scenario, run);
+    if let Some(asked) = asked {
+        player = player.with_webhooks(asked.server.url(), asked.server.ca_bundle());
+    }
     for request in player.prepare() {
         server.ask(&request)?;
     }
@@ -145,10 +177,19 @@ fn speak(server: &mut Server, scenario: &Scenario, run: &str, keep: bool) -> Pla
             let answer = server.ask(&look)?;
             player.refreshed(&answer);
         }
-        let Some((_, request)) = player.next() else { break };
+        let Some((step, request)) = player.next() else { break };
+        if let Some(asked) = asked {
+            // kube-apiserver begins with what its cache has, and asks again if that is old: it has this long to follow.
+            std::thread::sleep(FOLLOWED);
+            asked.webhook.take();
+        }
         let answer = server.ask(&request)?;
+        let calls = asked.map(|asked| asked.webhook.take()).unwrap_or_default();
         match player.answer(&request, &answer) {
-            Some(outcome) => outcomes.push(outcome),
+            Some(mut outcome) => {
+                outcome.calls = player.called(step, &request, calls);
+                outcomes.push(outcome);
+            }
             None => std::thread::sleep(AGAIN),
         }
         if player.settles(&request, &answer) {
@@ -162,7 +203,7 @@ fn speak(server: &mut Server, scenario: &Scenario, run: &str, keep: bool) -> Pla
 }
 
 /// A word no other run has: what it begins with keeps it a DNS label.
-fn run_word() -> String {
+pub fn run_word() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_micros() as u64);
     let mut number = now;
     let mut word = String::from("df");

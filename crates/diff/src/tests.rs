@@ -37,6 +37,26 @@ fn cases_have_unique_names_and_are_deterministic() {
 }
 
 #[test]
+fn cases_about_admission_have_unique_names_and_are_deterministic() {
+    let (first, second) = (crate::admission_scenarios(), crate::admission_scenarios());
+    let mut names = BTreeSet::new();
+    for (a, b) in first.iter().zip(&second) {
+        for (step, again) in a.steps.iter().zip(&b.steps) {
+            let name = format!("{} / {}", a.name, step.name);
+            assert_eq!(step.fingerprint(), again.fingerprint(), "{name}");
+            if let Some(body) =
+                step.body.as_ref().filter(|_| step.content_type.as_deref() != Some("text/plain"))
+            {
+                assert!(crate::case::parse(body).is_some(), "{name}: {body}");
+            }
+            assert!(names.insert(name.clone()), "two cases are called {name:?}");
+        }
+    }
+    assert!(names.len() > 2500, "only {} cases", names.len());
+    println!("{} cases", names.len());
+}
+
+#[test]
 fn permitted_differences_are_normalised() {
     let request = crate::Request {
         method: "POST",

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use admission::{Attempt, Authorize};
 use admission_policy::Authorization;
-use auth::{UserInfo, groups};
+use auth::{UserInfo, groups, names};
 use cel::library::authz::{
     Attributes, Authorizer, Decision, RequestResource, ResourceAttributes, Subject, Target,
 };
@@ -44,7 +44,7 @@ impl Authorizer for UserAuthorizer {
             Subject::User => self.user.clone(),
             Subject::ServiceAccount { namespace, name } => {
                 let own = format!("{}{namespace}", groups::SERVICE_ACCOUNTS_PREFIX);
-                let name = format!("system:serviceaccount:{namespace}:{name}");
+                let name = format!("{}{namespace}:{name}", names::SERVICE_ACCOUNT_PREFIX);
                 UserInfo::new(name, &[groups::SERVICE_ACCOUNTS, &own])
             }
         };

@@ -15,6 +15,31 @@ pub struct Invocation {
     pub resource: Arc<Resource>,
 }
 
+#[derive(Clone, Debug)]
+pub enum Match {
+    Yes(Invocation),
+    No(Mismatch),
+}
+
+/// Why a request is not theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mismatch {
+    Rules,
+    NamespaceSelector,
+    ObjectSelector,
+}
+
+impl Mismatch {
+    /// For people.
+    pub fn why(self) -> &'static str {
+        match self {
+            Mismatch::Rules => "no rule matches",
+            Mismatch::NamespaceSelector => "the namespace does not match namespaceSelector",
+            Mismatch::ObjectSelector => "the object does not match objectSelector",
+        }
+    }
+}
+
 /// Those of a webhook, or `matchConstraints` of a policy and `matchResources` of a binding.
 pub struct MatchCriteria {
     /// Of a binding without rules: about all that its policy is about.
@@ -45,6 +70,23 @@ impl MatchCriteria {
         }
     }
 
+    /// Whether a rule may be about requests like this one, whatever names and selectors say: the same for all with its operation,
+    /// resource and subresource.
+    pub fn may_concern(&self, attempt: &Attempt<'_>) -> bool {
+        let is_excluded =
+            |resource: &Resource| self.exclude.iter().any(|rule| rule.is_about_all(attempt, resource));
+        if is_excluded(attempt.resource)
+            || self.equivalent && equivalents(attempt).any(|other| is_excluded(other))
+        {
+            return false;
+        }
+        let is_about =
+            |resource: &Resource| self.rules.iter().any(|rule| rule.is_about_some(attempt, resource));
+        self.all
+            || is_about(attempt.resource)
+            || self.equivalent && equivalents(attempt).any(|other| is_about(other))
+    }
+
     /// Whether a rule is about the request, whatever selectors say. The cheap half.
     pub fn find(&self, attempt: &Attempt<'_>) -> Option<Invocation> {
         if self.exclude.iter().any(|rule| rule.matches(attempt, attempt.resource))
@@ -73,19 +115,19 @@ impl MatchCriteria {
     }
 
     /// Whether, and in which version, the request is theirs. An error counts only where a rule is about it.
-    pub fn matches(&self, attempt: &Attempt<'_>, new: Option<&Value>) -> Result<Option<Invocation>, Status> {
-        let Some(invocation) = self.find(attempt) else { return Ok(None) };
+    pub fn matches(&self, attempt: &Attempt<'_>, new: Option<&Value>) -> Result<Match, Status> {
+        let Some(invocation) = self.find(attempt) else { return Ok(Match::No(Mismatch::Rules)) };
         let namespaces = self.is_namespace_selected(attempt, new);
         if let Ok(false) = namespaces {
-            return Ok(None);
+            return Ok(Match::No(Mismatch::NamespaceSelector));
         }
         let objects = self.is_object_selected(attempt, new);
         if let Ok(false) = objects {
-            return Ok(None);
+            return Ok(Match::No(Mismatch::ObjectSelector));
         }
         namespaces?;
         objects?;
-        Ok(Some(invocation))
+        Ok(Match::Yes(invocation))
     }
 
     fn is_namespace_selected(&self, attempt: &Attempt<'_>, new: Option<&Value>) -> Result<bool, Status> {
@@ -132,9 +174,28 @@ pub fn namespace<'a>(attempt: &Attempt<'a>) -> &'a str {
 /// Other groups and versions the same objects are served in.
 fn equivalents<'a>(attempt: &Attempt<'a>) -> impl Iterator<Item = &'a Arc<Resource>> {
     let (own, subresource) = (attempt.resource.id, attempt.request.subresource);
-    attempt.request.catalog.served_by(attempt.storage).filter(move |resource| {
+    // What is only answered stands for another resource, and is equivalent to none.
+    let storage = attempt.resource.storage.as_ref().map(|_| attempt.storage);
+    let served = storage.into_iter().flat_map(|storage| attempt.request.catalog.served_by(storage));
+    served.filter(move |resource| {
         resource.id != own && subresource.is_none_or(|name| resource.subresource(name).is_some())
     })
+}
+
+/// Upstream's exemption of policies: they are not about each other, nor about reviews of who may do what. They are about the
+/// configurations of webhooks.
+pub fn is_exempt_from_policies(attempt: &Attempt<'_>) -> bool {
+    const POLICIES: [&str; 4] = [
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+        "mutatingadmissionpolicies",
+        "mutatingadmissionpolicybindings",
+    ];
+    match attempt.resource.group.as_str() {
+        "admissionregistration.k8s.io" => POLICIES.contains(&attempt.resource.plural.as_str()),
+        "authentication.k8s.io" | "authorization.k8s.io" => attempt.resource.storage.is_none(),
+        _ => false,
+    }
 }
 
 /// Upstream's exemption: nobody is asked about the configuration of admission itself, so that it can always be mended.

@@ -1,7 +1,7 @@
 //! Dynamic admission control: what users extend admission by.
 //!
 //! ```text
-//! configuration objects ── compiled once a change (Memo) ── concerns(attempt): by rules alone
+//! configuration objects ── compiled once a change (Memo) ── Index: by resource and operation ── concerns(attempt): by rules alone
 //!   │
 //!   └─ MatchCriteria (rules, equivalent resources, selectors) ─ match conditions ─ Invocation: the version that is asked about
 //!        ├─ webhooks   AdmissionReview ── webhook::WebhookClient ── response: allowed, patch, warnings
@@ -10,12 +10,17 @@
 //! Nothing is locked while somebody is asked, and nobody is asked about the configuration of admission itself.
 
 pub mod authorizer;
+pub mod conditions;
+pub mod configuration;
 pub mod criteria;
+pub mod index;
 pub mod policies;
 pub mod request;
 pub mod rule;
 pub mod webhooks;
 
+pub use conditions::MatchConditionMetrics;
+pub use configuration::{AdmissionConfiguration, ConfigurationError};
 pub use criteria::{Invocation, MatchCriteria};
 pub use policies::{MutatingPolicies, PolicyMetrics, ValidatingPolicies};
-pub use webhooks::{MutatingWebhooks, ValidatingWebhooks, WebhookMetrics};
+pub use webhooks::{WebhookMetrics, Webhooks};

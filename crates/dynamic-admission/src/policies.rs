@@ -9,6 +9,7 @@
 mod configured;
 mod metrics;
 mod mutating;
+mod notes;
 mod params;
 mod subject;
 mod validating;

@@ -97,7 +97,7 @@ fn options(attempt: &Attempt<'_>) -> Value {
     }
     let said = &attempt.options;
     set_text(map, "fieldManager", said.field_manager);
-    if said.field_validation != object::FieldValidation::Ignore {
+    if said.names_field_validation {
         map.set("fieldValidation", said.field_validation.as_str());
     }
     out

@@ -53,6 +53,16 @@ impl Rule {
             && (self.names.is_empty() || self.names.iter().any(|name| name == attempt.name))
     }
 
+    /// Whether it is about some objects of `resource`, if the request were about one of those.
+    pub fn is_about_some(&self, attempt: &Attempt<'_>, resource: &Resource) -> bool {
+        self.is_about(attempt.operation, resource, attempt.subresource.unwrap_or_default())
+    }
+
+    /// The same, and about all of them.
+    pub fn is_about_all(&self, attempt: &Attempt<'_>, resource: &Resource) -> bool {
+        self.names.is_empty() && self.is_about_some(attempt, resource)
+    }
+
     fn is_about(&self, operation: Operation, resource: &Resource, subresource: &str) -> bool {
         let listed = |list: &[String], word: &str| list.iter().any(|item| item == "*" || item == word);
         let named = |(wanted, sub): &(String, String)| {

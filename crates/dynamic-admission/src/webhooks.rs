@@ -8,99 +8,150 @@ mod response;
 use std::sync::Arc;
 use std::time::Duration;
 
-use admission::{Attempt, Authorize, Effects, Extension, Invocations, Memo, Phase};
+use admission::{Attempt, Authorize, Effects, Extension, Invocations, Memo, Phase, changes};
 use catalog::Resource;
 use futures_util::future::join_all;
 use object::{Status, Value};
 use store::BoxFuture;
-use webhook::WebhookClient;
+use webhook::{Kubeconfig, WebhookClient};
 
 use call::{Call, Failure};
 use hook::Webhook;
 pub use metrics::WebhookMetrics;
 
-use crate::criteria::{Invocation, is_exempt};
+use crate::conditions::MatchConditionMetrics;
+use crate::criteria::{Invocation, Match, is_exempt};
+use crate::index::Index;
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
-/// What both have: who is configured, and how they are reached.
-struct Webhooks {
-    configured: Memo<Vec<Arc<Webhook>>>,
+/// MutatingAdmissionWebhook or ValidatingAdmissionWebhook, by its phase: who is configured, and how they are reached.
+pub struct Webhooks {
+    configured: Memo<Index<Webhook>>,
     client: Arc<WebhookClient>,
+    /// Who this server is to them.
+    kubeconfig: Option<Arc<Kubeconfig>>,
     metrics: Arc<WebhookMetrics>,
+    conditions: Arc<MatchConditionMetrics>,
     authorize: Authorize,
     phase: Phase,
 }
 
-pub struct MutatingWebhooks(Webhooks);
-pub struct ValidatingWebhooks(Webhooks);
-
-impl MutatingWebhooks {
-    pub fn new(
-        client: Arc<WebhookClient>,
-        metrics: Arc<WebhookMetrics>,
-        authorize: &Authorize,
-    ) -> MutatingWebhooks {
-        let authorize = authorize.clone();
-        let configured = Memo::of(GROUP, "mutatingwebhookconfigurations");
-        MutatingWebhooks(Webhooks { configured, client, metrics, authorize, phase: Phase::Admit })
-    }
-}
-
-impl ValidatingWebhooks {
-    pub fn new(
-        client: Arc<WebhookClient>,
-        metrics: Arc<WebhookMetrics>,
-        authorize: &Authorize,
-    ) -> ValidatingWebhooks {
-        let authorize = authorize.clone();
-        let configured = Memo::of(GROUP, "validatingwebhookconfigurations");
-        ValidatingWebhooks(Webhooks { configured, client, metrics, authorize, phase: Phase::Validate })
-    }
-}
-
 impl Webhooks {
-    /// All there are, in the order they are called.
-    fn configured(&self, attempt: &Attempt<'_>) -> Result<Arc<Vec<Arc<Webhook>>>, Status> {
-        Ok(self.configured.get(attempt, hook::read_all)?.unwrap_or_default())
+    pub fn new(
+        phase: Phase,
+        client: Arc<WebhookClient>,
+        kubeconfig: Option<Arc<Kubeconfig>>,
+        metrics: Arc<WebhookMetrics>,
+        conditions: Arc<MatchConditionMetrics>,
+        authorize: Authorize,
+    ) -> Webhooks {
+        let plural = match phase {
+            Phase::Admit => "mutatingwebhookconfigurations",
+            Phase::Validate => "validatingwebhookconfigurations",
+        };
+        let configured = Memo::of(GROUP, plural);
+        Webhooks { configured, client, kubeconfig, metrics, conditions, authorize, phase }
     }
 
-    fn concerns(&self, attempt: &Attempt<'_>) -> bool {
-        if is_exempt(attempt) {
-            return false;
+    /// All there are, in the order they are called.
+    fn configured(&self, attempt: &Attempt<'_>) -> Result<Arc<Index<Webhook>>, Status> {
+        let read = |configurations| Index::new(hook::read_all(configurations));
+        Ok(self.configured.get(attempt, read)?.unwrap_or_default())
+    }
+
+    /// The invocation, if a webhook is to be asked by its rules and selectors.
+    fn find(
+        &self,
+        attempt: &Attempt<'_>,
+        hook: &Webhook,
+        object: Option<&Value>,
+    ) -> Result<Option<Invocation>, Status> {
+        match hook.criteria.matches(attempt, object) {
+            Ok(Match::Yes(invocation)) => Ok(Some(invocation)),
+            Ok(Match::No(mismatch)) => {
+                self.note(attempt, hook, || format!("not called: {}", mismatch.why()), None);
+                Ok(None)
+            }
+            Err(status) => {
+                self.note(attempt, hook, || format!("refused: {}", status.message), None);
+                Err(status)
+            }
         }
-        match self.configured(attempt) {
-            Ok(hooks) => hooks.iter().any(|hook| hook.criteria.find(attempt).is_some()),
-            // Asked then, it says why they cannot be read.
-            Err(_) => true,
+    }
+
+    /// Whether its match conditions hold.
+    fn conditions_hold(
+        &self,
+        attempt: &Attempt<'_>,
+        hook: &Webhook,
+        invocation: &Invocation,
+        object: Option<&Value>,
+        old: Option<&Value>,
+    ) -> Result<bool, Status> {
+        let matching = hook.conditions_hold(attempt, self, invocation, object, old);
+        if let Err(status) = &matching {
+            self.note(attempt, hook, || format!("refused: {}", status.message), None);
+        }
+        matching
+    }
+
+    /// For who asks what became of a request.
+    fn note(
+        &self,
+        attempt: &Attempt<'_>,
+        hook: &Webhook,
+        did: impl FnOnce() -> String,
+        took: Option<Duration>,
+    ) {
+        if attempt.trace.is_some() {
+            attempt.note(self.phase, self.name(), hook.who(), did(), took);
         }
     }
 
     /// Calls one; what it said besides yes or no is in `effects`.
-    async fn call(&self, call: &Call<'_>, effects: &mut Effects) -> Result<response::Verdict, Failure> {
+    async fn call(
+        &self,
+        call: &Call<'_>,
+        effects: &mut Effects,
+    ) -> (Result<response::Verdict, Failure>, Duration) {
         let begun = call.attempt.env.monotonic();
-        let answer = call.send(&self.client).await;
+        let answer = call.send(&self.client, self.kubeconfig.as_deref()).await;
         let took = call.attempt.env.monotonic() - begun;
         self.metrics.called(call.hook, self.phase, call.attempt.operation, took, &answer);
-        let verdict = answer?;
-        for (key, value) in &verdict.audit_annotations {
-            tracing::debug!(webhook = call.hook.name, key, value, "audit annotation");
+        if let Ok(verdict) = &answer {
+            for (key, value) in &verdict.audit_annotations {
+                call.attempt.annotate(format!("{}/{key}", call.hook.name), value.clone());
+            }
+            effects.warnings.extend(verdict.warnings.iter().cloned());
         }
-        let annotations = verdict.audit_annotations.iter().cloned();
-        effects.audit_annotations.extend(annotations);
-        effects.warnings.extend(verdict.warnings.iter().cloned());
-        Ok(verdict)
+        (answer, took)
     }
 
-    /// What becomes of a call that failed.
-    fn failed(&self, attempt: &Attempt<'_>, hook: &Webhook, failure: Failure) -> Result<(), Status> {
-        match failure {
+    /// What becomes of a call that failed. `place`: upstream's key of the annotation.
+    fn failed(
+        &self,
+        attempt: &Attempt<'_>,
+        hook: &Webhook,
+        failure: Failure,
+        place: Place,
+        took: Duration,
+    ) -> Result<(), Status> {
+        let answer = match failure {
             Failure::Rejected(status) | Failure::Internal(status) => Err(status),
             Failure::Calling { message, .. } if hook.ignores_failures => {
                 tracing::warn!(webhook = hook.name, error = message, "failed calling webhook, failing open");
                 self.metrics.failed_open(hook, self.phase);
+                if attempt.trace.is_some() {
+                    let kind = if self.phase == Phase::Admit { "mutation" } else { "validating" };
+                    attempt.annotate(format!("failed-open.{kind}.{place}"), hook.name.clone());
+                }
                 match attempt.env.monotonic() < attempt.deadline {
-                    true => Ok(()),
+                    true => {
+                        let did = || format!("failed, which failurePolicy ignores: {message}");
+                        self.note(attempt, hook, did, Some(took));
+                        return Ok(());
+                    }
                     false => Err(Status::timeout("request did not complete within requested timeout")),
                 }
             }
@@ -112,7 +163,71 @@ impl Webhooks {
                 );
                 Err(Status::internal(message))
             }
+        };
+        if let Err(status) = &answer {
+            self.note(attempt, hook, || format!("refused: {}", status.message), Some(took));
         }
+        answer
+    }
+}
+
+/// Where a call stands among the others, as upstream's audit annotations say it.
+#[derive(Clone, Copy)]
+struct Place {
+    round: usize,
+    index: usize,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "webhook.admission.k8s.io/round_{}_index_{}", self.round, self.index)
+    }
+}
+
+impl Extension for Webhooks {
+    fn name(&self) -> &'static str {
+        match self.phase {
+            Phase::Admit => "MutatingAdmissionWebhook",
+            Phase::Validate => "ValidatingAdmissionWebhook",
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    fn concerns(&self, attempt: &Attempt<'_>) -> bool {
+        if is_exempt(attempt) {
+            return false;
+        }
+        match self.configured(attempt) {
+            Ok(hooks) => hooks.candidates(attempt).any(|(_, hook)| hook.criteria.find(attempt).is_some()),
+            // Asked then, it says why they cannot be read.
+            Err(_) => true,
+        }
+    }
+
+    fn unmatched(&self, attempt: &Attempt<'_>) -> Vec<String> {
+        self.configured(attempt).map(|hooks| hooks.unmatched(attempt)).unwrap_or_default()
+    }
+
+    fn mutate<'a>(
+        &'a self,
+        attempt: &'a Attempt<'a>,
+        new: Option<&'a mut Value>,
+        invocations: &'a mut Invocations,
+        effects: &'a mut Effects,
+    ) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(self.mutate_all(attempt, new, invocations, effects))
+    }
+
+    fn validate<'a>(
+        &'a self,
+        attempt: &'a Attempt<'a>,
+        new: Option<&'a Value>,
+        effects: &'a mut Effects,
+    ) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(self.validate_all(attempt, new, effects))
     }
 }
 
@@ -141,33 +256,9 @@ impl Versioned {
     }
 }
 
-impl Extension for MutatingWebhooks {
-    fn name(&self) -> &'static str {
-        "MutatingAdmissionWebhook"
-    }
-
-    fn phase(&self) -> Phase {
-        Phase::Admit
-    }
-
-    fn concerns(&self, attempt: &Attempt<'_>) -> bool {
-        self.0.concerns(attempt)
-    }
-
-    fn mutate<'a>(
-        &'a self,
-        attempt: &'a Attempt<'a>,
-        new: Option<&'a mut Value>,
-        invocations: &'a mut Invocations,
-        effects: &'a mut Effects,
-    ) -> BoxFuture<'a, Result<(), Status>> {
-        Box::pin(self.0.mutate(attempt, new, invocations, effects))
-    }
-}
-
 impl Webhooks {
     /// One after the other, each with what those before it made of the object.
-    async fn mutate(
+    async fn mutate_all(
         &self,
         attempt: &Attempt<'_>,
         mut new: Option<&mut Value>,
@@ -176,12 +267,13 @@ impl Webhooks {
     ) -> Result<(), Status> {
         let hooks = self.configured(attempt)?;
         let mut shown: Option<Versioned> = None;
-        for hook in hooks.iter() {
+        for (index, hook) in hooks.candidates(attempt) {
             let current = match &shown {
                 Some(shown) => shown.object.as_ref(),
                 None => new.as_deref(),
             };
-            let Some(invocation) = hook.criteria.matches(attempt, current)? else { continue };
+            let Some(invocation) = self.find(attempt, hook, current)? else { continue };
+            let place = Place { round: usize::from(invocations.is_reinvocation), index };
             let versioned = match shown.take() {
                 Some(kept) if kept.resource.id == invocation.resource.id => kept,
                 kept => {
@@ -195,13 +287,8 @@ impl Webhooks {
             if !invocations.is_due(&hook.id) {
                 continue;
             }
-            if !hook.conditions_hold(
-                attempt,
-                &self.authorize,
-                &invocation,
-                versioned.object.as_ref(),
-                versioned.old.as_ref(),
-            )? {
+            let (object, old) = (versioned.object.as_ref(), versioned.old.as_ref());
+            if !self.conditions_hold(attempt, hook, &invocation, object, old)? {
                 continue;
             }
             let call = Call {
@@ -212,7 +299,8 @@ impl Webhooks {
                 old: versioned.old.as_ref(),
                 mutating: true,
             };
-            let changed = match self.call(&call, effects).await {
+            let (answer, took) = self.call(&call, effects).await;
+            let changed = match answer {
                 Ok(verdict) => match verdict.patched(hook, versioned.object.as_ref()) {
                     Ok(None) => Ok(None),
                     Ok(Some(patched)) => {
@@ -223,17 +311,33 @@ impl Webhooks {
                 },
                 Err(failure) => Err(failure),
             };
+            let mut mutated = false;
             match changed {
-                Ok(None) => {}
+                Ok(None) => self.note(attempt, hook, || "allowed".to_owned(), Some(took)),
                 Ok(Some(object)) => {
-                    if versioned.object.as_ref() != Some(&object) {
+                    mutated = versioned.object.as_ref() != Some(&object);
+                    let before = versioned.object.replace(object);
+                    versioned.dirty = true;
+                    if mutated {
                         invocations.object_changed();
                     }
-                    versioned.object = Some(object);
-                    versioned.dirty = true;
+                    let did = || {
+                        let changed = before.zip(versioned.object.as_ref());
+                        let changed = changed.and_then(|(before, after)| changes(&before, after));
+                        match changed {
+                            Some(changed) => format!("allowed, changed: {changed}"),
+                            None => "allowed, its patch changes nothing".to_owned(),
+                        }
+                    };
+                    self.note(attempt, hook, did, Some(took));
                 }
-                Err(failure) => self.failed(attempt, hook, failure)?,
+                Err(failure) => {
+                    let failed = self.failed(attempt, hook, failure, place, took);
+                    annotate_mutation(attempt, hook, place, false);
+                    failed?;
+                }
             }
+            annotate_mutation(attempt, hook, place, mutated);
             if hook.reinvocable {
                 invocations.add_reinvocable(&hook.id);
             }
@@ -245,6 +349,20 @@ impl Webhooks {
     }
 }
 
+/// Upstream's annotation of a call. The one with the patch itself is of a level above metadata, so there is none here.
+fn annotate_mutation(attempt: &Attempt<'_>, hook: &Webhook, place: Place, mutated: bool) {
+    if attempt.trace.is_none() {
+        return;
+    }
+    let mut value = Value::map();
+    let map = value.make_map();
+    map.set("configuration", hook.configuration.as_str());
+    map.set("webhook", hook.name.as_str());
+    map.set("mutated", mutated);
+    let text = String::from_utf8(codec::json::to_vec(&value)).unwrap_or_default();
+    attempt.annotate(format!("mutation.{place}"), text);
+}
+
 /// What webhooks changed, in the form admission goes on with.
 async fn restore(attempt: &Attempt<'_>, shown: Versioned, new: &mut Value) -> Result<(), Status> {
     if let (true, Some(object)) = (shown.dirty, shown.object) {
@@ -253,32 +371,9 @@ async fn restore(attempt: &Attempt<'_>, shown: Versioned, new: &mut Value) -> Re
     Ok(())
 }
 
-impl Extension for ValidatingWebhooks {
-    fn name(&self) -> &'static str {
-        "ValidatingAdmissionWebhook"
-    }
-
-    fn phase(&self) -> Phase {
-        Phase::Validate
-    }
-
-    fn concerns(&self, attempt: &Attempt<'_>) -> bool {
-        self.0.concerns(attempt)
-    }
-
-    fn validate<'a>(
-        &'a self,
-        attempt: &'a Attempt<'a>,
-        new: Option<&'a Value>,
-        effects: &'a mut Effects,
-    ) -> BoxFuture<'a, Result<(), Status>> {
-        Box::pin(self.0.validate(attempt, new, effects))
-    }
-}
-
 impl Webhooks {
     /// All at once; the first refusal counts, once all have answered.
-    async fn validate(
+    async fn validate_all(
         &self,
         attempt: &Attempt<'_>,
         new: Option<&Value>,
@@ -287,8 +382,8 @@ impl Webhooks {
         let hooks = self.configured(attempt)?;
         let mut shown: Vec<Versioned> = Vec::new();
         let mut due: Vec<(&Webhook, Invocation, usize)> = Vec::new();
-        for hook in hooks.iter() {
-            let Some(invocation) = hook.criteria.matches(attempt, new)? else { continue };
+        for (_, hook) in hooks.candidates(attempt) {
+            let Some(invocation) = self.find(attempt, hook, new)? else { continue };
             let known = shown.iter().position(|shown| shown.resource.id == invocation.resource.id);
             let at = match known {
                 Some(at) => at,
@@ -298,7 +393,7 @@ impl Webhooks {
                 }
             };
             let Versioned { object, old, .. } = &shown[at];
-            if hook.conditions_hold(attempt, &self.authorize, &invocation, object.as_ref(), old.as_ref())? {
+            if self.conditions_hold(attempt, hook, &invocation, object.as_ref(), old.as_ref())? {
                 due.push((hook, invocation, at));
             }
         }
@@ -308,7 +403,7 @@ impl Webhooks {
         if attempt.deadline.saturating_duration_since(attempt.env.monotonic()) == Duration::ZERO {
             return Err(Status::timeout("request did not complete within requested timeout"));
         }
-        let calls = due.iter().map(|(hook, invocation, at)| {
+        let calls = due.iter().enumerate().map(|(index, (hook, invocation, at))| {
             let Versioned { object, old, .. } = &shown[*at];
             let call = Call {
                 attempt,
@@ -320,14 +415,20 @@ impl Webhooks {
             };
             async move {
                 let mut said = Effects::default();
-                let answer = self.call(&call, &mut said).await.and_then(|verdict| verdict.allowed(call.hook));
-                (answer.map_or_else(|failure| self.failed(attempt, call.hook, failure), |()| Ok(())), said)
+                let (answer, took) = self.call(&call, &mut said).await;
+                let answer = match answer.and_then(|verdict| verdict.allowed(call.hook)) {
+                    Ok(()) => {
+                        self.note(attempt, call.hook, || "allowed".to_owned(), Some(took));
+                        Ok(())
+                    }
+                    Err(failure) => self.failed(attempt, call.hook, failure, Place { round: 0, index }, took),
+                };
+                (answer, said)
             }
         });
         let mut refused = Ok(());
         for (answer, mut said) in join_all(calls).await {
             effects.warnings.append(&mut said.warnings);
-            effects.audit_annotations.append(&mut said.audit_annotations);
             refused = refused.and(answer);
         }
         refused

@@ -34,7 +34,7 @@ pub use keyring::{Credential, Keyring, KeyringError, Login, SecretSource};
 pub use manifest::{ManifestError, Platform};
 pub use pull::{Blocking, Progress, Pull, PullError, PullOptions, Puller};
 pub use reference::{Reference, ReferenceError, ReferenceProblem};
-pub use registry::{Proxies, RegistryError};
+pub use registry::{Proxies, RegistryError, machine_roots};
 pub use store::{
     Image, LayerRecord, Pruned, PulledBy, PulledSecret, Store, StoreError, Verification, chain_id,
 };

@@ -31,6 +31,7 @@ use crate::reference::Reference;
 
 use auth::Authorization;
 pub(crate) use connect::Connector;
+pub use connect::machine_roots;
 use http_client::{Client, Response};
 pub use proxy::Proxies;
 use url::Url;

@@ -112,7 +112,9 @@ pub use namespace::is_immortal_namespace;
 pub use object::FieldError;
 pub use options::{WriteQuery, delete_options, unchecked_delete_options};
 pub use rules::{Finalizers, Generation, NameRule, Rules, StatusMeta};
-pub use scale::{FieldPath, ScalePaths, ScaleSelector, apply_scale, check_scale, to_scale};
+pub use scale::{
+    FieldPath, ScalePaths, ScaleSelector, apply_scale, check_scale, to_scale, without_missing_replicas,
+};
 pub use service::service_address_errors;
 pub use strategy::{prepare_create, prepare_update};
 pub use validation::{invalid, validate_create, validate_update};

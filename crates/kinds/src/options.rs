@@ -92,6 +92,7 @@ impl<'a> WriteQuery<'a> {
             force: self.force.unwrap_or(false),
             dry_run: !self.dry_run.is_empty(),
             field_validation,
+            names_field_validation: !self.field_validation.is_empty(),
         })
     }
 }

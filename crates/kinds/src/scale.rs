@@ -61,6 +61,14 @@ impl ScalePaths {
 /// The replicas of a custom resource that has none, in the Scale that a patch is applied to.
 const MISSING: i64 = i32::MIN as i64;
 
+/// A Scale that shows an object which has no number of replicas.
+pub fn without_missing_replicas(mut scale: Value) -> Value {
+    if scale.at(&["spec", "replicas"]).and_then(Value::as_int) == Some(MISSING) {
+        scale.map_at(&["spec"]).remove("replicas");
+    }
+    scale
+}
+
 /// The `autoscaling/v1` Scale of an object, to be normalised as one.
 pub fn to_scale(paths: &ScalePaths, object: &Value) -> Result<Value, Status> {
     let selector = match (at(object, &paths.selector), paths.selector_form) {

@@ -598,8 +598,13 @@ fn invalid_options_get_upstreams_error() {
     };
     let parsed = fine.parse(Verbs::PATCH, Some(PatchType::Apply)).unwrap();
     let strict = object::FieldValidation::Strict;
-    let wanted =
-        object::WriteOptions { field_manager: "m", force: true, dry_run: true, field_validation: strict };
+    let wanted = object::WriteOptions {
+        field_manager: "m",
+        force: true,
+        dry_run: true,
+        field_validation: strict,
+        names_field_validation: true,
+    };
     assert_eq!(parsed, wanted);
     assert_eq!(
         WriteQuery::default().parse(Verbs::CREATE, None).unwrap().field_validation,

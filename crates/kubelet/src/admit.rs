@@ -87,6 +87,8 @@ mod tests {
         let kernel = Kernel { version: (6, 1), apparmor: false };
         let sysctl = r#"{"securityContext":{"sysctls":[{"name":"vm.swappiness","value":"1"}]}}"#;
         let profile = r#"{"containers":[{"securityContext":{"appArmorProfile":{"type":"RuntimeDefault"}}}]}"#;
+        let local = r#"{"securityContext":{"appArmorProfile":{"type":"Localhost","localhostProfile":"p"}},"containers":[{"name":"c"}]}"#;
+        let unconfined = r#"{"containers":[{"securityContext":{"appArmorProfile":{"type":"Unconfined"}}}]}"#;
         let csi = r#"{"volumes":[{"name":"v","csi":{"driver":"d"}}],"containers":[{"volumeMounts":[{"name":"v"}]}]}"#;
         let unused = r#"{"volumes":[{"name":"v","csi":{"driver":"d"}}],"containers":[{"name":"c"}]}"#;
         let claim = r#"{"resourceClaims":[{"name":"gpu","resourceClaimName":"g"}]}"#;
@@ -95,6 +97,8 @@ mod tests {
             (unused, None),
             (sysctl, Some("SysctlForbidden: forbidden sysctl: \"vm.swappiness\" not allowlisted")),
             (profile, Some("AppArmor: Cannot enforce AppArmor: AppArmor is not enabled on the host")),
+            (local, Some("AppArmor: Cannot enforce AppArmor: AppArmor is not enabled on the host")),
+            (unconfined, None),
             (
                 csi,
                 Some(

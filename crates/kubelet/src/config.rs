@@ -36,8 +36,10 @@ pub struct Config {
     /// `NAMESPACE_NAME_UID/CONTAINER/N.log` below it.
     pub pod_logs_directory: PathBuf,
     pub static_pod_path: Option<PathBuf>,
-    /// Not read: whoever sets it is told.
+    /// Empty: none is asked.
     pub static_pod_url: String,
+    /// What it is asked with.
+    pub static_pod_url_header: Vec<(String, String)>,
     pub cluster_dns: Vec<String>,
     pub cluster_domain: String,
     pub resolv_conf: PathBuf,
@@ -106,6 +108,9 @@ pub struct Config {
     pub pods_per_core: i64,
     pub pod_cidr: String,
     pub file_check_frequency: Duration,
+    pub http_check_frequency: Duration,
+    /// Between two looks for what nobody needs; a constant of kubelet.
+    pub garbage_period: Duration,
     pub container_log_max_workers: usize,
     pub container_log_monitor_interval: Duration,
     pub crash_loop_max_restart_period: Duration,
@@ -159,6 +164,7 @@ impl Config {
             root_directory,
             static_pod_path: None,
             static_pod_url: String::new(),
+            static_pod_url_header: Vec::new(),
             cluster_dns: Vec::new(),
             cluster_domain: "cluster.local".to_owned(),
             resolv_conf: PathBuf::from("/etc/resolv.conf"),
@@ -229,6 +235,8 @@ impl Config {
             pods_per_core: 0,
             pod_cidr: String::new(),
             file_check_frequency: Duration::from_secs(20),
+            http_check_frequency: Duration::from_secs(20),
+            garbage_period: Duration::from_secs(60),
             container_log_max_workers: 1,
             container_log_monitor_interval: Duration::from_secs(10),
             crash_loop_max_restart_period: Duration::from_secs(300),

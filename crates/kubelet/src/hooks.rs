@@ -65,8 +65,12 @@ impl Hooks {
         let (Some(handler), 1..) = (hook.handler("preStop"), grace_seconds) else { return grace_seconds };
         let start = self.env.monotonic();
         let limit = Duration::from_secs(grace_seconds.unsigned_abs());
-        if let Ok(Err(message)) = self.env.timeout(limit, self.run(hook, handler)).await {
-            tracing::debug!(message, "preStop hook failed");
+        let outcome = self.env.timeout(limit, self.run(hook, handler)).await;
+        // A command that is still running ends with the container, and has failed then.
+        let cut_short = outcome.is_err() && handler.get("exec").is_some();
+        let error = outcome.ok().and_then(Result::err);
+        if error.is_some() || cut_short {
+            tracing::debug!(error, "preStop hook failed");
             let event = HookEvent { reason: "FailedPreStopHook", message: "PreStopHook failed".to_owned() };
             (hook.events)(event);
         }

@@ -19,7 +19,7 @@ mod state;
 #[cfg(test)]
 pub(crate) mod testing;
 mod timers;
-mod url;
+pub(crate) mod url;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,5 +1,6 @@
 //! A node with containers, put together: the agent, its pods and what they need, the HTTPS port.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -333,6 +334,9 @@ impl server::Node for NodeView {
     }
     fn pod_logs_directory(&self) -> PathBuf {
         self.config.pod_logs_directory.clone()
+    }
+    fn pod_groups(&self) -> BTreeMap<String, PathBuf> {
+        cgroups::PodCgroups::new(&self.config).pods()
     }
     fn probe_metrics(&self, out: &mut String) {
         self.pods.write_probe_metrics(out);

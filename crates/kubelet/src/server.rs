@@ -23,6 +23,7 @@ mod proxy;
 mod query;
 mod routes;
 pub mod stats;
+mod zpages;
 
 use std::io;
 use std::net::SocketAddr;
@@ -74,6 +75,10 @@ pub trait Node: Send + Sync {
         let _ = pod_uid;
         Vec::new()
     }
+    /// The cgroups of pods, by uid.
+    fn pod_groups(&self) -> std::collections::BTreeMap<String, PathBuf> {
+        std::collections::BTreeMap::new()
+    }
     /// Appends to `/metrics`, in Prometheus' text format.
     fn metrics(&self, out: &mut String) {
         let _ = out;
@@ -110,6 +115,8 @@ pub(crate) struct Context {
     authorizer: Authorizer,
     metrics: RequestMetrics,
     sampler: Sampler,
+    /// Unix seconds.
+    started_at: u64,
 }
 
 impl Server {
@@ -132,6 +139,7 @@ impl Server {
             authorizer: Authorizer::new(env, client, &node_name),
             metrics: RequestMetrics::default(),
             sampler: Sampler::default(),
+            started_at: env.now_seconds(),
             node_name,
         });
         tracing::info!(%address, "node serves HTTPS");

@@ -1,7 +1,8 @@
-//! Static pods: files of a directory of the machine, each a pod that runs whatever the API says.
+//! Static pods: files of a directory of the machine, and what a URL answers: pods that run whatever the API says.
 //!
 //! ```text
-//!  staticPodPath ── inotify, and every 20 s ── read ── decode ──> node::static_pods::StaticPods
+//!  staticPodPath ── inotify, and every 20 s ── read ─┬─ decode ──> node::static_pods::StaticPods
+//!  staticPodURL ─── every 20 s ──────────────── GET ─┘
 //! ```
 //! A file that cannot be read as a pod keeps the pod it had until the next regular look: it may be half written.
 
@@ -9,6 +10,7 @@ mod decode;
 mod directory;
 #[cfg(test)]
 mod tests;
+mod url;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,26 +26,36 @@ use crate::config::Config;
 pub use decode::{DecodeError, decode};
 use directory::Directory;
 
-/// The only source there is.
+/// Sources, as annotations of pods name them.
 pub const FILE_SOURCE: &str = "file";
+pub const URL_SOURCE: &str = "http";
 /// A directory that does not exist yet is looked for so often.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// What the node is told of its static pods; nothing is read yet.
 pub fn sources(config: &Config) -> StaticPods {
-    StaticPods::new(config.static_pod_path.is_some().then_some(FILE_SOURCE))
+    let files = config.static_pod_path.is_some().then_some(FILE_SOURCE);
+    let url = (!config.static_pod_url.is_empty()).then_some(URL_SOURCE);
+    StaticPods::new(files.into_iter().chain(url))
 }
 
-/// Keeps `pods` as the files have them, until stopped. The first look is over when this returns.
+/// Keeps `pods` as their sources have them, until stopped. The first look at files is over when this returns.
 pub async fn follow(
     env: &Env,
     config: &Config,
     pods: &Arc<StaticPods>,
     stop: Stop,
+) -> Vec<tokio::task::JoinHandle<()>> {
+    let url = url::follow(env, config, pods, stop.clone());
+    follow_files(env, config, pods, stop).await.into_iter().chain(url).collect()
+}
+
+async fn follow_files(
+    env: &Env,
+    config: &Config,
+    pods: &Arc<StaticPods>,
+    stop: Stop,
 ) -> Option<tokio::task::JoinHandle<()>> {
-    if !config.static_pod_url.is_empty() {
-        tracing::error!(url = config.static_pod_url, "static pods of a URL are not supported by this node");
-    }
     let path = config.static_pod_path.clone()?;
     tracing::info!(path = %path.display(), "watching static pods");
     let changes = watch(&path);

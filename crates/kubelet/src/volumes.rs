@@ -148,8 +148,7 @@ impl Volumes {
         which: Which,
     ) -> Result<BTreeMap<String, MountedVolume>, VolumeError> {
         let uid = pod.str_at(&["metadata", "uid"]).unwrap_or_default();
-        let turn = self.turn(uid);
-        let _turn = turn.lock().await;
+        let turn = self.turn(uid).lock_owned().await;
         let (mounts, devices) = source::used(pod);
         let allocatable = (self.allocatable)();
         let volumes = pod.at(&["spec", "volumes"]).and_then(Value::as_list).unwrap_or_default();
@@ -183,6 +182,8 @@ impl Volumes {
         let names: Vec<String> = work.iter().map(|(name, ..)| name.clone()).collect();
         let env = self.env.clone();
         let done = self.blocking(move || {
+            // Kept to the end of the work, also if nobody waits for it any more: a removal waits for it.
+            let _turn = turn;
             let run = |(name, spec_name, read_only, set_up): (String, String, bool, SetUp)| {
                 (name, spec_name, read_only, set_up.run(&env))
             };

@@ -1,6 +1,7 @@
 //! A node's own word on a pod that was bound to it: what does not fit is refused, whoever bound it.
 
 mod affinity;
+pub mod preemption;
 #[cfg(test)]
 mod tests;
 
@@ -55,6 +56,11 @@ impl Taken {
         self.ports.retain(|(whose, _)| *whose != uid);
         self.scalars.retain(|(whose, ..)| *whose != uid);
     }
+
+    pub fn scalars_of(&self, uid: u128) -> Vec<(&str, i64)> {
+        let own = self.scalars.iter().filter(|(whose, ..)| *whose == uid);
+        own.map(|(_, name, amount)| (&**name, *amount)).collect()
+    }
 }
 
 /// `Err`: the first thing that speaks against it, in kubelet's order and words. `node` is asked for only where the pod or
@@ -66,6 +72,33 @@ pub fn admit(
     taken: &Taken,
     node: Option<&Value>,
 ) -> Result<(), Rejection> {
+    check_os(pod)?;
+    if let Some((short, used, capacity)) = shortages(pod, requests, capacity, taken, node).into_iter().next()
+    {
+        return Err(Rejection::out_of(short.resource, short.requested, used, capacity));
+    }
+    check_place(pod, taken, node)
+}
+
+/// What has to be freed for a critical pod, if nothing else speaks against it.
+pub fn missing(
+    pod: &Pod<'_>,
+    requests: Requests,
+    capacity: &Capacity,
+    taken: &Taken,
+    node: Option<&Value>,
+) -> Result<Vec<preemption::Missing>, Rejection> {
+    check_os(pod)?;
+    check_place(pod, taken, node)?;
+    let short = shortages(pod, requests, capacity, taken, node).into_iter();
+    let missing = |(short, used, capacity): (Shortage<'_>, i64, i64)| preemption::Missing {
+        resource: short.resource.to_owned(),
+        amount: short.requested - (capacity - used),
+    };
+    Ok(short.map(missing).collect())
+}
+
+fn check_os(pod: &Pod<'_>) -> Result<(), Rejection> {
     let label = pod.tree.at(&["metadata", "labels"]).and_then(|labels| labels.str_at(&[OS_LABEL]));
     if label.is_some_and(|os| os != "linux") {
         return Err(Rejection {
@@ -80,31 +113,46 @@ pub fn admit(
             message: "Failed to admit pod as the OS field doesn't match node OS".to_owned(),
         });
     }
+    Ok(())
+}
+
+struct Shortage<'a> {
+    resource: &'a str,
+    requested: i64,
+}
+
+/// Each with what is used and what there is.
+fn shortages<'a>(
+    pod: &Pod<'a>,
+    requests: Requests,
+    capacity: &Capacity,
+    taken: &Taken,
+    node: Option<&Value>,
+) -> Vec<(Shortage<'a>, i64, i64)> {
     let (has, used) = (capacity.amounts, taken.amounts);
-    let all = [
+    let mut all = vec![
         ("pods", 1, taken.pods, capacity.pods),
         ("cpu", requests.cpu_milli, used.cpu_milli, has.cpu_milli),
         ("memory", requests.memory, used.memory, has.memory),
         ("ephemeral-storage", requests.ephemeral_storage, used.ephemeral_storage, has.ephemeral_storage),
     ];
-    for (resource, requested, used, capacity) in all {
-        if requested > 0 && requested > capacity - used {
-            return Err(Rejection::out_of(resource, requested, used, capacity));
-        }
+    for (resource, requested) in node.map(|_| scalars(pod)).unwrap_or_default() {
+        // What the node does not have at all is not the node's to give: whoever bound the pod knows where it comes from.
+        let capacity = node.and_then(|node| node.at(&["status", "allocatable", resource])).and_then(amount);
+        let used = taken.scalars.iter().filter(|(_, name, _)| **name == *resource);
+        let used: i64 = used.fold(0_i64, |sum, (.., amount)| sum.saturating_add(*amount));
+        all.extend(capacity.map(|capacity| (resource, requested, used, capacity)));
     }
-    if let Some(node) = node {
-        for (resource, requested) in scalars(pod) {
-            // What the node does not have at all is not the node's to give: whoever bound the pod knows where it comes from.
-            let Some(capacity) = node.at(&["status", "allocatable", resource]).and_then(amount) else {
-                continue;
-            };
-            let used = taken.scalars.iter().filter(|(_, name, _)| **name == *resource);
-            let used: i64 = used.fold(0_i64, |sum, (.., amount)| sum.saturating_add(*amount));
-            if requested > capacity - used {
-                return Err(Rejection::out_of(resource, requested, used, capacity));
-            }
-        }
-    }
+    let short = all
+        .into_iter()
+        .filter(|(_, requested, used, capacity)| *requested > 0 && *requested > *capacity - *used);
+    short
+        .map(|(resource, requested, used, capacity)| (Shortage { resource, requested }, used, capacity))
+        .collect()
+}
+
+/// Labels, ports and taints.
+fn check_place(pod: &Pod<'_>, taken: &Taken, node: Option<&Value>) -> Result<(), Rejection> {
     let failed = |name: &str, why: &str| {
         let message = format!("Predicate {name} failed: {why}");
         Err(Rejection { reason: name.to_owned(), message })

@@ -6,6 +6,7 @@
 mod devices;
 mod heartbeat;
 mod pods;
+mod preempt;
 mod static_pods;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -99,6 +99,8 @@ pub struct Sandbox {
     pub resizing: bool,
     /// Why that failed; it is tried again with the next update.
     pub resize_error: Option<String>,
+    /// The places of containers that last ran in a sandbox before this one: what has to come first comes first again.
+    pub outlived: Vec<usize>,
 }
 
 /// Why a node ends a pod by itself, in kubelet's words.
@@ -117,6 +119,8 @@ pub struct Running {
     /// Empty until it ran once.
     pub id: String,
     pub image_id: String,
+    /// The image's name as the runtime has it; empty: as the pod has it.
+    pub image: String,
     /// Its image is not the one the pod asks for any more.
     pub outdated: bool,
     /// How often it was restarted.
@@ -124,12 +128,30 @@ pub struct Running {
     pub state: Container,
     /// How the run before this one ended.
     pub last: Option<Exit>,
+    /// The node ended it because a probe failed, to start it anew.
+    pub replaced: bool,
+    /// The hook after its start failed, and it was ended for that.
+    pub hook_error: Option<Box<StartError>>,
+}
+
+impl Running {
+    /// Ended, when its back-off begins. Of one that the node ended itself the end of the run before counts, as in kubelet, which
+    /// ends and starts it in one go: `None`, if there was none.
+    pub fn waits_from(&self) -> Option<Millis> {
+        match &self.state {
+            Container::Exited(_) if self.replaced => self.last.as_ref().map(|exit| exit.finished),
+            Container::Exited(exit) => Some(exit.finished),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Container {
     /// Asked for, not there yet.
     Created,
+    /// Ended, and its successor was asked for and is not there yet.
+    Restarting(Exit),
     /// It could not be started, and is to be asked for again.
     Failed(StartError),
     Running {

@@ -1,6 +1,7 @@
 //! What an agent reads of a pod: borrowed from its tree, once a reconcile.
 
 mod requests;
+pub mod resources;
 
 pub use requests::Requests;
 

@@ -25,7 +25,10 @@ use object::Value;
 use runtime::Severity;
 
 use crate::admit::Rejection;
-use crate::container_runtime::{Container, Evicted, Happening, Millis, Runtime, Sandbox, StartError};
+use crate::admit::preemption::{self, Standing};
+use crate::container_runtime::{
+    Container, Evicted, Happening, Millis, Running, Runtime, Sandbox, StartError,
+};
 use crate::pod::{Pod, Requests, Role, short_uid};
 use backoff::{BackOff, StartBackOff};
 pub use devices::ClaimDevices;
@@ -45,6 +48,11 @@ pub struct PodWorker {
     pub wake: Option<Millis>,
     /// Counted against the node while the pod is on it.
     pub requests: Requests,
+    pub standing: Standing,
+    /// It has to go, for a critical pod's sake.
+    pub preempted: bool,
+    /// It is critical, and these have to go first.
+    pub waits_for: Vec<u128>,
     stage: Stage,
     /// In the order of the pod's containers; empty until one was restarted.
     backoffs: Vec<BackOff>,
@@ -121,6 +129,9 @@ impl PodWorker {
                 Some(tree) => Requests::of(&Pod::read(&tree)),
                 None => Requests::of(pod),
             },
+            standing: Standing::of(pod),
+            preempted: false,
+            waits_for: Vec::new(),
             stage: Stage::New,
             backoffs: Vec::new(),
             failures: BTreeMap::new(),
@@ -137,7 +148,18 @@ impl PodWorker {
 
     /// Waits for room for what it asks for beyond what it has.
     pub fn waits_for_room(&self) -> bool {
-        self.resize.pending.is_some()
+        self.resize.pending.is_some() || !self.waits_for.is_empty()
+    }
+
+    /// Nobody decided yet whether the node takes it.
+    pub fn is_new(&self) -> bool {
+        self.stage == Stage::New
+    }
+
+    /// The pod has to go. `false`: it knows that already.
+    pub fn preempt(&mut self) -> bool {
+        self.wake = Some(0);
+        !std::mem::replace(&mut self.preempted, true)
     }
 
     /// A pod that a node took before, perhaps this one under another process: it is not asked again whether it fits, and what it
@@ -192,7 +214,7 @@ impl PodWorker {
         now: Millis,
         mut step: SyncResult,
     ) -> SyncResult {
-        let evicted = runtime.look(pod, now).and_then(|sandbox| sandbox.evicted);
+        let evicted = self.evicted(pod, runtime.look(pod, now).and_then(|sandbox| sandbox.evicted));
         let ending = ending(pod, evicted.as_ref(), now);
         self.requests = Requests::of(pod);
         if self.stage == Stage::New {
@@ -296,11 +318,18 @@ impl PodWorker {
         mut step: SyncResult,
     ) -> SyncResult {
         let grace = ending.grace_seconds;
+        if self.preempted && ending.why == Why::Evicted && self.stage == Stage::Running {
+            let (reason, told) = (preemption::REASON, preemption::MESSAGE.to_owned());
+            step.tell(None, Severity::Warning, reason, told);
+        }
         let mut sandbox = runtime.look(pod, now).unwrap_or_default();
         if sandbox.is_alive() {
             let again = match self.stage {
                 Stage::Terminating { grace_seconds } => grace < grace_seconds,
                 _ => {
+                    if ending.why == Why::Deadline {
+                        step.tell_deadline();
+                    }
                     step.tell_stopping(pod, &sandbox);
                     true
                 }
@@ -317,9 +346,8 @@ impl PodWorker {
             }
         }
         let before = std::mem::replace(&mut self.stage, Stage::Terminated);
-        if ending.why == Why::Deadline && before != Stage::Terminated {
-            let (reason, told) = (status::DEADLINE_REASON, status::DEADLINE_MESSAGE);
-            step.tell(None, Severity::Normal, reason, told.to_owned());
+        if ending.why == Why::Deadline && before == Stage::Running {
+            step.tell_deadline();
         }
         self.finish(pod, host, runtime, now, step)
     }
@@ -419,11 +447,9 @@ impl PodWorker {
         if self.is_done(pod, sandbox) {
             return starts;
         }
-        let mains_begun = pod
-            .containers
-            .iter()
-            .enumerate()
-            .any(|(index, c)| c.role == Role::Main && sandbox.container(index).is_some());
+        let mains_begun = pod.containers.iter().enumerate().any(|(index, c)| {
+            c.role == Role::Main && sandbox.container(index).is_some() && !sandbox.outlived.contains(&index)
+        });
         // Whatever the others are at: they are there to see it.
         for (index, _) in pod.containers.iter().enumerate().filter(|(_, c)| c.role == Role::Ephemeral) {
             let is_due = match sandbox.container(index).map(|c| &c.state) {
@@ -442,7 +468,10 @@ impl PodWorker {
                 continue;
             }
             let there = sandbox.container(index);
-            if !there.is_some_and(|c| matches!(c.state, Container::Failed(_) | Container::Created)) {
+            let fails = |state: &Container| {
+                matches!(state, Container::Failed(_) | Container::Created | Container::Restarting(_))
+            };
+            if !there.is_some_and(|c| fails(&c.state)) {
                 self.failures.remove(&index);
             }
             if !there.is_some_and(|c| matches!(c.state, Container::Running { .. })) {
@@ -454,7 +483,7 @@ impl PodWorker {
                     starts.push((index, self.restart_all.first(pod, index)));
                     false
                 }
-                Some((Container::Created, _)) => false,
+                Some((Container::Created | Container::Restarting(_), _)) => false,
                 Some((Container::Running { .. }, attempt))
                     if there.is_some_and(|c| c.outdated) && container.role != Role::Init =>
                 {
@@ -484,9 +513,19 @@ impl PodWorker {
                     }
                     false
                 }
+                Some((Container::Exited(_), attempt))
+                    if container.role == Role::Init && sandbox.outlived.contains(&index) =>
+                {
+                    starts.push((index, attempt + 1));
+                    false
+                }
                 Some((Container::Exited(exit), attempt)) => {
                     if pod.restarts(container, exit.code) {
-                        match self.backoff(pod, index).try_restart(exit.finished, now) {
+                        let from = there.and_then(Running::waits_from);
+                        let verdict = from.map_or(backoff::Verdict::Now, |from| {
+                            self.backoff(pod, index).try_restart(from, now)
+                        });
+                        match verdict {
                             backoff::Verdict::Now => starts.push((index, attempt + 1)),
                             backoff::Verdict::Wait { until, new } => {
                                 step.wake = earlier(step.wake, Some(until));
@@ -539,6 +578,10 @@ impl PodWorker {
         &mut self.backoffs[index]
     }
 
+    fn evicted(&self, pod: &Pod<'_>, by_runtime: Option<Evicted>) -> Option<Evicted> {
+        by_runtime.or_else(|| self.preempted.then(|| preemption::evicted(pod)))
+    }
+
     fn status(
         &self,
         pod: &Pod<'_>,
@@ -551,6 +594,7 @@ impl PodWorker {
             pod,
             host,
             sandbox,
+            evicted: self.evicted(pod, sandbox.evicted.clone()).as_ref(),
             backoffs: &self.backoffs,
             failures: &self.failures,
             restart_all: &self.restart_all,
@@ -563,6 +607,11 @@ impl PodWorker {
 }
 
 impl SyncResult {
+    fn tell_deadline(&mut self) {
+        let (reason, told) = (status::DEADLINE_REASON, status::DEADLINE_MESSAGE);
+        self.tell(None, Severity::Normal, reason, told.to_owned());
+    }
+
     fn tell_stopping(&mut self, pod: &Pod<'_>, sandbox: &Sandbox) {
         for (index, container) in sandbox.containers.iter().enumerate() {
             if container.as_ref().is_some_and(|c| matches!(c.state, Container::Running { .. })) {

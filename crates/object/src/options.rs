@@ -14,6 +14,8 @@ pub struct WriteOptions<'a> {
     /// Everything but the commit.
     pub dry_run: bool,
     pub field_validation: FieldValidation,
+    /// The client said so; else it is what goes without saying.
+    pub names_field_validation: bool,
 }
 
 impl<'a> WriteOptions<'a> {

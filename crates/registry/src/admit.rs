@@ -3,7 +3,7 @@
 
 use ::managed_fields::Managers;
 use admission::{Attempt, Body, Effects, Operation, Phase, Refusal};
-use catalog::Storage;
+use catalog::{Resource, Storage, StorageId, StrategySlot, Verified};
 use object::{Status, Value};
 
 use crate::subresource::{API_VERSION, KIND, scale_type};
@@ -137,14 +137,10 @@ impl Registry {
         if !self.admission.is_extended(&scale, Phase::Admit) {
             return Ok(());
         }
-        let storage = attempt.storage;
-        let paths = kinds::kind_of(storage).scale_paths(&request.resource.version);
-        let paths = paths.ok_or_else(Status::no_such_resource)?;
-        let old = attempt.old.map(|old| kinds::to_scale(paths, old)).transpose()?;
-        let mut shown = kinds::to_scale(paths, new)?;
+        let Scales { paths, old, new: mut shown } = Scales::of(attempt, new)?;
         let scale = Attempt { old: old.as_ref(), ..scale };
         self.admission.mutate_extensions(&scale, &mut shown, effects).await?;
-        kinds::apply_scale(paths, storage, new, &shown)?;
+        kinds::apply_scale(paths, attempt.storage, new, &shown)?;
         Ok(())
     }
 
@@ -159,10 +155,7 @@ impl Registry {
         if !self.admission.is_extended(&scale, Phase::Validate) {
             return Ok(());
         }
-        let paths = kinds::kind_of(attempt.storage).scale_paths(&request.resource.version);
-        let paths = paths.ok_or_else(Status::no_such_resource)?;
-        let old = attempt.old.map(|old| kinds::to_scale(paths, old)).transpose()?;
-        let shown = kinds::to_scale(paths, new)?;
+        let Scales { old, new: shown, .. } = Scales::of(attempt, new)?;
         let scale = Attempt { old: old.as_ref(), ..scale };
         self.admission.validate_extensions(&scale, Some(&shown), effects).await
     }
@@ -204,10 +197,84 @@ impl Registry {
         Ok(effects.warnings)
     }
 
+    /// Mutating admission of a Binding of the old resource `bindings`: extensions see it as that, plugins as `pods/binding`.
+    pub(crate) async fn mutate_binding(
+        &self,
+        request: &RequestContext<'_>,
+        asked: &RequestContext<'_>,
+        new: &mut Value,
+    ) -> Result<Vec<String>, Status> {
+        let attempt = self.answered_attempt(request)?;
+        let mut effects = Effects::default();
+        let answer = match self.admission.mutate_built_in(&attempt, new, &mut effects) {
+            Ok(()) => {
+                let asked = Attempt { request: asked, body: whole_body_of(asked), ..attempt };
+                self.admission.mutate_extensions(&asked, new, &mut effects).await
+            }
+            refused => refused,
+        };
+        answer.map_err(|refusal| refusal.status)?;
+        Ok(effects.warnings)
+    }
+
+    /// Validating admission of the same.
+    pub(crate) async fn validate_binding(
+        &self,
+        request: &RequestContext<'_>,
+        asked: &RequestContext<'_>,
+        new: &Value,
+    ) -> Result<Vec<String>, Status> {
+        let attempt = self.answered_attempt(request)?;
+        let mut effects = Effects::default();
+        let asked = Attempt { request: asked, body: whole_body_of(asked), ..attempt };
+        let answer = match self.admission.validate_extensions(&asked, Some(new), &mut effects).await {
+            Ok(()) => self.admission.validate_built_in(&attempt, Some(new), &mut effects),
+            refused => refused,
+        };
+        answer.map_err(|refusal| refusal.status)?;
+        Ok(effects.warnings)
+    }
+
     fn answered_attempt<'a>(&'a self, request: &'a RequestContext<'a>) -> Result<Attempt<'a>, Status> {
         let (storage, dry_run) = (request.storage()?, request.options.dry_run);
         let attempt = self.attempt(request, storage, Operation::Create, request.name, dry_run);
         Ok(Attempt { body: body_of(request), ..attempt })
+    }
+
+    /// Mutating admission of a review: of a resource that is answered and never stored. Returns warnings.
+    pub async fn mutate_review(
+        &self,
+        request: &RequestContext<'_>,
+        review: &mut Value,
+    ) -> Result<Vec<String>, Status> {
+        let storage = unstored(request.resource);
+        let attempt = self.review_attempt(request, &storage);
+        let mut effects = Effects::default();
+        if self.admission.is_extended(&attempt, Phase::Admit) {
+            let asked = self.admission.mutate_extensions(&attempt, review, &mut effects).await;
+            asked.map_err(|refusal| refusal.status)?;
+        }
+        Ok(effects.warnings)
+    }
+
+    /// Validating admission of the same.
+    pub async fn validate_review(
+        &self,
+        request: &RequestContext<'_>,
+        review: &Value,
+    ) -> Result<Vec<String>, Status> {
+        let storage = unstored(request.resource);
+        let attempt = self.review_attempt(request, &storage);
+        let mut effects = Effects::default();
+        let judged = self.admission.validate_extensions(&attempt, Some(review), &mut effects).await;
+        judged.map_err(|refusal| refusal.status)?;
+        Ok(effects.warnings)
+    }
+
+    fn review_attempt<'a>(&'a self, request: &'a RequestContext<'a>, storage: &'a Storage) -> Attempt<'a> {
+        let dry_run = request.options.dry_run;
+        let attempt = self.attempt(request, storage, Operation::Create, request.name, dry_run);
+        Attempt { body: whole_body_of(request), ..attempt }
     }
 
     /// Admission of a request into a node, a pod or a Service. `options` is what it asks for, and may be changed. Returns warnings.
@@ -222,6 +289,60 @@ impl Registry {
         let mut effects = Effects::default();
         self.admission.connect(&attempt, options, &mut effects).await.map_err(|refusal| refusal.status)?;
         Ok(effects.warnings)
+    }
+}
+
+/// What stands for the storage of a resource that has none: nothing is ever read or written there.
+fn unstored(resource: &Resource) -> Storage {
+    Storage {
+        id: StorageId(u32::MAX),
+        prefix: "".into(),
+        group: resource.group.clone(),
+        version: resource.version.clone(),
+        earlier_versions: Vec::new(),
+        verified: Verified::default(),
+        kind: resource.kind.clone(),
+        plural: resource.plural.clone(),
+        namespaced: resource.namespaced,
+        ty: resource.ty,
+        types: resource.types.clone(),
+        unconditional_update: false,
+        create_on_update: false,
+        returns_deleted: false,
+        selectable: Vec::new(),
+        indexed: None,
+        orphan_by_default: false,
+        no_gc: true,
+        ttl_seconds: None,
+        strategy: StrategySlot::default(),
+    }
+}
+
+/// An object of a resource that is answered and never stored: it has one version.
+fn whole_body_of<'a>(request: &RequestContext<'a>) -> Body<'a> {
+    let resource = request.resource;
+    Body::Other {
+        group: &resource.group,
+        version: &resource.version,
+        kind: &resource.kind,
+        ty: Some(resource.ty),
+    }
+}
+
+/// The scale of an object, before and after.
+struct Scales<'a> {
+    paths: &'a kinds::ScalePaths,
+    old: Option<Value>,
+    new: Value,
+}
+
+impl<'a> Scales<'a> {
+    fn of(attempt: &Attempt<'a>, new: &Value) -> Result<Scales<'a>, Status> {
+        let paths = kinds::kind_of(attempt.storage).scale_paths(&attempt.request.resource.version);
+        let paths = paths.ok_or_else(Status::no_such_resource)?;
+        let old = attempt.old.map(|old| kinds::to_scale(paths, old)).transpose()?;
+        let old = old.map(kinds::without_missing_replicas);
+        Ok(Scales { paths, old, new: kinds::to_scale(paths, new)? })
     }
 }
 

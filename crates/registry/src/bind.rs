@@ -11,33 +11,38 @@ const ABOUT: About<'_> = About { group: "", resource: "pods/binding" };
 impl Registry {
     /// Binds the pod the request names; `body` is a raw Binding. Answers with warnings.
     pub async fn bind(&self, request: &RequestContext<'_>, body: Value) -> Result<Vec<String>, Status> {
-        self.bind_as(request, body, true).await
+        self.bind_as(request, None, body).await
     }
 
-    /// The same for the old resource `bindings`. It is no subresource, so the uid in the body is ignored.
+    /// The same for the old resource `bindings`, which `asked` is about: so it is shown to policies and webhooks. It is no subresource,
+    /// so the uid in the body is ignored.
     pub async fn bind_by_body(
         &self,
         request: &RequestContext<'_>,
+        asked: &RequestContext<'_>,
         body: Value,
     ) -> Result<Vec<String>, Status> {
-        self.bind_as(request, body, false).await
+        self.bind_as(request, Some(asked), body).await
     }
 
     async fn bind_as(
         &self,
         request: &RequestContext<'_>,
+        asked: Option<&RequestContext<'_>>,
         mut body: Value,
-        names_uid: bool,
     ) -> Result<Vec<String>, Status> {
         let storage = request.storage()?;
         decode::check_type(request.catalog, "Binding", "v1", &body)?;
         let mut warnings =
             canonical(request, &mut body, "core.v1.Binding", request.options.field_validation)?;
         decode::check_namespace(request, &mut body)?;
-        if !names_uid {
+        if asked.is_some() {
             body.map_at(&["metadata"]).remove("uid");
         }
-        warnings.extend(self.mutate_answered(request, &mut body).await?);
+        warnings.extend(match asked {
+            Some(asked) => self.mutate_binding(request, asked, &mut body).await?,
+            None => self.mutate_answered(request, &mut body).await?,
+        });
         let named = body.str_at(&["metadata", "name"]).unwrap_or("");
         if named != request.name {
             return Err(Status::bad_request("name in URL does not match name in Binding object"));
@@ -51,7 +56,10 @@ impl Registry {
                 many => format!("[{}]", many.join(", ")),
             }));
         }
-        warnings.extend(self.validate_answered(request, &body).await?);
+        warnings.extend(match asked {
+            Some(asked) => self.validate_binding(request, asked, &body).await?,
+            None => self.validate_answered(request, &body).await?,
+        });
         Status::check_key_name(request.name)?;
 
         let text = |member| body.str_at(&["metadata", member]).filter(|t| !t.is_empty()).map(str::to_owned);

@@ -85,7 +85,15 @@ impl Creation {
         }
     }
 
-    /// What the server owns of the metadata.
+    /// What the server owns of the metadata, as mutating admission sees it: not there yet.
+    fn wipe_metadata(&self, new: &mut Value) {
+        let metadata = new.map_at(&["metadata"]);
+        for ours in ["resourceVersion", "uid", "creationTimestamp"] {
+            metadata.remove(ours);
+        }
+    }
+
+    /// What the server owns of the metadata, whatever an extension made of it.
     fn complete_metadata(&self, new: &mut Value) {
         let metadata = new.map_at(&["metadata"]);
         metadata.remove("resourceVersion");
@@ -162,7 +170,7 @@ impl Registry {
                     new
                 }
             };
-            creation.complete_metadata(&mut new);
+            creation.wipe_metadata(&mut new);
             let mut effects = Effects::default();
             if is_extended {
                 // A webhook may take its time: nobody waits for us meanwhile.
@@ -308,6 +316,8 @@ impl Registry {
             return Err(CreateError::Final(definition_guard::terminating(request, &given)));
         }
         self.mutate(&attempt, Extended::Whole, new, effects).await?;
+        decode::check_namespace(request, new)?;
+        creation.complete_metadata(new);
         // Only now, so that everything above that decides by name sees that there is none yet.
         self.generate_name(storage, new, &creation.generate_name);
         let name = name_of(new);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use admission::{Attempt, Effects, Operation};
-use catalog::Storage;
+use catalog::{Storage, Verbs};
 use codec::json;
 use kinds::Decision;
 use object::normalise::{Strict, normalise};
@@ -104,7 +104,7 @@ impl Registry {
             } else {
                 // A webhook may take its time: nobody waits for us meanwhile.
                 drop(contended.take());
-                Box::pin(self.judge_deletion(&attempt, &mut effects)).await?;
+                Box::pin(self.judge_deletion(&attempt, &old, &mut effects)).await?;
                 // It may be asked again, after the object was marked.
                 warnings.clear();
                 warnings.append(&mut effects.warnings);
@@ -158,7 +158,9 @@ impl Registry {
                 self.writers.note(*revision, request.user);
             }
             match committed {
-                Ok(_) if answer.is_none() => return Ok((old, true)),
+                Ok(revision) if answer.is_none() => {
+                    return Ok((Arc::new(old.at_revision(storage, revision)), true));
+                }
                 Ok(revision) => {
                     let value = answer.unwrap_or_default();
                     return Ok((shown(storage, &old, &value, revision)?, false));
@@ -179,10 +181,27 @@ impl Registry {
     }
 
     /// A deletion that policies or webhooks are asked about.
-    async fn judge_deletion(&self, attempt: &Attempt<'_>, effects: &mut Effects) -> Result<(), Status> {
+    async fn judge_deletion(
+        &self,
+        attempt: &Attempt<'_>,
+        old: &Arc<Obj>,
+        effects: &mut Effects,
+    ) -> Result<(), Status> {
+        let mut attempt = *attempt;
+        let served;
+        if kinds::kind_of(attempt.storage).converts_last() {
+            // In the request's version, as admission has objects of such kinds.
+            let converted = self.convert_one(attempt.resource, old, Asked::Now).await?;
+            served = convert::body_in(attempt.resource, attempt.storage, &converted);
+            attempt.old = Some(&served);
+        }
+        if attempt.verb.contains(Verbs::DELETE_COLLECTION) {
+            // Of a whole collection nobody is named.
+            attempt.name = "";
+        }
         let judged = async {
-            self.admission.mutate_deletion(attempt, effects).await?;
-            self.admission.validate(attempt, None, effects).await
+            self.admission.mutate_deletion(&attempt, effects).await?;
+            self.admission.validate(&attempt, None, effects).await
         };
         let judged = judged.await;
         judged.map_err(|refusal| refusal.status.after_warnings(std::mem::take(&mut effects.warnings)))

@@ -27,6 +27,8 @@ impl Versions for Registry {
             }
             let mut value = object.clone();
             convert::from_storage(resource, attempt.storage, &mut value);
+            // As it would be encoded: what was emptied is not there.
+            let _ = normalise(resource.schema(), resource.ty, &mut value, &mut Strict::off());
             Ok(value)
         })
     }
@@ -45,6 +47,9 @@ impl Versions for Registry {
                 Body::Other { ty: None, .. } => return Ok(object),
             };
             let unfit = |error| Status::internal(format!("{error}"));
+            if attempt.body == Body::Resource {
+                check_kind(attempt, resource, &object)?;
+            }
             normalise_decoded(schema, ty, &mut object, &mut Strict::off()).map_err(unfit)?;
             if attempt.body == Body::Resource {
                 kinds::defaults::apply(kinds::kind_of(attempt.storage), &resource.version, &mut object);
@@ -78,6 +83,30 @@ impl Versions for Registry {
     }
 }
 
+/// Who changes an object may not make another of it.
+fn check_kind(attempt: &Attempt<'_>, resource: &Resource, object: &Value) -> Result<(), Status> {
+    let text = |name: &str| object.str_at(&[name]).unwrap_or_default();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    if api_version == resource.api_version() && kind == &*resource.kind {
+        return Ok(());
+    }
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    Err(Status::internal(match attempt.catalog.find_kind(group, version, kind) {
+        // Differs from kube-apiserver, which says what keeps the object from being one of the other kind.
+        Some(_) => format!(
+            "expected {}, Kind={}, got {api_version}, Kind={kind}",
+            resource.api_version(),
+            resource.kind
+        ),
+        None => format!(
+            "no kind {} is registered for version {} in scheme {}",
+            object::quote(kind),
+            object::quote(api_version),
+            object::quote("pkg/api/legacyscheme/scheme.go:30")
+        ),
+    }))
+}
+
 impl Registry {
     /// An object of a kind that converts last in another of its versions.
     async fn between(
@@ -92,7 +121,12 @@ impl Registry {
             return Ok(object);
         }
         if !kinds::kind_of(storage).converts_by_webhook() {
-            return convert::between(from, to, storage, &object);
+            let mut converted = convert::between(from, to, storage, &object)?;
+            // Something that is read has one; something that is about to be created has none yet.
+            if object.at(&["metadata", "generation"]).is_none() {
+                converted.map_at(&["metadata"]).remove("generation");
+            }
+            return Ok(converted);
         }
         let converted = self.call_webhook(storage, vec![object], &to.api_version()).await?;
         Ok(converted.into_iter().next().unwrap_or(Value::Null))

@@ -68,6 +68,37 @@ pub(crate) enum Extended {
     Not,
 }
 
+/// The versions extensions are shown: what is encoded has none.
+struct ShownVersions<'a> {
+    /// By the new object; may be empty.
+    named: &'a str,
+    current: &'a Obj,
+}
+
+/// What the server owns stays as it was when the client leaves it out.
+fn keep_owned(new: &mut Value, old: &Value) {
+    let metadata = new.map_at(&["metadata"]);
+    metadata.remove("selfLink");
+    for ours in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        let absent = metadata.get(ours).is_none_or(Value::is_null);
+        if absent && let Some(value) = old.at(&["metadata", ours]) {
+            metadata.set(ours, value.clone());
+        }
+    }
+    match old.at(&["metadata", "generation"]) {
+        Some(generation) => metadata.set("generation", generation.clone()),
+        None => {
+            metadata.remove("generation");
+        }
+    }
+}
+
+fn set_version(object: &mut Value, version: &str) {
+    if !version.is_empty() {
+        object.map_at(&["metadata"]).set("resourceVersion", version);
+    }
+}
+
 /// Whether an absent object is created.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Creates {
@@ -198,7 +229,7 @@ impl Registry {
                     break changed;
                 }
             };
-            let (mut new, old_tree, mut warnings) = match changed {
+            let (mut new, old_tree, mut warnings, named) = match changed {
                 Ok(changed) => changed,
                 Err(_) if !fresh => {
                     self.linearizable_read().await?;
@@ -208,7 +239,13 @@ impl Registry {
                 Err(status) => return Err(status),
             };
             let mut effects = Effects::default();
-            let admitted = self.admit(request, storage, rules, &mut new, &old_tree, now, &mut effects).await;
+            let admitted = match is_extended {
+                false => self.admit(request, storage, rules, &mut new, &old_tree, now, &mut effects).await,
+                true => {
+                    let versions = ShownVersions { named: &named, current: &old };
+                    self.admit_shown(request, rules, &mut new, &old_tree, versions, now, &mut effects).await
+                }
+            };
             warnings.append(&mut effects.warnings);
             let encoded = match admitted {
                 Ok(Some(encoded)) => encoded,
@@ -304,6 +341,38 @@ impl Registry {
         Ok(holds.then_some(encoded))
     }
 
+    /// The same for a change that policies or webhooks see: they are shown versions, and are asked before the version is checked.
+    #[allow(clippy::too_many_arguments)] // As above.
+    async fn admit_shown(
+        &self,
+        request: &RequestContext<'_>,
+        rules: ChangeRules,
+        new: &mut Value,
+        old: &Value,
+        versions: ShownVersions<'_>,
+        now: i64,
+        effects: &mut Effects,
+    ) -> Result<Option<Vec<u8>>, Refusal> {
+        let storage = request.storage()?;
+        let mut shown_old = old.clone();
+        set_version(&mut shown_old, &versions.current.revision().to_string());
+        let attempt =
+            self.attempt(request, storage, Operation::Update, request.name, request.options.dry_run);
+        let attempt = Attempt { old: Some(&shown_old), ..attempt };
+        set_version(new, versions.named);
+        self.mutate(&attempt, rules.extended, new, effects).await?;
+        new.map_at(&["metadata"]).remove("resourceVersion");
+        decode::check_namespace(request, new)?;
+        self.check_version(request, storage, rules, versions.current, versions.named)?;
+        keep_owned(new, old);
+        let own = Attempt { old: Some(old), ..attempt };
+        let encoded = self.complete_update(&own, rules.tracked, new, old, now, effects)?;
+        set_version(new, &versions.current.revision().to_string());
+        let holds = self.validate(&attempt, rules.extended, new, effects).await;
+        new.map_at(&["metadata"]).remove("resourceVersion");
+        Ok(holds?.then_some(encoded))
+    }
+
     /// What needs nobody else: reservations, strategy, validation.
     fn complete_update(
         &self,
@@ -341,7 +410,7 @@ impl Registry {
         conversions: &Conversions,
         verb: &mut Verb<'_>,
         now: i64,
-    ) -> Result<(Value, Value, Vec<String>), Status> {
+    ) -> Result<(Value, Value, Vec<String>, String), Status> {
         let as_served = kinds::kind_of(storage).converts_last();
         let mut old_tree = match as_served {
             true => convert::body_in(request.resource, storage, old),
@@ -364,12 +433,13 @@ impl Registry {
         };
         old_tree.map_at(&["metadata"]).remove("resourceVersion");
         match self.check_preconditions(request, storage, rules, old, &old_tree, &mut new) {
-            Ok(()) => Ok((new, old_tree, warnings)),
+            Ok(named) => Ok((new, old_tree, warnings, named)),
             Err(status) => Err(status.after_warnings(warnings)),
         }
     }
 
-    /// The checks of identity and version of an update, and what the server owns of the metadata.
+    /// The checks of identity and version of an update, and what the server owns of the metadata. Returns the version the new object
+    /// names, which is checked later where policies or webhooks are asked first.
     fn check_preconditions(
         &self,
         request: &RequestContext<'_>,
@@ -378,7 +448,7 @@ impl Registry {
         old: &Obj,
         old_tree: &Value,
         new: &mut Value,
-    ) -> Result<(), Status> {
+    ) -> Result<String, Status> {
         convert::to_storage(request.resource, storage, new)?;
         let metadata = new.map_at(&["metadata"]);
         let version = match metadata.remove("resourceVersion") {
@@ -398,6 +468,22 @@ impl Registry {
                 ),
             ));
         }
+        if !self.is_extended(request, storage, rules, Operation::Update) {
+            self.check_version(request, storage, rules, old, &version)?;
+            keep_owned(new, old_tree);
+        }
+        Ok(version)
+    }
+
+    /// Whether the version that a new object names is the current one, or none where none is needed.
+    fn check_version(
+        &self,
+        request: &RequestContext<'_>,
+        storage: &Storage,
+        rules: ChangeRules,
+        old: &Obj,
+        version: &str,
+    ) -> Result<(), Status> {
         if version.is_empty() || version == "0" {
             if rules.needs_version && !storage.unconditional_update {
                 let broken =
@@ -406,22 +492,8 @@ impl Registry {
                 let (group, plural) = (&request.resource.group, &request.resource.plural);
                 return Err(Status::invalid(group, plural, request.name, vec![broken]));
             }
-        } else if parse_unsigned(&version).map_err(Status::unknown)? != old.revision().0 {
+        } else if parse_unsigned(version).map_err(Status::unknown)? != old.revision().0 {
             return Err(Status::modified(request.about(), request.name));
-        }
-        // What the server owns stays as it was when the client leaves it out.
-        metadata.remove("selfLink");
-        for ours in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
-            let absent = metadata.get(ours).is_none_or(Value::is_null);
-            if absent && let Some(value) = old_tree.at(&["metadata", ours]) {
-                metadata.set(ours, value.clone());
-            }
-        }
-        match old_tree.at(&["metadata", "generation"]) {
-            Some(generation) => metadata.set("generation", generation.clone()),
-            None => {
-                metadata.remove("generation");
-            }
         }
         Ok(())
     }

@@ -42,8 +42,10 @@ pub fn command() -> Command {
         .subcommand(crate::token::command(data_dir))
         .subcommands(crate::backup::commands(data_dir))
         .subcommand(crate::images::command(data_dir))
+        .subcommand(crate::envtest::command())
         .subcommand(bench::command())
         .subcommand(diff::command())
+        .subcommand(diff::pods::command())
         .subcommand(Command::new("version").about("Print the Setpoint version and the Kubernetes API version"))
 }
 
@@ -108,6 +110,7 @@ fn server_command(name: &'static str, about: &'static str) -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .help("Static token file, in CSV: token,user,uid,\"group1,group2\""),
         )
+        .args(crate::access::flags())
         .args(crate::identity::flags())
         .args(crate::kubelet_client::flags())
         .args(crate::front_proxy::flags())
@@ -165,6 +168,10 @@ fn server_command(name: &'static str, about: &'static str) -> Command {
                 .action(ArgAction::Append)
                 .help("Default admission plugins to disable (comma-separated)"),
         )
+        .arg(file(
+            "admission-control-config-file",
+            "Configuration of admission plugins: an AdmissionConfiguration (apiserver.config.k8s.io/v1), read at start",
+        ))
         .arg(
             Arg::new("log")
                 .long("log")

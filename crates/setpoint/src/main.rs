@@ -1,5 +1,6 @@
 //! `setpoint`: the Kubernetes control plane as one program. Parse, wire, run, drain.
 
+mod access;
 mod advertise;
 mod backup;
 mod cli;
@@ -7,21 +8,26 @@ mod controller_flags;
 mod controllers;
 mod descriptors;
 mod detach;
+mod envtest;
+mod etcd;
 mod front_proxy;
 mod identity;
 mod images;
 mod join_objects;
+mod kube_apiserver;
 mod kubeconfig;
 mod kubelet_client;
 mod local_node;
 mod memory;
 mod node;
+mod parent;
 mod pid_file;
 mod reset;
 mod run;
 mod store_choice;
 mod token;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Every write builds and drops an object tree: glibc's allocator took a fifth of a patch (docs/performance.md).
@@ -31,6 +37,13 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     // The process that forks pods must not have a thread.
     container_runtime::serve_if_spawner();
+    // Under these names it is what envtest starts.
+    let mut args = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned());
+    match args.next().as_deref().and_then(|name| Path::new(name).file_name()?.to_str()) {
+        Some(kube_apiserver::NAME) => return kube_apiserver::main(args),
+        Some(etcd::NAME) => return etcd::main(args),
+        _ => {}
+    }
     let matches = match cli::command().try_get_matches() {
         Ok(matches) => matches,
         Err(error) => return cli::explain(&error),
@@ -46,9 +59,11 @@ fn main() -> ExitCode {
         Some(("reset", matches)) => reset::reset(matches),
         Some(("node", matches)) => node::run(matches),
         Some(("token", matches)) => token::run(matches),
+        Some(("envtest", matches)) => envtest::run(matches),
         Some(("image", matches)) => images::run(matches),
         Some(("bench", matches)) => bench::run(matches).map_err(anyhow::Error::from),
         Some(("diff", matches)) => diff::run(matches).map_err(anyhow::Error::from),
+        Some(("diff-pods", matches)) => diff::pods::run(matches).map_err(anyhow::Error::from),
         Some(("version", _)) => {
             println!(
                 "setpoint {}\nKubernetes API {}",

@@ -18,8 +18,8 @@ use kubelet::config::Config;
 use network::addresses::Cidr;
 use node::machine::DEFAULT_LABELS;
 
-use crate::local_node;
 use crate::pid_file::{PidFile, Running};
+use crate::{local_node, memory};
 
 /// Everything of a node is below this folder of its data directory: `setpoint node reset` deletes it.
 const FOLDER: &str = "node";
@@ -217,12 +217,13 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let settings = Settings::from_matches(matches, env.hostname())?;
     let log = matches.get_one::<String>("log").map_or("info", String::as_str);
     crate::run::start_log(log)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .thread_name("setpoint-node")
-        .build()
-        .context("cannot start the tokio runtime")?;
-    runtime.block_on(serve(&env, settings))
+    let runtime = crate::run::threads("setpoint-node", memory::collect_all)?;
+    runtime.block_on(async {
+        tokio::select! {
+            ended = serve(&env, settings) => ended,
+            never = memory::collect_regularly(&env, runtime.handle()) => match never {},
+        }
+    })
 }
 
 async fn serve(env: &Env, settings: Settings) -> Result<()> {

@@ -12,6 +12,7 @@ use apiserver::{
     Pools, PortRange, ProxyClientCertificate, Server, ServerError, ServiceRanges, Tls, WriteKubeconfig,
 };
 use auth::pki::{FrontProxy, ServingCertificate};
+use auth::x509::ClientCa;
 use auth::{Pki, RequestHeaders, Tokens};
 use catalog::Catalog;
 use clap::ArgMatches;
@@ -25,10 +26,12 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use crate::access::{self, AccessSettings};
 use crate::front_proxy::FrontProxySettings;
 use crate::identity::IdentitySettings;
 use crate::kubelet_client::KubeletClientSettings;
 use crate::node::SIGPWR;
+use crate::parent::Parent;
 use crate::pid_file::PidFile;
 use crate::store_choice::{EtcdFiles, StoreChoice};
 use crate::{
@@ -55,6 +58,8 @@ pub struct Settings {
     kubeconfig: PathBuf,
     token_file: Option<PathBuf>,
     admission: apiserver::AdmissionChoice,
+    admission_configuration: apiserver::AdmissionConfiguration,
+    access: AccessSettings,
     identity: IdentitySettings,
     kubelet_client: KubeletClientSettings,
     front_proxy: FrontProxySettings,
@@ -67,6 +72,10 @@ pub struct Settings {
     log: String,
     /// Started by `up --detach`, which waits for the announcement.
     detached: bool,
+    /// Whether it says on standard output that it is ready, and what to do next.
+    announced: bool,
+    /// Who started it, if it ends with them.
+    parent: Option<Parent>,
 }
 
 impl Settings {
@@ -114,9 +123,11 @@ impl Settings {
                 enable: list("enable-admission-plugins"),
                 disable: list("disable-admission-plugins"),
             },
+            admission_configuration: admission_configuration(file("admission-control-config-file"))?,
             services,
             advertise,
             token_file: matches.get_one::<PathBuf>("token-file").cloned(),
+            access: AccessSettings::from_matches(matches)?,
             identity: IdentitySettings::from_matches(matches)?,
             kubelet_client: KubeletClientSettings::from_matches(matches)?,
             front_proxy: FrontProxySettings::from_matches(matches)?,
@@ -124,12 +135,22 @@ impl Settings {
             log: text("log"),
             // `server` has no such flag.
             detached: matches.try_get_one::<bool>("detached").is_ok_and(|flag| flag == Some(&true)),
+            announced: true,
+            parent: None,
             data_dir,
             listen,
         })
     }
 
-    /// Whether pods run in this process, and are measured.
+    /// As kube-apiserver for a test: nobody reads an announcement, and it ends with the test that started it.
+    pub fn run_for_tests(&mut self, sync: bool, parent: Option<Parent>) {
+        if let StoreChoice::Disk { sync: synced } = &mut self.store {
+            *synced = sync;
+        }
+        (self.announced, self.parent) = (false, parent);
+    }
+
+    /// Whether pods run in this process.
     fn has_nodes(&self) -> bool {
         self.controllers.nodes.is_some() || self.node.is_some()
     }
@@ -137,6 +158,13 @@ impl Settings {
     pub fn log_filter(&self) -> Result<Targets> {
         log_filter(&self.log)
     }
+}
+
+fn admission_configuration(path: Option<PathBuf>) -> Result<apiserver::AdmissionConfiguration> {
+    let loaded = path.map(|path| apiserver::AdmissionConfiguration::load(&path)).transpose();
+    Ok(loaded
+        .map_err(|error| anyhow!("--admission-control-config-file: failed to read plugin config: {error}"))?
+        .unwrap_or_default())
 }
 
 fn log_filter(log: &str) -> Result<Targets> {
@@ -175,7 +203,7 @@ pub fn run(settings: Settings) -> Result<()> {
 }
 
 /// A tokio runtime with one thread per core.
-fn threads(name: &str, before_waiting: fn()) -> Result<Runtime> {
+pub fn threads(name: &str, before_waiting: fn()) -> Result<Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name(name)
@@ -201,9 +229,7 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
     backup::check_restored(&settings.data_dir)?;
 
     // The store before anything is written: its lock keeps a second server out. An unavailable etcd is tried for ever.
-    let measures = settings.has_nodes();
-    let catalog = if measures { Catalog::with_metrics() } else { Catalog::builtin() };
-    let table = Table::new(Arc::new(catalog), env.clone());
+    let table = Table::new(Arc::new(Catalog::with_metrics()), env.clone());
     let opening = settings.store.open(&settings.data_dir, &env, &table);
     let Some(engine) = signals.interrupts(opening).await.transpose()? else { return Ok(()) };
     kubeconfig::check(&settings.kubeconfig)?;
@@ -212,7 +238,7 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
     let api = new_api(&settings, &env, table, engine.clone(), tokens, &keys)?;
     let tls = Tls {
         certificate: keys.certificate.clone(),
-        client_ca: keys.pki.client_ca(),
+        client_ca: keys.client_ca.clone(),
         request_header_ca: Some(keys.request_headers.authority().clone()),
     };
     let mut server = Server::bind(api.clone(), &settings.listen, tls).await.map_err(explain_listen)?;
@@ -235,7 +261,7 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
     let url = server_url(bound);
     api.set_external_address(url.trim_start_matches("https://"));
     for path in &kubeconfigs {
-        match kubeconfig::write(path, &keys.pki.admin_kubeconfig(&url)) {
+        match kubeconfig::write(path, &keys.admin_kubeconfig(&url)) {
             // On a full disk the server still serves clients that have a kubeconfig.
             Err(error) if is_full_disk(&error) => tracing::error!("{error:#}"),
             written => written?,
@@ -249,22 +275,36 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
     let serving = env.spawn("server", server.run());
     let plane =
         controllers::start(&env, &api, &settings.controllers, settings.store.is_shared(), env.hostname());
-    let client_ca = keys.pki.client_ca();
+    let client_ca = keys.client_ca.clone();
     let node = match settings.node.as_ref().zip(containers) {
         Some((node, containers)) => {
             Some(local_node::start(&env, &api, node, &settings.data_dir, client_ca, containers).await?)
         }
         None => None,
     };
-    if node.is_some() {
-        env.spawn("node-metrics", api.clone().scrape_kubelets());
-    }
+    // Nodes of this machine, and those that join.
+    env.spawn("node-metrics", api.clone().scrape_kubelets());
     let warning = node.as_ref().and_then(|node| node.warning());
-    announce(&settings, &url, node.as_ref().map(|node| &*node.name), warning);
+    if settings.announced {
+        announce(&settings, &url, node.as_ref().map(|node| &*node.name), warning);
+    }
     let rotation = keys.rotation(kubeconfigs, url);
     let rotating = env.spawn("certificate-rotation", rotation.run(env.clone(), api.shutdown()));
 
-    let stopped_by = signals.interrupts(supervise(&env, &api, &engine, &pools)).await.map_or(Ok(()), Err);
+    let parent = async {
+        match settings.parent {
+            Some(parent) => parent.gone(&env).await,
+            None => std::future::pending().await,
+        }
+    };
+    let running = async {
+        tokio::select! {
+            biased;
+            () = parent => Ok(()),
+            why = supervise(&env, &api, &engine, &pools) => Err(why),
+        }
+    };
+    let stopped_by = signals.interrupts(running).await.unwrap_or(Ok(()));
     if let Some(bootstrapping) = bootstrapping {
         bootstrapping.abort();
     }
@@ -363,6 +403,13 @@ fn pki_dir(settings: &Settings) -> PathBuf {
 struct Keys {
     pki: Pki,
     certificate: Arc<ServingCertificate>,
+    /// Whether the serving certificate is our own, which is renewed.
+    own_certificate: bool,
+    /// What clients verify this server by, in PEM.
+    root_ca: String,
+    client_ca: ClientCa,
+    /// The same in PEM.
+    client_ca_pem: String,
     kubelet_client: Arc<KubeletClientCertificate>,
     front_proxy: Option<FrontProxy>,
     proxy_client: Arc<ProxyClientCertificate>,
@@ -377,30 +424,60 @@ impl Keys {
         let mut names = certificate_names(address.ip(), env.hostname());
         names.extend([advertised.to_string(), settings.services.first_address().to_string()]);
         let pki = Pki::open_or_create(&pki_dir(settings), env.now_seconds(), &names)?;
-        let certificate = Arc::new(ServingCertificate::new(pki.serving()).map_err(|e| anyhow!("{e}"))?);
+        let given = settings.access.serving_certificate()?;
+        let own_certificate = given.is_none();
+        let (certificate, root_ca) = match given {
+            Some((certificate, pem)) => (certificate, access::joined(pki.ca_pem(), &pem)),
+            None => {
+                let own = ServingCertificate::new(pki.serving()).map_err(|e| anyhow!("{e}"))?;
+                (own, pki.ca_pem().to_owned())
+            }
+        };
+        let (client_ca, client_ca_pem) = settings.access.client_ca(pki.ca_pem())?;
         let kubelet_client = settings.kubelet_client.certificate(env, &pki)?;
         let front_proxy = FrontProxy::open_or_create(&pki_dir(settings), env.now_seconds())?;
         let proxy_client = settings.front_proxy.certificate(&front_proxy)?;
         let request_headers = settings.front_proxy.request_headers(&front_proxy)?;
         let front_proxy = settings.front_proxy.issues_its_own().then_some(front_proxy);
-        Ok(Keys { pki, certificate, kubelet_client, front_proxy, proxy_client, request_headers, advertised })
+        Ok(Keys {
+            pki,
+            certificate: Arc::new(certificate),
+            own_certificate,
+            root_ca,
+            client_ca,
+            client_ca_pem,
+            kubelet_client,
+            front_proxy,
+            proxy_client,
+            request_headers,
+            advertised,
+        })
+    }
+
+    fn admin_kubeconfig(&self, url: &str) -> String {
+        admin_kubeconfig(&self.pki, &self.root_ca, url)
     }
 
     /// Renews the certificates, and the kubeconfigs that hold one of them.
     fn rotation(self, kubeconfigs: [PathBuf; 2], url: String) -> CertificateRotation {
+        let root_ca = self.root_ca;
         let write_kubeconfig: WriteKubeconfig = Box::new(move |pki| {
-            let text = pki.admin_kubeconfig(&url);
+            let text = admin_kubeconfig(pki, &root_ca, &url);
             let written = kubeconfigs.iter().try_for_each(|path| kubeconfig::write(path, &text));
             written.map_err(|error| format!("{error:#}"))
         });
         CertificateRotation {
             pki: self.pki,
-            certificate: self.certificate,
+            certificate: self.own_certificate.then_some(self.certificate),
             write_kubeconfig,
             kubelet_client: Some(self.kubelet_client),
             front_proxy: self.front_proxy.map(|proxy| (proxy, self.proxy_client)),
         }
     }
+}
+
+fn admin_kubeconfig(pki: &Pki, root_ca: &str, url: &str) -> String {
+    auth::pki::kubeconfig(url, root_ca, "kubernetes-admin", pki.admin())
 }
 
 fn new_api(
@@ -419,13 +496,14 @@ fn new_api(
         service_accounts: settings.identity.service_accounts(&pki_dir(settings))?,
         bootstrap_tokens: settings.identity.bootstrap_tokens,
         admission: settings.admission.clone(),
+        admission_configuration: settings.admission_configuration.clone(),
         issuer: Some(keys.pki.issuer()),
         cluster: ClusterSettings {
             services: settings.services.clone(),
-            client_ca: Some(keys.pki.ca_pem().to_owned()),
-            root_ca: Some(keys.pki.ca_pem().to_owned()),
+            client_ca: Some(keys.client_ca_pem.clone()),
+            root_ca: Some(keys.root_ca.clone()),
             advertised: None,
-            usage: settings.has_nodes().then_some(node::simulated::usage::containers),
+            usage: Some(node::simulated::usage::containers),
             kubelet_client: settings.kubelet_client.client(
                 env,
                 keys.pki.ca_pem(),
@@ -434,6 +512,8 @@ fn new_api(
             request_headers: Some(keys.request_headers.clone()),
             proxy_client: Some(keys.proxy_client.clone()),
             limits: settings.limits,
+            authorization: settings.access.authorization.clone(),
+            refuse_anonymous: settings.access.refuse_anonymous,
             initial_objects: initial_objects(settings),
         },
     };
@@ -604,5 +684,20 @@ mod tests {
         let twice = ["--enable-admission-plugins=", "--enable-admission-plugins=Priority,AlwaysAdmit"];
         assert_eq!(enabled(&twice), ["Priority", "AlwaysAdmit"]);
         assert!(enabled(&["--enable-admission-plugins="]).is_empty());
+    }
+
+    #[test]
+    fn an_admission_configuration_is_read_before_anything_starts() {
+        for command in ["up", "server"] {
+            let flags =
+                ["--data-dir", "/nowhere", "--admission-control-config-file", "/nowhere/admission.yaml"];
+            let args = ["setpoint", command].into_iter().chain(flags);
+            let matches = cli::command().try_get_matches_from(args).unwrap();
+            let (_, matches) = matches.subcommand().unwrap();
+            let error = Settings::from_matches(matches).err().unwrap().to_string();
+            let expected = "--admission-control-config-file: failed to read plugin config: unable to read admission control \
+                            configuration from \"/nowhere/admission.yaml\" [open /nowhere/admission.yaml: no such file or directory]";
+            assert_eq!(error, expected);
+        }
     }
 }

@@ -15,8 +15,14 @@ pub const ETCD_REVISION_FILE: &str = "etcd-revision";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreChoice {
     Memory,
-    Disk,
-    Etcd { urls: Vec<String>, tls: Option<TlsFiles> },
+    /// `sync`: a write is on disk when it is acknowledged.
+    Disk {
+        sync: bool,
+    },
+    Etcd {
+        urls: Vec<String>,
+        tls: Option<TlsFiles>,
+    },
 }
 
 /// The `--etcd-*file` flags, named as in kube-apiserver.
@@ -67,7 +73,7 @@ impl StoreChoice {
     fn parse_name(text: &str) -> Result<StoreChoice> {
         match text {
             "memory" => Ok(StoreChoice::Memory),
-            "disk" => Ok(StoreChoice::Disk),
+            "disk" => Ok(StoreChoice::Disk { sync: true }),
             other => {
                 let urls: Vec<String> = other
                     .strip_prefix("etcd:")
@@ -87,10 +93,13 @@ impl StoreChoice {
     pub async fn open(&self, data_dir: &Path, env: &Env, table: &Arc<Table>) -> Result<Arc<dyn Engine>> {
         match self {
             StoreChoice::Memory => Ok(MemoryEngine::open(table.clone())),
-            StoreChoice::Disk => {
+            StoreChoice::Disk { sync } => {
                 let dir = data_dir.join("store");
-                let options =
-                    DiskOptions { before_waiting: crate::memory::collect_own, ..DiskOptions::default() };
+                let options = DiskOptions {
+                    before_waiting: crate::memory::collect_own,
+                    sync: *sync,
+                    ..DiskOptions::default()
+                };
                 let engine = DiskEngine::open(&dir, table.clone(), options)?;
                 if let Some(unreadable) = table.unreadable() {
                     engine.close().await;
@@ -139,7 +148,7 @@ impl StoreChoice {
     pub fn describe(&self, data_dir: &Path) -> String {
         match self {
             StoreChoice::Memory => "in memory; lost when the server stops".into(),
-            StoreChoice::Disk => format!("on disk in {}", data_dir.join("store").display()),
+            StoreChoice::Disk { .. } => format!("on disk in {}", data_dir.join("store").display()),
             StoreChoice::Etcd { urls, .. } => format!("in etcd at {}", urls.join(",")),
         }
     }
@@ -164,7 +173,7 @@ mod tests {
 
     #[test]
     fn stores_are_parsed() {
-        assert_eq!(parse("disk").unwrap(), StoreChoice::Disk);
+        assert_eq!(parse("disk").unwrap(), StoreChoice::Disk { sync: true });
         let etcd = parse("etcd:http://a:1,http://b:2").unwrap();
         let urls = vec!["http://a:1".into(), "http://b:2".into()];
         assert_eq!(etcd, StoreChoice::Etcd { urls, tls: None });

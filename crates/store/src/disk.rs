@@ -41,11 +41,14 @@ pub struct DiskOptions {
     pub snapshot_log_bytes: u64,
     /// Called by the engine's thread before it waits for the next commits.
     pub before_waiting: fn(),
+    /// Whether a commit is on disk when it is acknowledged. Without it a crash of the machine may lose or damage what was
+    /// written last; a crash of the process does not. For stores that are thrown away, such as a test's.
+    pub sync: bool,
 }
 
 impl Default for DiskOptions {
     fn default() -> Self {
-        DiskOptions { snapshot_log_bytes: 64 << 20, before_waiting: || {} }
+        DiskOptions { snapshot_log_bytes: 64 << 20, before_waiting: || {}, sync: true }
     }
 }
 
@@ -85,7 +88,7 @@ impl DiskEngine {
         state: Arc<dyn State>,
         options: DiskOptions,
     ) -> Result<Arc<dyn Engine>, OpenError> {
-        let files = Files::new(dir, options.snapshot_log_bytes);
+        let files = Files::new(dir, options.snapshot_log_bytes).sync(options.sync);
         let io = |source| OpenError::Io { path: dir.to_owned(), source };
         let sequencer = Sequencer::start(Box::new(files), state).map_err(|error| match error {
             DurableError::Open(error) => error,

@@ -57,13 +57,19 @@ pub struct Files {
     dir: PathBuf,
     /// The log is compacted when it is longer than this, and than the last snapshot.
     snapshot_log_bytes: u64,
+    /// Whether a batch is synced before `append` returns.
+    sync: bool,
     /// From `load` to `close`.
     writer: Option<Writer>,
 }
 
 impl Files {
     pub fn new(dir: &Path, snapshot_log_bytes: u64) -> Files {
-        Files { dir: dir.to_owned(), snapshot_log_bytes, writer: None }
+        Files { dir: dir.to_owned(), snapshot_log_bytes, sync: true, writer: None }
+    }
+
+    pub fn sync(self, sync: bool) -> Files {
+        Files { sync, ..self }
     }
 }
 
@@ -72,7 +78,8 @@ impl Durable for Files {
         if self.writer.is_some() {
             return Err(DurableError::NotWritten("it was loaded before".to_owned()));
         }
-        let opened = open::open(&self.dir, self.snapshot_log_bytes, Purpose::Use, each)?;
+        let mut opened = open::open(&self.dir, self.snapshot_log_bytes, Purpose::Use, each)?;
+        opened.writer.tail.sync(self.sync);
         self.writer = Some(opened.writer);
         Ok(opened.loaded)
     }

@@ -99,6 +99,7 @@ impl TestCluster {
             service_accounts: service_accounts(Settings::default()),
             bootstrap_tokens: true,
             admission: Default::default(),
+            admission_configuration: Default::default(),
             issuer: Some(issuer),
             cluster: ClusterSettings {
                 usage: Some(node::simulated::usage::containers),

@@ -90,8 +90,12 @@ impl ClientConfig {
         Ok(ClientConfig { target, ca_bundle, credentials: None })
     }
 
-    pub fn with_credentials(mut self, credentials: Credentials) -> ClientConfig {
-        self.credentials = Some(Arc::new(credentials));
+    pub fn with_credentials(self, credentials: Credentials) -> ClientConfig {
+        self.with_shared(Arc::new(credentials))
+    }
+
+    pub(crate) fn with_shared(mut self, credentials: Arc<Credentials>) -> ClientConfig {
+        self.credentials = Some(credentials);
         self
     }
 
@@ -136,6 +140,18 @@ impl Target {
         match self {
             Target::Url { authority, .. } => authority.to_string(),
             Target::Service(service) => format!("{}:{}", service.server_name(), service.port),
+        }
+    }
+
+    /// The authority, always with a port.
+    pub(crate) fn host_port(&self) -> String {
+        match self {
+            Target::Url { authority, port, .. } => {
+                // Behind the brackets of an IPv6 address, if it is one.
+                let tail = authority.rsplit(']').next().unwrap_or_default();
+                if tail.contains(':') { authority.to_string() } else { format!("{authority}:{port}") }
+            }
+            Target::Service(_) => self.authority(),
         }
     }
 

@@ -21,6 +21,7 @@ pub mod conversion;
 pub mod dial;
 mod error;
 mod go_errors;
+mod kubeconfig;
 mod metrics;
 mod path;
 mod refusal;
@@ -35,5 +36,6 @@ pub use config::{ClientConfig, ConfigError, Credentials, ServiceReference, Targe
 pub use conversion::{ConversionError, Converter};
 pub use error::{CallError, Cause};
 pub use go_errors::{Ends, no_answer};
+pub use kubeconfig::{Kubeconfig, KubeconfigError};
 pub use metrics::{ConversionMetrics, FailureType};
 pub use service::{HostPort, ResolveError, ServiceResolver, endpoints};

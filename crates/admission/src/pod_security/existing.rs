@@ -13,7 +13,11 @@ use crate::tree::{flag, items, text};
 /// So many pods are looked at, one of each controller first.
 const MAX_PODS: usize = 3000;
 
-pub fn warnings(attempt: &Attempt<'_>, enforce: LevelVersion) -> Vec<String> {
+pub fn warnings(
+    attempt: &Attempt<'_>,
+    enforce: LevelVersion,
+    is_exempt: impl Fn(&Value) -> bool,
+) -> Vec<String> {
     let Ok(pods) = attempt.all("", "pods", attempt.name) else {
         return vec!["failed to list pods while checking new PodSecurity enforce level".to_owned()];
     };
@@ -22,6 +26,9 @@ pub fn warnings(attempt: &Attempt<'_>, enforce: LevelVersion) -> Vec<String> {
     // By reason: the first pod's name, and how many there are.
     let mut found: BTreeMap<String, (String, usize)> = BTreeMap::new();
     for (name, pod) in one_of_each_first(attempt, pods).into_iter().take(MAX_PODS) {
+        if is_exempt(&pod) {
+            continue;
+        }
         let broken = evaluate(enforce, &Pod::of(&pod));
         if broken.is_empty() {
             continue;

@@ -48,16 +48,15 @@ const AUDIT: &str = "pod-security.kubernetes.io/audit";
 const AUDIT_VERSION: &str = "pod-security.kubernetes.io/audit-version";
 const WARN: &str = "pod-security.kubernetes.io/warn";
 const WARN_VERSION: &str = "pod-security.kubernetes.io/warn-version";
-const LEVELS: &str = "must be one of privileged, baseline, restricted";
-const VERSIONS: &str = "must be \"latest\" or \"v1.x\"";
+pub const LEVELS: &str = "must be one of privileged, baseline, restricted";
+pub const VERSIONS: &str = "must be \"latest\" or \"v1.x\"";
 
 impl Policy {
-    /// The policy, and the labels that could not be read: a broken level is the strictest for enforcement, and the
+    /// The policy, `defaults` where no label says otherwise, and the labels that could not be read: a broken level is the strictest for enforcement, and the
     /// loosest for warnings.
-    pub fn of(label: impl Fn(&str) -> Option<String>) -> (Policy, Vec<Broken>) {
+    pub fn of(defaults: Policy, label: impl Fn(&str) -> Option<String>) -> (Policy, Vec<Broken>) {
         let mut broken = Vec::new();
-        let open = LevelVersion { level: Level::Privileged, version: Version::Latest };
-        let mut policy = Policy { enforce: open, audit: open, warn: open };
+        let mut policy = defaults;
         let mut enforced = false;
         if let Some(value) = label(ENFORCE) {
             let level = Level::parse(&value);
@@ -89,6 +88,34 @@ impl Policy {
     pub fn is_privileged(&self) -> bool {
         [self.enforce, self.audit, self.warn].iter().all(|lv| lv.level == Level::Privileged)
     }
+
+    /// Whether both ask for the same: the version of a privileged mode says nothing.
+    pub fn is_equivalent(&self, other: &Policy) -> bool {
+        let pairs = [(self.enforce, other.enforce), (self.audit, other.audit), (self.warn, other.warn)];
+        pairs.iter().all(|(a, b)| a == b || (a.level == Level::Privileged && b.level == Level::Privileged))
+    }
+
+    /// What labels say, of the modes that are not privileged: `enforce=baseline:latest, warn=restricted:v1.30`.
+    pub fn labelled(&self, is_set: impl Fn(&str) -> bool) -> String {
+        let modes = [
+            ("enforce", self.enforce, ENFORCE, ENFORCE_VERSION),
+            ("audit", self.audit, AUDIT, AUDIT_VERSION),
+            ("warn", self.warn, WARN, WARN_VERSION),
+        ];
+        let said = modes.into_iter().filter(|(_, at, level, version)| {
+            at.level != Level::Privileged && (is_set(level) || is_set(version))
+        });
+        let said: Vec<String> = said.map(|(mode, at, ..)| format!("{mode}={at}")).collect();
+        said.join(", ")
+    }
+}
+
+/// Everything is allowed.
+impl Default for Policy {
+    fn default() -> Policy {
+        let open = LevelVersion { level: Level::Privileged, version: Version::Latest };
+        Policy { enforce: open, audit: open, warn: open }
+    }
 }
 
 fn read_version(
@@ -111,7 +138,7 @@ fn note(broken: &mut Vec<Broken>, is: bool, label: &'static str, value: String, 
 }
 
 impl Level {
-    fn parse(text: &str) -> Option<Level> {
+    pub fn parse(text: &str) -> Option<Level> {
         match text {
             "privileged" => Some(Level::Privileged),
             "baseline" => Some(Level::Baseline),
@@ -122,7 +149,7 @@ impl Level {
 }
 
 impl Version {
-    fn parse(text: &str) -> Option<Version> {
+    pub fn parse(text: &str) -> Option<Version> {
         if text == "latest" {
             return Some(Version::Latest);
         }

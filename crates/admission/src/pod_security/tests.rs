@@ -180,7 +180,7 @@ fn labels_make_a_policy() {
             let short = name.strip_prefix("pod-security.kubernetes.io/").expect("one of ours");
             labels.iter().find(|(k, _)| *k == short).map(|(_, v)| (*v).to_owned())
         };
-        let (policy, broken) = Policy::of(label);
+        let (policy, broken) = Policy::of(Policy::default(), label);
         (format!("{} {} {}", policy.enforce, policy.audit, policy.warn), broken.len())
     };
     let open = "privileged:latest";

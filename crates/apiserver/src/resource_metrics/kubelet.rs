@@ -10,18 +10,16 @@ use http::{HeaderValue, Request, StatusCode};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use object::Value;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::scrape::NodeScraper;
+use super::targets::NodeEndpoint;
 
-/// As metrics-server is usually told: the name of a node need not be known here.
-const ADDRESS_TYPES: [&str; 3] = ["InternalIP", "ExternalIP", "Hostname"];
-/// Some kilobytes for each pod.
-const MAX_TEXT: usize = 16 << 20;
+/// Some kilobytes for each pod, of the many nodes that are asked at the same time.
+const MAX_TEXT: usize = 8 << 20;
 
 /// Asks kubelets with a TLS configuration that has the identity of this server, and the CA of theirs.
 pub struct KubeletScraper {
@@ -68,23 +66,12 @@ impl KubeletScraper {
 }
 
 impl NodeScraper for KubeletScraper {
-    fn scrape<'a>(&'a self, node: &'a Value) -> BoxFuture<'a, Result<String, String>> {
+    fn scrape<'a>(&'a self, node: &'a NodeEndpoint) -> BoxFuture<'a, Result<String, String>> {
         Box::pin(async move {
-            let port = node.at(&["status", "daemonEndpoints", "kubeletEndpoint", "Port"]);
-            let port = port.and_then(Value::as_int).and_then(|port| u16::try_from(port).ok());
-            let port = port.ok_or("it has no port")?;
-            let host = address(node).ok_or("it has no address")?;
+            let (host, port) = (node.host.as_deref().ok_or("it has no address")?, node.port);
             self.get(host, port).await.map_err(|error| format!("https://{host}:{port}: {error}"))
         })
     }
-}
-
-fn address(node: &Value) -> Option<&str> {
-    let addresses = node.at(&["status", "addresses"])?.as_list()?;
-    ADDRESS_TYPES.iter().find_map(|wanted| {
-        let found = addresses.iter().find(|address| address.str_at(&["type"]) == Some(wanted))?;
-        found.str_at(&["address"]).filter(|address| !address.is_empty())
-    })
 }
 
 #[cfg(test)]
@@ -98,21 +85,6 @@ mod tests {
     use tokio_rustls::TlsAcceptor;
 
     use super::*;
-
-    fn node(text: &str) -> Value {
-        codec::json::parse(text.as_bytes(), None).unwrap()
-    }
-
-    #[test]
-    fn the_internal_address_is_preferred() {
-        let both = node(
-            r#"{"status":{"addresses":[{"type":"Hostname","address":"n"},{"type":"InternalIP","address":"10.0.0.1"}]}}"#,
-        );
-        assert_eq!(address(&both), Some("10.0.0.1"));
-        let named = node(r#"{"status":{"addresses":[{"type":"Hostname","address":"n"}]}}"#);
-        assert_eq!(address(&named), Some("n"));
-        assert_eq!(address(&node("{}")), None);
-    }
 
     #[tokio::test]
     async fn a_kubelet_is_asked_and_verified() {
@@ -150,9 +122,7 @@ mod tests {
             let tls = tls.with_root_certificates(roots).with_no_client_auth();
             KubeletScraper::new(&env, Arc::new(tls))
         };
-        let node = node(&format!(
-            r#"{{"status":{{"daemonEndpoints":{{"kubeletEndpoint":{{"Port":{port}}}}},"addresses":[{{"type":"InternalIP","address":"127.0.0.1"}}]}}}}"#
-        ));
+        let node = NodeEndpoint { node: "n".to_owned(), host: Some("127.0.0.1".to_owned()), port };
         assert_eq!(scraper(&ours).scrape(&node).await.as_deref(), Ok("hello"));
         let refused = scraper(&theirs).scrape(&node).await.unwrap_err();
         assert!(refused.contains("certificate"), "{refused}");

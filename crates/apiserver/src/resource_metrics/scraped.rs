@@ -79,9 +79,13 @@ impl Scraped {
         told.pods = scrape.pods.into_iter().map(of_pod).collect();
     }
 
-    /// Nodes that did not answer have nothing to tell.
-    pub fn retain(&self, answered: impl Fn(&str) -> bool) {
-        self.nodes.lock().retain(|node, _| answered(node));
+    /// One that did not answer has nothing to tell.
+    pub fn remove(&self, node: &str) {
+        self.nodes.lock().remove(node);
+    }
+
+    pub fn retain(&self, exists: impl Fn(&str) -> bool) {
+        self.nodes.lock().retain(|node, _| exists(node));
     }
 
     /// Whether a node answered when it was asked last.
@@ -180,7 +184,7 @@ mod tests {
         assert_eq!(cpu(&scraped).as_deref(), Some("250m"));
         scraped.put("n", scrape(130, 15.000_001, START));
         assert_eq!(cpu(&scraped).as_deref(), Some("100n"));
-        scraped.retain(|node| node != "n");
+        scraped.remove("n");
         assert!(!scraped.has("n") && cpu(&scraped).is_none());
     }
 

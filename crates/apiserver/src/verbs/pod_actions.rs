@@ -25,8 +25,9 @@ impl Call<'_> {
         let catalog = self.request.catalog;
         let pods = catalog.find("", "v1", "pods").ok_or_else(Status::no_such_resource)?;
         let name = value.str_at(&["metadata", "name"]).unwrap_or("").to_owned();
-        let request = RequestContext { resource: pods, subresource: Some("binding"), name: &name, ..request };
-        let warnings = self.api.registry.bind_by_body(&request, value).await?;
+        let asked = RequestContext { name: &name, ..request };
+        let request = RequestContext { resource: pods, subresource: Some("binding"), ..asked };
+        let warnings = self.api.registry.bind_by_body(&request, &asked, value).await?;
         Ok(self.carried_out(wanted, &warnings))
     }
 

@@ -20,15 +20,26 @@ impl Call<'_> {
     pub(super) async fn review(&self, body: RequestBody) -> Result<Answer, Status> {
         let wanted = negotiate(&self.parts.headers, self.query, Offer::Part)?;
         let of = BodyType::of(self.request.resource);
-        let (mut review, warnings) = self.asked(body, of).await?;
+        let (mut review, mut warnings) = self.asked(body, of).await?;
         for ours in OURS {
             review.map_at(&["metadata"]).remove(ours);
         }
         review.make_map().set("kind", of.kind);
         review.make_map().set("apiVersion", self.request.resource.api_version());
-        self.api.registry.track_answered(&self.writing(None)?, of, &mut review);
+        let writing = self.writing(None)?;
+        let registry = &self.api.registry;
+        registry.track_answered(&writing, of, &mut review);
         let Call { api, request, .. } = self;
-        match answer_review(api, request.user, request.resource, request.namespace, review).await {
+        let answer = async {
+            warnings.extend(registry.mutate_review(&writing, &mut review).await?);
+            let asked = review.clone();
+            let answer =
+                answer_review(api, request.user, request.resource, request.namespace, review).await?;
+            // What it asks is checked first, as upstream does; answering changes nothing.
+            warnings.extend(registry.validate_review(&writing, &asked).await?);
+            Ok::<_, Status>(answer)
+        };
+        match answer.await {
             Ok(answer) => Ok(self.answered(of, answer, wanted, &warnings)),
             Err(status) => Err(status.after_warnings(warnings)),
         }

@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use ring::signature::KeyPair as _;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use super::certificate::{COMMON_NAME, CryptoError, Parsed, name_parts};
@@ -106,6 +107,21 @@ pub struct ServingCertificate {
 impl ServingCertificate {
     pub fn new(identity: &Identity) -> Result<ServingCertificate, CryptoError> {
         Ok(ServingCertificate { current: RwLock::new(identity.certified_key()?) })
+    }
+
+    /// A certificate, with its chain if there is one, and its key, both in PEM; the error says what is wrong with them.
+    pub fn from_pem(certificate: &[u8], key: &[u8]) -> Result<ServingCertificate, String> {
+        let chain = pem::certificates(certificate)?;
+        let key = PrivateKeyDer::from_pem_slice(key)
+            .map_err(|error| format!("no PEM private key found ({error})"))?;
+        let key = rustls::crypto::ring::sign::any_supported_type(&key)
+            .map_err(|error| format!("the key cannot be used for TLS ({error})"))?;
+        let certified = CertifiedKey::new(chain, key);
+        match certified.keys_match() {
+            Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => {}
+            Err(error) => return Err(format!("the certificate is not the key's ({error})")),
+        }
+        Ok(ServingCertificate { current: RwLock::new(Arc::new(certified)) })
     }
 
     pub fn swap(&self, identity: &Identity) -> Result<(), CryptoError> {

@@ -92,7 +92,10 @@ fn the_image_says_what_the_pod_does_not() {
     let id = node.launch(&sandbox, config);
     let status = node.ended(&id);
     let log = node.log(&id);
-    assert!(log.starts_with("uid=33(web) gid=34(www) groups=50(media)\n/www\npod web\nweb\n"), "{log}");
+    assert!(
+        log.starts_with("uid=33(web) gid=34(www) groups=34(www),50(media)\n/www\npod web\nweb\n"),
+        "{log}"
+    );
     let user = status.user.unwrap().linux.unwrap();
     assert_eq!((user.uid, user.gid, user.supplemental_groups), (33, 34, vec![34, 50]));
     assert_eq!((status.stop_signal, status.image.unwrap().image), (Signal::Sigusr1.into(), NAME.to_owned()));

@@ -38,7 +38,7 @@ fn a_container_has_what_it_is_given() {
     ] {
         assert!(log.contains(line), "{line}: {log}");
     }
-    assert!(log.contains("Groups:\t2000"), "{log}");
+    assert!(log.contains("Groups:\t0 2000"), "{log}");
     let error = node.create(
         &sandbox,
         secured(container("b", "true"), |context| {

@@ -76,6 +76,8 @@ fn resolve_with(user: &User, passwd: &str, group: &str) -> Result<ResolvedUser, 
             groups().filter(|f| f.get(3).is_some_and(|members| members.split(',').any(|m| m == name)));
         all.extend(listed.filter_map(|fields| fields[2].parse::<u32>().ok()));
     }
+    // One may not lose by dropping it what a file denies to its group.
+    all.insert(gid);
     let home = field(5).filter(|home| !home.is_empty()).unwrap_or("/").to_owned();
     // The greatest number means "as it is" to the kernel: root would stay root.
     if all.iter().chain([&uid, &gid]).any(|id| i32::try_from(*id).is_err()) {
@@ -153,9 +155,9 @@ mod tests {
     #[test]
     fn users_are_looked_up_in_the_containers_files() {
         let found = resolve_with(&user("web", "", true), PASSWD, GROUP).unwrap();
-        assert_eq!((found.uid, found.gid, found.groups, &*found.home), (33, 34, vec![7, 50], "/srv"));
+        assert_eq!((found.uid, found.gid, found.groups, &*found.home), (33, 34, vec![7, 34, 50], "/srv"));
         let strict = resolve_with(&user("33", "www", false), PASSWD, GROUP).unwrap();
-        assert_eq!((strict.uid, strict.gid, strict.groups), (33, 34, vec![7]));
+        assert_eq!((strict.uid, strict.gid, strict.groups), (33, 34, vec![7, 34]), "the group is among them");
         let unknown = resolve_with(&user("1000", "", true), PASSWD, GROUP).unwrap();
         assert_eq!((unknown.uid, unknown.gid, &*unknown.home), (1000, 0, "/"));
         assert_eq!(resolve_with(&user("", "", false), "", "").unwrap().uid, 0);

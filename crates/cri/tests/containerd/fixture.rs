@@ -2,16 +2,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::Duration;
 
 use cri::{Client, Runtime, VersionRequest};
 use env::Env;
-use rustix::mount::{UnmountFlags, unmount};
-use rustix::process::{Pid, Signal, kill_process};
+
+use crate::daemon;
 
 pub const IMAGE: &str = "test.local/busybox:1";
-const PLUGINS: &str = "/usr/lib/cni";
 
 pub struct Containerd {
     pub env: Env,
@@ -24,32 +23,25 @@ pub struct Containerd {
 impl Containerd {
     /// `None`, and a word about why, where this cannot be tried.
     pub async fn start(test: &str) -> Option<Containerd> {
-        let installed = |program: &str| Command::new(program).arg("--version").output().is_ok();
         let missing = if !rustix::process::geteuid().is_root() {
             Some("root")
-        } else if !["containerd", "ctr", "runc"].into_iter().all(installed) {
-            Some("containerd and runc")
-        } else if !Path::new(PLUGINS).join("ptp").exists() {
-            Some("containernetworking-plugins")
         } else if !Path::new("/bin/busybox").exists() {
             Some("/bin/busybox")
         } else {
-            None
+            daemon::missing()
         };
         if let Some(missing) = missing {
             eprintln!("{test} is skipped: it needs {missing}");
             return None;
         }
         let (env, folder) = (Env::machine(), tempfile::tempdir().unwrap());
-        configure(folder.path());
-        let socket = folder.path().join("c.sock");
+        // Nothing that two tests could both want but the range.
+        daemon::configure(folder.path(), IMAGE, &format!("10.241.{}.0/24", std::process::id() % 256));
+        let socket = daemon::socket(folder.path());
         let client = Client::new(&env, &format!("unix://{}", socket.display())).unwrap();
         let mut containerd = Containerd { env, client, process: None, folder };
         containerd.run().await;
-        let archive = image(containerd.path());
-        let import = ["-n", "k8s.io", "images", "import", "--snapshotter", "native"];
-        let ctr = Command::new("ctr").arg("-a").arg(socket).args(import).arg(archive).output().unwrap();
-        assert!(ctr.status.success(), "{}", String::from_utf8_lossy(&ctr.stderr));
+        daemon::import(containerd.path(), &image(containerd.path()));
         Some(containerd)
     }
 
@@ -67,11 +59,7 @@ impl Containerd {
 
     /// Starts the daemon and waits until it answers.
     pub async fn run(&mut self) {
-        let log = fs::File::create(self.path().join("log")).unwrap();
-        let mut daemon = Command::new("containerd");
-        daemon.arg("-c").arg(self.path().join("config.toml")).stdin(Stdio::null());
-        daemon.stdout(log.try_clone().unwrap()).stderr(log);
-        self.process = Some(daemon.spawn().unwrap());
+        self.process = Some(daemon::spawn(self.path()));
         self.eventually("containerd answers", async |client| {
             client.version(VersionRequest::default()).await.ok().map(|_| ())
         })
@@ -101,13 +89,7 @@ impl Containerd {
 impl Drop for Containerd {
     fn drop(&mut self) {
         self.kill();
-        // What a test that failed left behind.
-        for process in shims_and_children(self.path()) {
-            let _ = kill_process(process, Signal::KILL);
-        }
-        for mount in mounts_below(self.path()).iter().rev() {
-            let _ = unmount(mount, UnmountFlags::DETACH);
-        }
+        daemon::clean_up(self.path());
         for hierarchy in fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten() {
             remove_cgroup(&hierarchy.path().join(&self.cgroup()[1..]));
         }
@@ -125,78 +107,6 @@ fn remove_cgroup(path: &Path) {
         }
         std::thread::yield_now();
     }
-}
-
-fn shims_and_children(folder: &Path) -> Vec<Pid> {
-    let socket = folder.join("c.sock").display().to_string();
-    let mut shims = Vec::new();
-    let mut all = Vec::new();
-    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
-            continue;
-        };
-        let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let command = String::from_utf8_lossy(&command);
-        if command.contains("containerd-shim") && command.contains(&socket) {
-            shims.push(pid);
-        }
-        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        let parent = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse::<i32>().ok());
-        all.push((pid, parent));
-    }
-    let of_shims = all
-        .into_iter()
-        .filter(|(pid, parent)| shims.contains(pid) || parent.is_some_and(|parent| shims.contains(&parent)));
-    of_shims.filter_map(|(pid, _)| Pid::from_raw(pid)).collect()
-}
-
-fn mounts_below(folder: &Path) -> Vec<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let points = mounts.lines().filter_map(|line| line.split(' ').nth(4)).map(PathBuf::from);
-    points.filter(|point| point.starts_with(folder)).collect()
-}
-
-fn configure(folder: &Path) {
-    let at = folder.display();
-    let config = format!(
-        r#"
-        version = 2
-        root = "{at}/root"
-        state = "{at}/state"
-        disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs",
-            "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs"]
-        [grpc]
-        address = "{at}/c.sock"
-        [debug]
-        address = "{at}/debug.sock"
-        [plugins."io.containerd.internal.v1.opt"]
-        path = "{at}/opt"
-        [plugins."io.containerd.grpc.v1.cri"]
-        sandbox_image = "{IMAGE}"
-        # CI may not lower it.
-        restrict_oom_score_adj = true
-        netns_mounts_under_state_dir = true
-        stream_server_address = "127.0.0.1"
-        stream_server_port = "0"
-        [plugins."io.containerd.grpc.v1.cri".containerd]
-        snapshotter = "native"
-        default_runtime_name = "runc"
-        [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
-        runtime_type = "io.containerd.runc.v2"
-        [plugins."io.containerd.grpc.v1.cri".cni]
-        bin_dir = "{PLUGINS}"
-        conf_dir = "{at}/cni"
-        "#
-    );
-    fs::write(folder.join("config.toml"), config).unwrap();
-    fs::create_dir(folder.join("cni")).unwrap();
-    // One pair of interfaces a pod, no bridge: nothing that two tests could both want but the range.
-    let range = format!("10.241.{}.0/24", std::process::id() % 256);
-    let network = format!(
-        r#"{{"cniVersion":"0.4.0","name":"test","plugins":[{{"type":"ptp","ipam":{{"type":"host-local",
-            "dataDir":"{at}/ipam","ranges":[[{{"subnet":"{range}"}}]]}}}}]}}"#
-    );
-    fs::write(folder.join("cni/10-test.conflist"), network).unwrap();
 }
 
 /// An archive as `docker save` writes it: busybox, which waits unless it is told otherwise.

@@ -10,7 +10,8 @@ use parking_lot::Mutex;
 
 use super::GROUP;
 use super::params::{ParamKind, ParamRef};
-use crate::criteria::{MatchCriteria, is_exempt};
+use crate::criteria::{MatchCriteria, is_exempt_from_policies};
+use crate::index::{Index, Ruled};
 
 /// A policy with what its expressions were compiled to.
 pub(super) struct Policy<P> {
@@ -38,7 +39,7 @@ type Edition = (String, i64);
 
 /// Policies of one kind and their bindings.
 pub(super) struct Configured<P> {
-    policies: Memo<Vec<Arc<Policy<P>>>>,
+    policies: Memo<Index<Policy<P>>>,
     bindings: Memo<Bindings>,
     /// Guards what was compiled last: a change of one policy does not compile the others again.
     compiled: Mutex<HashMap<Edition, Arc<Policy<P>>>>,
@@ -61,7 +62,7 @@ impl<P> Configured<P> {
 
     /// Whether a bound policy may concern the request, by rules alone.
     pub(super) fn concerns(&self, attempt: &Attempt<'_>) -> bool {
-        if is_exempt(attempt) {
+        if is_exempt_from_policies(attempt) {
             return false;
         }
         let (Ok(bindings), Ok(policies)) = (self.bindings(attempt), self.policies(attempt)) else {
@@ -69,13 +70,24 @@ impl<P> Configured<P> {
             return true;
         };
         policies
-            .iter()
-            .any(|policy| bindings.contains_key(&policy.name) && policy.criteria.find(attempt).is_some())
+            .candidates(attempt)
+            .any(|(_, policy)| bindings.contains_key(&policy.name) && policy.criteria.find(attempt).is_some())
     }
 
     /// All policies, by name.
-    pub(super) fn policies(&self, attempt: &Attempt<'_>) -> Result<Arc<Vec<Arc<Policy<P>>>>, Status> {
-        Ok(self.policies.get(attempt, |objects| self.read(objects))?.unwrap_or_default())
+    pub(super) fn policies(&self, attempt: &Attempt<'_>) -> Result<Arc<Index<Policy<P>>>, Status> {
+        Ok(self.policies.get(attempt, |objects| Index::new(self.read(objects)))?.unwrap_or_default())
+    }
+
+    /// Those without a rule about the request, and those without a binding.
+    pub(super) fn unmatched(&self, attempt: &Attempt<'_>) -> Vec<String> {
+        let (Ok(policies), Ok(bindings)) = (self.policies(attempt), self.bindings(attempt)) else {
+            return Vec::new();
+        };
+        let mut out = policies.unmatched(attempt);
+        let unbound = policies.candidates(attempt).filter(|(_, policy)| !bindings.contains_key(&policy.name));
+        out.extend(unbound.map(|(_, policy)| format!("{} (no binding)", policy.describe())));
+        out
     }
 
     /// All bindings, by the name of their policy.
@@ -113,6 +125,16 @@ impl<P> Configured<P> {
             param_kind: ParamKind::from_value(spec.get("paramKind")),
             compiled: (self.compile)(spec),
         }
+    }
+}
+
+impl<P> Ruled for Policy<P> {
+    fn criteria(&self) -> &MatchCriteria {
+        &self.criteria
+    }
+
+    fn describe(&self) -> String {
+        format!("policy {}", self.name)
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
-use admission::{Attempt, Authorize, Body, Effects, Extension, Invocations, Operation, Phase};
-use admission_policy::{ErrorType, Inputs, MutatingPolicy, MutationError, Source, config_error};
+use admission::{Attempt, Authorize, Body, Effects, Extension, Invocations, Operation, Phase, changes};
+use admission_policy::{ErrorType, Inputs, Matching, MutatingPolicy, MutationError, Source, config_error};
 use catalog::Resource;
 use managed_fields::TypeRef;
 use object::{Cause, Obj, Status, Value};
@@ -12,31 +13,40 @@ use store::BoxFuture;
 
 use super::configured::{Binding, Configured, Policy};
 use super::metrics::PolicyMetrics;
+use super::notes::{not_met, on_failure, who};
 use super::params::tree;
 use super::subject::{Lazy, Versioned, lazy_condition_request, lazy_namespace, lazy_request, namespace_of};
 use crate::authorizer::RequestAuthorizer;
-use crate::criteria::Invocation;
+use crate::conditions::{MatchConditionMetrics, Whose};
+use crate::criteria::{Invocation, Match};
+
+const NAME: &str = "MutatingAdmissionPolicy";
 
 pub struct MutatingPolicies {
     configured: Configured<MutatingPolicy>,
     authorize: Authorize,
     metrics: Arc<PolicyMetrics>,
+    conditions: Arc<MatchConditionMetrics>,
 }
 
 impl MutatingPolicies {
-    pub fn new(authorize: Authorize, metrics: Arc<PolicyMetrics>) -> MutatingPolicies {
+    pub fn new(
+        authorize: Authorize,
+        metrics: Arc<PolicyMetrics>,
+        conditions: Arc<MatchConditionMetrics>,
+    ) -> MutatingPolicies {
         let configured = Configured::new(
             "mutatingadmissionpolicies",
             "mutatingadmissionpolicybindings",
             MutatingPolicy::compile,
         );
-        MutatingPolicies { configured, authorize, metrics }
+        MutatingPolicies { configured, authorize, metrics, conditions }
     }
 }
 
 impl Extension for MutatingPolicies {
     fn name(&self) -> &'static str {
-        "MutatingAdmissionPolicy"
+        NAME
     }
 
     fn phase(&self) -> Phase {
@@ -46,6 +56,10 @@ impl Extension for MutatingPolicies {
     fn concerns(&self, attempt: &Attempt<'_>) -> bool {
         // There is nothing to mutate.
         attempt.operation != Operation::Delete && self.configured.concerns(attempt)
+    }
+
+    fn unmatched(&self, attempt: &Attempt<'_>) -> Vec<String> {
+        self.configured.unmatched(attempt)
     }
 
     fn mutate<'a>(
@@ -88,11 +102,13 @@ struct Errors(Vec<(String, &'static str)>);
 impl Errors {
     fn add(
         &mut self,
+        attempt: &Attempt<'_>,
         policy: &Policy<MutatingPolicy>,
         binding: Option<&Binding>,
         error: &str,
         reason: &'static str,
     ) {
+        note(attempt, policy, binding, || format!("{}: {error}", on_failure(policy.ignores_failures)), None);
         if policy.ignores_failures {
             return;
         }
@@ -138,30 +154,42 @@ impl MutatingPolicies {
     fn due(&self, attempt: &Attempt<'_>, new: &Value, errors: &mut Errors) -> Result<Vec<Due>, Status> {
         let (policies, bindings) = (self.configured.policies(attempt)?, self.configured.bindings(attempt)?);
         let mut due = Vec::new();
-        for policy in policies.iter() {
+        for (_, policy) in policies.candidates(attempt) {
             let Some(bindings) = bindings.get(&policy.name) else { continue };
             let invocation = match policy.criteria.matches(attempt, Some(new)) {
-                Ok(Some(invocation)) => invocation,
-                Ok(None) => continue,
+                Ok(Match::Yes(invocation)) => invocation,
+                Ok(Match::No(mismatch)) => {
+                    note(attempt, policy, None, || format!("not asked: {}", mismatch.why()), None);
+                    continue;
+                }
                 Err(status) => {
-                    errors.add(policy, None, &config_error(false, &status.message), "");
+                    errors.add(attempt, policy, None, &config_error(false, &status.message), "");
                     continue;
                 }
             };
             let resource = match policy.param_kind.as_ref().map(|kind| kind.resource(attempt)).transpose() {
                 Ok(resource) => resource,
                 Err(error) => {
-                    errors.add(policy, None, &config_error(false, &error), "");
+                    errors.add(attempt, policy, None, &config_error(false, &error), "");
                     continue;
                 }
             };
             for binding in bindings {
                 let matched = binding.criteria.as_ref().map(|criteria| criteria.matches(attempt, Some(new)));
                 match matched.transpose() {
-                    Ok(Some(None)) => continue,
+                    Ok(Some(Match::No(mismatch))) => {
+                        note(
+                            attempt,
+                            policy,
+                            Some(binding),
+                            || format!("not asked: {}", mismatch.why()),
+                            None,
+                        );
+                        continue;
+                    }
                     Ok(_) => {}
                     Err(status) => {
-                        errors.add(policy, Some(binding), &config_error(true, &status.message), "");
+                        errors.add(attempt, policy, Some(binding), &config_error(true, &status.message), "");
                         continue;
                     }
                 }
@@ -169,12 +197,18 @@ impl MutatingPolicies {
                     (Some(resource), Some(reference)) => match reference.find(attempt, resource) {
                         Ok(found) => found.into_iter().map(|obj| Some((resource.clone(), obj))).collect(),
                         Err(error) => {
-                            errors.add(policy, Some(binding), &config_error(true, &error), "");
+                            errors.add(attempt, policy, Some(binding), &config_error(true, &error), "");
                             continue;
                         }
                     },
                     _ => vec![None],
                 };
+                if params.is_empty() {
+                    let did = || {
+                        "not asked: there is no parameter, which parameterNotFoundAction allows".to_owned()
+                    };
+                    note(attempt, policy, Some(binding), did, None);
+                }
                 due.extend(params.into_iter().map(|param| Due {
                     policy: policy.clone(),
                     binding: binding.clone(),
@@ -209,7 +243,7 @@ impl MutatingPolicies {
                 Some((resource, obj)) => match tree(attempt, resource, obj).await {
                     Ok(tree) => Some(tree),
                     Err(error) => {
-                        errors.add(policy, Some(&one.binding), &config_error(true, &error), "");
+                        errors.add(attempt, policy, Some(&one.binding), &config_error(true, &error), "");
                         continue;
                     }
                 },
@@ -225,11 +259,23 @@ impl MutatingPolicies {
                 namespace_object: namespace.as_ref().map(|namespace| namespace as &dyn Source),
                 authorizer: Some(&authorizer),
             };
-            match compiled.matches(&Inputs { request: &conditions, object: Some(&object), ..base }) {
+            let (begun, mut how) = (attempt.env.monotonic(), Matching::default());
+            let subject = Inputs { request: &conditions, object: Some(&object), ..base };
+            let matched = compiled.matches_noting(&subject, &mut how);
+            if compiled.has_conditions() {
+                let took = attempt.env.monotonic() - begun;
+                // Upstream's type of both kinds of policies.
+                let whose = Whose { kind: "policy", phase: "validate", name: &policy.name };
+                self.conditions.evaluated(whose, attempt.operation, took, how.failures, false);
+            }
+            match matched {
                 Ok(true) => {}
-                Ok(false) => continue,
+                Ok(false) => {
+                    note(attempt, policy, Some(&one.binding), || not_met(how.unmet), None);
+                    continue;
+                }
                 Err(error) => {
-                    errors.add(policy, Some(&one.binding), &error, "Invalid");
+                    errors.add(attempt, policy, Some(&one.binding), &error, "Invalid");
                     continue;
                 }
             }
@@ -238,12 +284,20 @@ impl MutatingPolicies {
                 continue;
             }
             let mut changed = false;
+            let (mut cost, mut spent) = (0, Duration::ZERO);
+            let shown = attempt.trace.map(|_| object.clone());
             for mutation in 0..compiled.len() {
                 let names = (policy.name.as_str(), one.binding.name.as_str());
                 let begun = attempt.env.monotonic();
                 let ty = type_of(attempt, &one.invocation.resource);
-                let mutated = compiled.mutate(mutation, &Inputs { object: Some(&object), ..base }, ty);
+                let mutated = compiled.mutate_counting(
+                    mutation,
+                    &Inputs { object: Some(&object), ..base },
+                    ty,
+                    &mut cost,
+                );
                 let took = attempt.env.monotonic() - begun;
+                spent += took;
                 match mutated {
                     Ok(mutated) => {
                         self.metrics.mutated(names, ErrorType::None, took);
@@ -259,9 +313,16 @@ impl MutatingPolicies {
                     }
                     Err(MutationError::Failed(error)) => {
                         self.metrics.mutated(names, ErrorType::of_message(&error), took);
-                        errors.add(policy, Some(&one.binding), &error, "Invalid");
+                        errors.add(attempt, policy, Some(&one.binding), &error, "Invalid");
                     }
                 }
+            }
+            if let Some(before) = shown {
+                let did = || match changes(&before, &object) {
+                    Some(changed) => format!("CEL cost {cost}, changed: {changed}"),
+                    None => format!("CEL cost {cost}, changed nothing"),
+                };
+                note(attempt, policy, Some(&one.binding), did, Some(spent));
             }
             if changed {
                 let object = object.into_owned();
@@ -273,6 +334,19 @@ impl MutatingPolicies {
             }
         }
         Ok(())
+    }
+}
+
+/// For who asks what became of a request.
+fn note(
+    attempt: &Attempt<'_>,
+    policy: &Policy<MutatingPolicy>,
+    binding: Option<&Binding>,
+    did: impl FnOnce() -> String,
+    took: Option<Duration>,
+) {
+    if attempt.trace.is_some() {
+        attempt.note(Phase::Admit, NAME, who(&policy.name, binding), did(), took);
     }
 }
 

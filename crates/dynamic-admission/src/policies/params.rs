@@ -107,9 +107,10 @@ pub(super) async fn tree(
     if resource.is_stored_version() {
         return Ok(stored);
     }
-    let Some(storage) = resource.storage.as_deref() else { return Ok(stored) };
-    // What is converted is of the parameter's resource, not of the request's.
-    let request = admission::RequestContext { resource, subresource: None, ..*attempt.request };
+    let Some(storage) = &resource.storage else { return Ok(stored) };
+    // What is converted is of the parameter's resource, as it is stored, not of the request's.
+    let own = Arc::new(storage.as_resource());
+    let request = admission::RequestContext { resource: &own, subresource: None, ..*attempt.request };
     let own = Attempt { request: &request, storage, body: admission::Body::Resource, ..*attempt };
     attempt.versions.to_version(&own, resource, &stored).await.map_err(|status| status.message)
 }

@@ -5,40 +5,49 @@ use std::time::Duration;
 
 use admission::{Attempt, Authorize, Effects, Extension, Phase};
 use admission_policy::{
-    Action, Annotated, Decision, ErrorType, Evaluation, Inputs, MAX_ANNOTATION_BYTES, Outcome, Reason,
-    Source, ValidatingPolicy, config_error, denied, failure_annotation, warning,
+    Action, Annotated, Decision, ErrorType, Evaluation, Inputs, MAX_ANNOTATION_BYTES, Matching, Outcome,
+    Reason, Source, ValidatingPolicy, config_error, denied, failure_annotation, warning,
 };
 use object::{Cause, Status, Value};
 use store::BoxFuture;
 
 use super::configured::{Binding, Configured, Policy};
 use super::metrics::PolicyMetrics;
+use super::notes::{not_met, on_failure, who};
 use super::params::tree;
 use super::subject::{Lazy, Versioned, lazy_condition_request, lazy_namespace, lazy_request, namespace_of};
 use crate::authorizer::RequestAuthorizer;
+use crate::conditions::{MatchConditionMetrics, Whose};
+use crate::criteria::Match;
 
+const NAME: &str = "ValidatingAdmissionPolicy";
 const FAILURE_ANNOTATION: &str = "validation.policy.admission.k8s.io/validation_failure";
 
 pub struct ValidatingPolicies {
     configured: Configured<ValidatingPolicy>,
     authorize: Authorize,
     metrics: Arc<PolicyMetrics>,
+    conditions: Arc<MatchConditionMetrics>,
 }
 
 impl ValidatingPolicies {
-    pub fn new(authorize: Authorize, metrics: Arc<PolicyMetrics>) -> ValidatingPolicies {
+    pub fn new(
+        authorize: Authorize,
+        metrics: Arc<PolicyMetrics>,
+        conditions: Arc<MatchConditionMetrics>,
+    ) -> ValidatingPolicies {
         let configured = Configured::new(
             "validatingadmissionpolicies",
             "validatingadmissionpolicybindings",
             ValidatingPolicy::compile,
         );
-        ValidatingPolicies { configured, authorize, metrics }
+        ValidatingPolicies { configured, authorize, metrics, conditions }
     }
 }
 
 impl Extension for ValidatingPolicies {
     fn name(&self) -> &'static str {
-        "ValidatingAdmissionPolicy"
+        NAME
     }
 
     fn phase(&self) -> Phase {
@@ -47,6 +56,10 @@ impl Extension for ValidatingPolicies {
 
     fn concerns(&self, attempt: &Attempt<'_>) -> bool {
         self.configured.concerns(attempt)
+    }
+
+    fn unmatched(&self, attempt: &Attempt<'_>) -> Vec<String> {
+        self.configured.unmatched(attempt)
     }
 
     fn validate<'a>(
@@ -73,10 +86,12 @@ impl Denial {
     /// What cannot be evaluated is denied, unless failures are ignored.
     fn add_config_error(
         &mut self,
+        attempt: &Attempt<'_>,
         policy: &Policy<ValidatingPolicy>,
         binding: Option<&Binding>,
         error: &str,
     ) {
+        note(attempt, policy, binding, || format!("{}: {error}", on_failure(policy.ignores_failures)), None);
         if !policy.ignores_failures {
             let error = config_error(binding.is_some(), error);
             let binding = binding.map(|binding| binding.name.as_str());
@@ -108,13 +123,16 @@ impl ValidatingPolicies {
         let authorizer = RequestAuthorizer { attempt, authorize: &self.authorize };
         // Looked up once, for the first policy that applies; read when an expression reads it.
         let mut namespace = None;
-        for policy in policies.iter() {
+        for (_, policy) in policies.candidates(attempt) {
             let Some(bindings) = bindings.get(&policy.name) else { continue };
             let invocation = match policy.criteria.matches(attempt, new) {
-                Ok(Some(invocation)) => invocation,
-                Ok(None) => continue,
+                Ok(Match::Yes(invocation)) => invocation,
+                Ok(Match::No(mismatch)) => {
+                    note(attempt, policy, None, || format!("not asked: {}", mismatch.why()), None);
+                    continue;
+                }
                 Err(status) => {
-                    denial.add_config_error(policy, None, &status.message);
+                    denial.add_config_error(attempt, policy, None, &status.message);
                     continue;
                 }
             };
@@ -122,7 +140,7 @@ impl ValidatingPolicies {
                 match policy.param_kind.as_ref().map(|kind| kind.resource(attempt)).transpose() {
                     Ok(resource) => resource,
                     Err(error) => {
-                        denial.add_config_error(policy, None, &error);
+                        denial.add_config_error(attempt, policy, None, &error);
                         continue;
                     }
                 };
@@ -131,10 +149,19 @@ impl ValidatingPolicies {
             let mut annotations: Vec<(Box<str>, Vec<String>)> = Vec::new();
             for binding in bindings {
                 match binding.criteria.as_ref().map(|criteria| criteria.matches(attempt, new)).transpose() {
-                    Ok(Some(None)) => continue,
+                    Ok(Some(Match::No(mismatch))) => {
+                        note(
+                            attempt,
+                            policy,
+                            Some(binding),
+                            || format!("not asked: {}", mismatch.why()),
+                            None,
+                        );
+                        continue;
+                    }
                     Ok(_) => {}
                     Err(status) => {
-                        denial.add_config_error(policy, Some(binding), &status.message);
+                        denial.add_config_error(attempt, policy, Some(binding), &status.message);
                         continue;
                     }
                 }
@@ -142,13 +169,17 @@ impl ValidatingPolicies {
                     (Some(resource), Some(reference)) => match reference.find(attempt, resource) {
                         Ok(found) => found.into_iter().map(Some).collect(),
                         Err(error) => {
-                            denial.add_config_error(policy, Some(binding), &error);
+                            denial.add_config_error(attempt, policy, Some(binding), &error);
                             continue;
                         }
                     },
                     _ => vec![None],
                 };
                 if params.is_empty() {
+                    let did = || {
+                        "not asked: there is no parameter, which parameterNotFoundAction allows".to_owned()
+                    };
+                    note(attempt, policy, Some(binding), did, None);
                     continue;
                 }
                 if namespace.is_none() {
@@ -164,7 +195,7 @@ impl ValidatingPolicies {
                         }
                         Err(status) => {
                             let error = format!("failed to convert object version: {}", status.message);
-                            denial.add_config_error(policy, Some(binding), &error);
+                            denial.add_config_error(attempt, policy, Some(binding), &error);
                             continue;
                         }
                     },
@@ -178,7 +209,7 @@ impl ValidatingPolicies {
                         (Some(obj), Some(resource)) => match tree(attempt, resource, &obj).await {
                             Ok(tree) => Some(tree),
                             Err(error) => {
-                                denial.add_config_error(policy, Some(binding), &error);
+                                denial.add_config_error(attempt, policy, Some(binding), &error);
                                 continue;
                             }
                         },
@@ -194,7 +225,8 @@ impl ValidatingPolicies {
                         authorizer: Some(&authorizer),
                     };
                     let begun = attempt.env.monotonic();
-                    let outcome = evaluate(&policy.compiled, &inputs, &conditions);
+                    let outcome = self.evaluate(attempt, policy, binding, &inputs, &conditions);
+                    let Some(outcome) = outcome else { continue };
                     let took = attempt.env.monotonic() - begun;
                     self.enforce(
                         attempt,
@@ -209,7 +241,7 @@ impl ValidatingPolicies {
                 }
             }
             for (key, values) in annotations {
-                annotate(effects, format!("{}/{key}", policy.name), values.join(", "));
+                attempt.annotate(format!("{}/{key}", policy.name), values.join(", "));
             }
         }
         denial.into_answer(attempt)
@@ -229,6 +261,7 @@ impl ValidatingPolicies {
         effects: &mut Effects,
     ) {
         let names = (policy.name.as_str(), binding.name.as_str());
+        note(attempt, policy, Some(binding), || said(&outcome, &binding.actions), Some(took));
         for decision in &outcome.decisions {
             let error = ErrorType::of(decision);
             if decision.action == Action::Admit {
@@ -246,7 +279,7 @@ impl ValidatingPolicies {
                         let actions: Vec<&str> = binding.actions.iter().map(String::as_str).collect();
                         let failure = failure_annotation(names.0, names.1, &actions, decision);
                         let text = String::from_utf8(codec::json::to_vec(&failure)).unwrap_or_default();
-                        annotate(effects, FAILURE_ANNOTATION.to_owned(), text);
+                        attempt.annotate(FAILURE_ANNOTATION.to_owned(), text);
                         self.metrics.validated(names, error, "audit", took);
                     }
                     "Warn" => {
@@ -274,32 +307,64 @@ impl ValidatingPolicies {
                 }
             }
         }
-        tracing::trace!(
-            policy = names.0,
-            binding = names.1,
-            name = attempt.name,
-            "admission policy evaluated"
-        );
     }
-}
 
-/// The match conditions, then the validations.
-fn evaluate(policy: &ValidatingPolicy, inputs: &Inputs<'_>, conditions: &dyn Source) -> Outcome {
-    match policy.matches(&Inputs { request: conditions, ..*inputs }) {
-        Ok(true) => policy.validate(inputs),
-        Ok(false) => Outcome::default(),
-        Err(decision) => {
-            debug_assert_eq!(decision.evaluation, Evaluation::Error);
-            let decisions: Vec<Decision> = vec![decision];
-            Outcome { decisions, ..Outcome::default() }
+    /// The match conditions, then the validations; `None`: the conditions do not hold.
+    fn evaluate(
+        &self,
+        attempt: &Attempt<'_>,
+        policy: &Policy<ValidatingPolicy>,
+        binding: &Binding,
+        inputs: &Inputs<'_>,
+        conditions: &dyn Source,
+    ) -> Option<Outcome> {
+        let compiled = &policy.compiled;
+        if !compiled.has_conditions() {
+            return Some(compiled.validate(inputs));
+        }
+        let (begun, mut how) = (attempt.env.monotonic(), Matching::default());
+        let matched = compiled.matches_noting(&Inputs { request: conditions, ..*inputs }, &mut how);
+        let took = attempt.env.monotonic() - begun;
+        let whose = Whose { kind: "policy", phase: "validate", name: &policy.name };
+        self.conditions.evaluated(whose, attempt.operation, took, how.failures, false);
+        match matched {
+            Ok(true) => Some(compiled.validate(inputs)),
+            Ok(false) => {
+                note(attempt, policy, Some(binding), || not_met(how.unmet), Some(took));
+                None
+            }
+            Err(decision) => {
+                debug_assert_eq!(decision.evaluation, Evaluation::Error);
+                let decisions: Vec<Decision> = vec![decision];
+                Some(Outcome { decisions, ..Outcome::default() })
+            }
         }
     }
 }
 
-/// Of two annotations with one key the first stays.
-fn annotate(effects: &mut Effects, key: String, value: String) {
-    if !effects.audit_annotations.iter().any(|(own, _)| *own == key) {
-        tracing::debug!(key, value, "audit annotation");
-        effects.audit_annotations.push((key, value));
+/// What the validations came to, in words.
+fn said(outcome: &Outcome, actions: &[String]) -> String {
+    let cost = outcome.cost;
+    let failed = outcome.decisions.iter().filter(|decision| decision.action == Action::Deny);
+    let failed: Vec<&str> = failed.map(|decision| decision.message.as_str()).collect();
+    match failed.is_empty() {
+        true => format!("allowed, CEL cost {cost}"),
+        false => {
+            let actions = actions.join(", ");
+            format!("did not hold (action {actions}), CEL cost {cost}: {}", failed.join("; "))
+        }
+    }
+}
+
+/// For who asks what became of a request.
+fn note(
+    attempt: &Attempt<'_>,
+    policy: &Policy<ValidatingPolicy>,
+    binding: Option<&Binding>,
+    did: impl FnOnce() -> String,
+    took: Option<Duration>,
+) {
+    if attempt.trace.is_some() {
+        attempt.note(Phase::Validate, NAME, who(&policy.name, binding), did(), took);
     }
 }

@@ -1,13 +1,16 @@
 //! One call: the review that is sent, and its answer.
 
+use std::borrow::Cow;
+use std::fmt::Display;
+
 use admission::Attempt;
 use codec::json;
 use object::{Status, Value, quote};
-use webhook::WebhookClient;
 use webhook::review::Expected;
+use webhook::{Kubeconfig, WebhookClient};
 
 use super::hook::Webhook;
-use super::response::Verdict;
+use super::response::{Unusable, Verdict};
 use crate::criteria::Invocation;
 use crate::request::admission_request;
 
@@ -34,7 +37,11 @@ pub enum Failure {
 
 impl Call<'_> {
     /// The answer, once it is found to be one.
-    pub async fn send(&self, client: &WebhookClient) -> Result<Verdict, Failure> {
+    pub async fn send(
+        &self,
+        client: &WebhookClient,
+        kubeconfig: Option<&Kubeconfig>,
+    ) -> Result<Verdict, Failure> {
         let (hook, attempt) = (self.hook, self.attempt);
         if attempt.dry_run {
             match hook.side_effects.as_deref() {
@@ -50,24 +57,29 @@ impl Call<'_> {
             let why = "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)";
             return Err(self.calling(why, 400));
         };
-        let config = match &hook.client {
-            Ok(config) => config,
-            Err(error) => return Err(self.calling(&format!("could not get REST client: {error}"), 500)),
-        };
+        let no_client =
+            |error: &dyn Display| self.calling(&format!("could not get REST client: {error}"), 500);
+        let mut config = Cow::Borrowed(hook.client.as_ref().map_err(|error| no_client(error))?);
+        if let Some(kubeconfig) = kubeconfig {
+            let known = kubeconfig.authenticate(attempt.env, &config).map_err(|error| no_client(&error))?;
+            config = Cow::Owned(known);
+        }
         let uid = attempt.env.uuid();
         let expected = Expected { group: "admission.k8s.io", version, kind: "AdmissionReview" };
-        let body = json::to_vec(&self.review(&expected, &uid));
+        let body = self.review(&expected, &uid);
         // Within the request's own time.
         let left = attempt.deadline.saturating_duration_since(attempt.env.monotonic());
-        let call = webhook::Call::new(config, body, hook.timeout.min(left));
+        let call = webhook::Call::new(&config, body, hook.timeout.min(left));
         let answer = client.post(call).await.and_then(|answer| answer.review(&expected));
         let review = answer.map_err(|error| Failure::Calling {
             message: error.of_admission(&hook.name),
             code: error.code(),
             canceled: error.cause() == webhook::Cause::Canceled,
         })?;
-        Verdict::read(&review, &expected, &uid, self.mutating)
-            .map_err(|why| self.calling(&format!("received invalid webhook response: {why}"), 503))
+        Verdict::read(&review, &expected, &uid, self.mutating).map_err(|why| match why {
+            Unusable::Undecodable(why) => self.calling(&format!("failed to call webhook: {why}"), 503),
+            Unusable::Invalid(why) => self.calling(&format!("received invalid webhook response: {why}"), 503),
+        })
     }
 
     fn calling(&self, why: &str, code: u16) -> Failure {
@@ -75,17 +87,26 @@ impl Call<'_> {
         Failure::Calling { message, code, canceled: false }
     }
 
-    fn review(&self, expected: &Expected, uid: &str) -> Value {
+    /// The objects are written where they stand: no copy is made of them.
+    fn review(&self, expected: &Expected, uid: &str) -> Vec<u8> {
         let mut request = admission_request(self.attempt, self.invocation);
-        let map = request.make_map();
-        map.set("uid", uid);
-        map.set("object", self.object.cloned().unwrap_or(Value::Null));
-        map.set("oldObject", self.old.cloned().unwrap_or(Value::Null));
-        let mut review = Value::map();
-        let map = review.make_map();
-        map.set("kind", expected.kind);
-        map.set("apiVersion", expected.api_version());
-        map.set("request", request);
-        review
+        request.make_map().set("uid", uid);
+        let mut out = Vec::with_capacity(2048);
+        let (kind, api_version) = (expected.kind, expected.api_version());
+        out.extend_from_slice(
+            format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}","request":"#).as_bytes(),
+        );
+        json::write(&request, &mut out);
+        // The brace that ends the request.
+        out.pop();
+        for (name, object) in [("object", self.object), ("oldObject", self.old)] {
+            out.extend_from_slice(format!(r#","{name}":"#).as_bytes());
+            match object {
+                Some(object) => json::write(object, &mut out),
+                None => out.extend_from_slice(b"null"),
+            }
+        }
+        out.extend_from_slice(b"}}");
+        out
     }
 }

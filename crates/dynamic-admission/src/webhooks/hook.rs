@@ -4,14 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use admission::{Attempt, Authorize};
-use admission_policy::{FailurePolicy, Inputs, MatchConditions};
+use admission::{Attempt, Phase};
+use admission_policy::{FailurePolicy, Inputs, MatchConditions, Matching};
 use codec::json;
-use object::{Obj, Status, Value};
+use object::{Obj, Status, Value, quote};
 use webhook::{ClientConfig, ConfigError};
 
+use super::Webhooks;
 use crate::authorizer::RequestAuthorizer;
+use crate::conditions::Whose;
 use crate::criteria::{Invocation, MatchCriteria};
+use crate::index::Ruled;
 use crate::request::admission_request;
 use crate::rule::texts;
 
@@ -20,6 +23,7 @@ const DEFAULT_TIMEOUT_SECONDS: i64 = 10;
 pub struct Webhook {
     /// Configuration, name, and which of those of that name.
     pub id: String,
+    pub configuration: String,
     pub name: String,
     pub criteria: MatchCriteria,
     conditions: MatchConditions,
@@ -62,6 +66,7 @@ impl Webhook {
         let nothing = Value::map();
         Webhook {
             id: format!("{configuration}/{name}/{number}"),
+            configuration: configuration.to_owned(),
             criteria: MatchCriteria::from_value(hook, "rules"),
             conditions: MatchConditions::compile(
                 hook.get("matchConditions").and_then(Value::as_list).unwrap_or_default(),
@@ -76,11 +81,16 @@ impl Webhook {
         }
     }
 
+    /// For people.
+    pub fn who(&self) -> String {
+        format!("webhook {} of {}", self.name, self.configuration)
+    }
+
     /// Whether its match conditions hold.
-    pub fn conditions_hold(
+    pub(super) fn conditions_hold(
         &self,
         attempt: &Attempt<'_>,
-        authorize: &Authorize,
+        webhooks: &Webhooks,
         invocation: &Invocation,
         object: Option<&Value>,
         old: Option<&Value>,
@@ -89,7 +99,7 @@ impl Webhook {
             return Ok(true);
         }
         let request = LazyLock::new(|| admission_request(attempt, invocation));
-        let authorizer = RequestAuthorizer { attempt, authorize };
+        let authorizer = RequestAuthorizer { attempt, authorize: &webhooks.authorize };
         let inputs = Inputs {
             request: &request,
             object,
@@ -99,7 +109,30 @@ impl Webhook {
             authorizer: Some(&authorizer),
         };
         let on_failure = if self.ignores_failures { FailurePolicy::Ignore } else { FailurePolicy::Fail };
-        let matched = self.conditions.matches(&inputs, on_failure);
+        let (begun, mut how) = (attempt.env.monotonic(), Matching::default());
+        let matched = self.conditions.matches_noting(&inputs, on_failure, &mut how);
+        let took = attempt.env.monotonic() - begun;
+        let phase = if webhooks.phase == Phase::Admit { "admit" } else { "validate" };
+        let whose = Whose { kind: "webhook", phase, name: &self.name };
+        let excluded = matches!(matched, Ok(false));
+        webhooks.conditions.evaluated(whose, attempt.operation, took, how.failures, excluded);
+        if excluded {
+            let did = || match how.unmet {
+                Some(name) => format!("not called: its match condition {} does not hold", quote(name)),
+                None => "not called: a match condition failed, which failurePolicy ignores".to_owned(),
+            };
+            webhooks.note(attempt, self, did, Some(took));
+        }
         matched.map_err(|why| Status::forbidden(attempt.about(), attempt.name, why))
+    }
+}
+
+impl Ruled for Webhook {
+    fn criteria(&self) -> &MatchCriteria {
+        &self.criteria
+    }
+
+    fn describe(&self) -> String {
+        self.who()
     }
 }

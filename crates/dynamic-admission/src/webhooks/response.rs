@@ -1,7 +1,7 @@
 //! A webhook's answer, judged as upstream judges it.
 
-use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use base64::{DecodeError, Engine as _};
 use codec::json;
 use object::patch::json::JsonPatch;
 use object::{Status, Value, quote};
@@ -23,17 +23,92 @@ pub struct Verdict {
     pub warnings: Vec<String>,
 }
 
+/// Why an answer is none.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Unusable {
+    /// It is not of its type.
+    Undecodable(String),
+    /// It does not say what it must.
+    Invalid(String),
+}
+
+impl From<String> for Unusable {
+    fn from(why: String) -> Unusable {
+        Unusable::Invalid(why)
+    }
+}
+
+impl From<&str> for Unusable {
+    fn from(why: &str) -> Unusable {
+        Unusable::Invalid(why.to_owned())
+    }
+}
+
+/// Whether a value is of a member's type.
+type Fits = fn(&Value) -> bool;
+
+/// The response, if Go would read it: members have their types, and `patch` is base64.
+fn decode<'a>(review: &'a Value, version: &str) -> Result<(Option<&'a Value>, Vec<u8>), String> {
+    let wrong = |value: &Value, field: &str, ty: &str| {
+        let found = value.json_type();
+        format!("json: cannot unmarshal {found} into Go struct field {field} of type {ty}")
+    };
+    let Some(response) = review.get("response").filter(|response| !response.is_null()) else {
+        return Ok((None, Vec::new()));
+    };
+    if response.as_map().is_none() {
+        return Err(wrong(response, "AdmissionReview.response", &format!("{version}.AdmissionResponse")));
+    }
+    let patch_type = format!("{version}.PatchType");
+    let members: [(&str, &str, Fits); 7] = [
+        ("uid", "types.UID", |value| value.as_str().is_some()),
+        ("allowed", "bool", |value| value.as_bool().is_some()),
+        ("status", "v1.Status", |value| value.as_map().is_some()),
+        ("patch", "[]uint8", |value| value.as_str().is_some()),
+        ("patchType", &patch_type, |value| value.as_str().is_some()),
+        ("auditAnnotations", "map[string]string", |value| value.as_map().is_some()),
+        ("warnings", "[]string", |value| value.as_list().is_some()),
+    ];
+    for (name, ty, fits) in members {
+        let Some(value) = response.get(name).filter(|value| !value.is_null()) else { continue };
+        let field = format!("AdmissionResponse.response.{name}");
+        if !fits(value) {
+            return Err(wrong(value, &field, ty));
+        }
+        let items = value.as_list().unwrap_or_default().iter();
+        let items = items.chain(
+            value
+                .as_map()
+                .filter(|_| name != "status")
+                .into_iter()
+                .flat_map(|map| map.iter().map(|(_, value)| value)),
+        );
+        if let Some(item) = items.into_iter().find(|item| !item.is_null() && item.as_str().is_none()) {
+            return Err(wrong(item, &field, "string"));
+        }
+    }
+    let text = response.get("patch").and_then(Value::as_str).unwrap_or_default();
+    let patch = STANDARD.decode(text).map_err(|error| {
+        let at = match error {
+            DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _) => at,
+            DecodeError::InvalidLength(length) => length / 4 * 4,
+            DecodeError::InvalidPadding => text.len(),
+        };
+        format!("illegal base64 data at input byte {at}")
+    })?;
+    Ok((Some(response), patch))
+}
+
 impl Verdict {
-    pub fn read(review: &Value, expected: &Expected, uid: &str, mutating: bool) -> Result<Verdict, String> {
-        let response = review.get("response").filter(|response| !response.is_null());
+    pub fn read(review: &Value, expected: &Expected, uid: &str, mutating: bool) -> Result<Verdict, Unusable> {
+        let (response, patch) = decode(review, expected.version).map_err(Unusable::Undecodable)?;
         let response = response.ok_or("webhook response was absent")?;
         let text = |name: &str| response.get(name).and_then(Value::as_str);
-        let patch = STANDARD.decode(text("patch").unwrap_or_default()).map_err(|error| error.to_string())?;
         let mut patch_type = text("patchType").map(str::to_owned);
         if expected.version == "v1" {
             let said = text("uid").unwrap_or_default();
             if said != uid {
-                return Err(format!("expected response.uid={}, got {}", quote(uid), quote(said)));
+                return Err(format!("expected response.uid={}, got {}", quote(uid), quote(said)).into());
             }
             expected.check_named(review)?;
             match (mutating, patch.is_empty(), &patch_type) {
@@ -96,7 +171,7 @@ impl Verdict {
         if is_empty || operations.is_null() {
             return Ok(None);
         }
-        let patch = JsonPatch::parse(operations).map_err(|status| undecodable(status.message))?;
+        let patch = JsonPatch::parse_unchecked(operations).map_err(|status| undecodable(status.message))?;
         let Some(object) = object else {
             let why = format!(
                 "admission webhook {} attempted to modify the object, which is not supported for this operation",

@@ -143,12 +143,18 @@ fn words(authority: &str, error: &io::Error) -> String {
 }
 
 /// The machine's authorities, and those of the registry.
-fn roots(authorities: &[PathBuf]) -> Result<RootCertStore, HostsError> {
+/// The authorities this machine trusts.
+pub fn machine_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     if let Some(pem) = MACHINE_AUTHORITIES.iter().find_map(|path| fs::read(path).ok()) {
         // One that cannot be read among a hundred is no reason to fail.
         roots.add_parsable_certificates(tls::certificates(&pem).unwrap_or_default());
     }
+    roots
+}
+
+fn roots(authorities: &[PathBuf]) -> Result<RootCertStore, HostsError> {
+    let mut roots = machine_roots();
     for path in authorities {
         let wrong = |problem: String| HostsError { path: path.clone(), problem };
         for certificate in

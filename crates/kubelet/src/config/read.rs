@@ -28,6 +28,7 @@ pub fn apply(mut config: Config, fields: Map) -> Config {
         config.static_pod_path = Some(path);
     }
     config.static_pod_url = read.text("staticPodURL");
+    config.static_pod_url_header = read.lists("staticPodURLHeader");
     if let Some(path) = read.path("podLogsDir") {
         config.pod_logs_directory = path;
     }
@@ -63,6 +64,7 @@ pub fn apply(mut config: Config, fields: Map) -> Config {
     config.image_maximum_gc_age = read.duration("imageMaximumGCAge");
     config.sync_frequency = read.duration("syncFrequency");
     config.file_check_frequency = read.duration("fileCheckFrequency");
+    config.http_check_frequency = read.duration("httpCheckFrequency");
     config.node_status_report_frequency = read.duration("nodeStatusReportFrequency");
     config.node_status_update_frequency = read.duration("nodeStatusUpdateFrequency");
     config.node_lease_duration_seconds = read.int("nodeLeaseDurationSeconds");
@@ -187,6 +189,15 @@ impl Fields<'_> {
     fn texts(&self, name: &str) -> Vec<String> {
         let list = self.0.get(name).and_then(Value::as_list).unwrap_or_default();
         list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    }
+    /// Each name once for each of its values.
+    fn lists(&self, name: &str) -> Vec<(String, String)> {
+        let all = self.0.get(name).and_then(Value::as_map).into_iter().flat_map(Map::iter);
+        let texts = all.flat_map(|(name, list)| {
+            let values = list.as_list().unwrap_or_default().iter().filter_map(Value::as_str);
+            values.map(|value| (name.to_string(), value.to_owned())).collect::<Vec<_>>()
+        });
+        texts.collect()
     }
     fn pairs(&self, name: &str) -> Vec<(String, String)> {
         let Some(map) = self.0.get(name).and_then(Value::as_map) else { return Vec::new() };

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use codec::json;
+
 use super::collect::{self, Pressure};
 use super::{ImageEvent, Images, warning};
 use crate::config::Config;
@@ -36,7 +38,8 @@ impl Images {
     pub async fn detect(&self) -> Result<BTreeSet<String>, GarbageError> {
         let now = self.now_nanos();
         let images = self.runtime.list_images(cri::ListImagesRequest::default()).await;
-        let images = images.map_err(GarbageError::plain)?.images;
+        let mut images = images.map_err(GarbageError::plain)?.images;
+        self.pin_sandbox_image(&mut images).await;
         let containers = self.runtime.list_containers(cri::ListContainersRequest::default()).await;
         let containers = containers.map_err(GarbageError::plain)?.containers;
         let mut statuses = Vec::new();
@@ -52,6 +55,17 @@ impl Images {
         let in_use = collect::images_in_use(&containers, &statuses);
         self.known.lock().detect(&images, &in_use, now);
         Ok(in_use)
+    }
+
+    /// Differs from kubelet: what sandboxes run of a runtime that does not pin it yet (containerd before 1.7.3) is kept. It is in no
+    /// container, and where there is no registry no pod would start without it.
+    async fn pin_sandbox_image(&self, images: &mut [cri::Image]) {
+        let Ok(status) = self.runtime.status(cri::StatusRequest { verbose: true }).await else { return };
+        let config = status.info.get("config").and_then(|text| json::parse(text.as_bytes(), None).ok());
+        let Some(name) = config.as_ref().and_then(|config| config.str_at(&["sandboxImage"])) else { return };
+        for image in images.iter_mut().filter(|image| image.repo_tags.iter().any(|tag| tag == name)) {
+            image.pinned = true;
+        }
     }
 
     /// Frees space down to the low threshold if the high one is passed. The bytes that were freed.

@@ -32,43 +32,7 @@ struct State {
     stuck: Vec<String>,
 }
 
-/// What these tests need no answer to.
-macro_rules! unserved {
-    ($($method:ident($request:ident) -> $answer:ty;)*) => {
-        $(fn $method(&self, _: cri::$request) -> Call<'_, $answer> {
-            Box::pin(async { Err(Error::new(Code::Unimplemented, "")) })
-        })*
-    };
-}
-
 impl cri::Runtime for Fake {
-    unserved! {
-        version(VersionRequest) -> cri::VersionResponse;
-        status(StatusRequest) -> cri::StatusResponse;
-        runtime_config(RuntimeConfigRequest) -> cri::RuntimeConfigResponse;
-        update_runtime_config(UpdateRuntimeConfigRequest) -> cri::UpdateRuntimeConfigResponse;
-        run_pod_sandbox(RunPodSandboxRequest) -> cri::RunPodSandboxResponse;
-        stop_pod_sandbox(StopPodSandboxRequest) -> cri::StopPodSandboxResponse;
-        remove_pod_sandbox(RemovePodSandboxRequest) -> cri::RemovePodSandboxResponse;
-        pod_sandbox_status(PodSandboxStatusRequest) -> cri::PodSandboxStatusResponse;
-        list_pod_sandbox(ListPodSandboxRequest) -> cri::ListPodSandboxResponse;
-        update_pod_sandbox_resources(UpdatePodSandboxResourcesRequest) -> cri::UpdatePodSandboxResourcesResponse;
-        create_container(CreateContainerRequest) -> cri::CreateContainerResponse;
-        start_container(StartContainerRequest) -> cri::StartContainerResponse;
-        stop_container(StopContainerRequest) -> cri::StopContainerResponse;
-        remove_container(RemoveContainerRequest) -> cri::RemoveContainerResponse;
-        update_container_resources(UpdateContainerResourcesRequest) -> cri::UpdateContainerResourcesResponse;
-        reopen_container_log(ReopenContainerLogRequest) -> cri::ReopenContainerLogResponse;
-        exec_sync(ExecSyncRequest) -> cri::ExecSyncResponse;
-        exec(ExecRequest) -> cri::Session;
-        attach(AttachRequest) -> cri::Session;
-        port_forward(PortForwardRequest) -> cri::PortForward;
-        list_container_stats(ListContainerStatsRequest) -> cri::ListContainerStatsResponse;
-        list_pod_sandbox_stats(ListPodSandboxStatsRequest) -> cri::ListPodSandboxStatsResponse;
-        container_events(GetEventsRequest) -> futures_util::stream::BoxStream<'static, Result<cri::ContainerEventResponse, Error>>;
-        image_fs_info(ImageFsInfoRequest) -> cri::ImageFsInfoResponse;
-    }
-
     fn list_images(&self, _: cri::ListImagesRequest) -> Call<'_, cri::ListImagesResponse> {
         let here = self.state.lock().here.clone();
         let image = |(name, id): (String, String)| cri::Image {

@@ -97,6 +97,14 @@ pub struct Slot {
     pub run: Option<Run>,
     /// How the run before that ended.
     pub before: Option<Exit>,
+    /// The latest run was in a sandbox that is gone.
+    pub outlived: bool,
+    /// And the one before it.
+    before_that: Option<Exit>,
+    /// The run that is ended because a probe failed.
+    pub replaced: Option<String>,
+    /// Why the hook after the last start failed.
+    pub hook_error: Option<Box<StartError>>,
     /// What the latest run was last limited to, as far as this process knows.
     pub resources: Option<cri::LinuxContainerResources>,
 }
@@ -107,6 +115,8 @@ pub struct Run {
     /// Of what the pod asked for: a runtime may know its image by another name.
     pub hash: u64,
     pub image_id: String,
+    /// Its name as the runtime has it.
+    pub image: String,
     pub attempt: u32,
     pub state: RunState,
 }
@@ -133,6 +143,7 @@ impl Run {
 impl Slot {
     pub fn begin_start(&mut self) {
         (self.starting, self.created, self.error) = (true, None, None);
+        self.outlived = false;
     }
 
     pub fn end_start(&mut self) {
@@ -157,7 +168,7 @@ impl Slot {
             }
             Some(known) if known.attempt > run.attempt => self.before = run.exit().cloned(),
             Some(known) if known.attempt < run.attempt => {
-                self.before = known.exit().cloned();
+                self.before_that = std::mem::replace(&mut self.before, known.exit().cloned());
                 self.run = Some(run);
             }
             // Nothing comes back from the dead.
@@ -190,12 +201,26 @@ impl Slot {
             Running {
                 id: run.map(|run| format!("{runtime}://{}", run.id)).unwrap_or_default(),
                 image_id: run.map(|run| run.image_id.clone()).unwrap_or_default(),
+                image: run.map(|run| run.image.clone()).unwrap_or_default(),
                 outdated: run.is_some_and(|run| run.hash != hash),
                 attempt: run.map_or(0, |run| run.attempt),
+                replaced: run.is_some_and(|run| self.replaced.as_ref() == Some(&run.id)),
+                hook_error: self.hook_error.clone(),
                 state,
                 last,
             }
         };
+        if self.is_of_start() {
+            // What it comes to is told when the start, with its hook, is over: until then nobody may decide on it, and people
+            // see the run before.
+            let mut seen = match &self.before {
+                Some(exit) => of_run(Container::Restarting(exit.clone()), self.before_that.clone()),
+                None => of_run(Container::Created, None),
+            };
+            seen.id = self.before.as_ref().map(|exit| exit.id.clone()).unwrap_or_default();
+            seen.attempt = seen.attempt.saturating_sub(u32::from(self.before.is_some()));
+            return Some(seen);
+        }
         let ended = || self.run.as_ref().and_then(Run::exit).or(self.before.as_ref()).cloned();
         if let Some(error) = &self.error {
             return Some(of_run(Container::Failed(error.clone()), ended()));
@@ -209,8 +234,9 @@ impl Slot {
                 seen.outdated &= !self.starting;
                 Some(seen)
             }
-            // What it came to is told when the start is over: until then nobody may decide on it.
-            _ if self.is_of_start() => Some(of_run(Container::Created, self.before.clone())),
+            Some(RunState::Exited(exit)) if self.starting => {
+                Some(of_run(Container::Restarting(exit.clone()), self.before.clone()))
+            }
             _ if self.starting => Some(of_run(Container::Created, ended())),
             Some(RunState::Exited(exit)) => {
                 Some(of_run(Container::Exited(exit.clone()), self.before.clone()))
@@ -263,7 +289,20 @@ impl Cache {
             evicted: self.evicted.clone(),
             resizing: self.resizing,
             resize_error: self.resize_error.clone(),
+            outlived: self.outlived(pod),
         }
+    }
+
+    fn outlived(&self, pod: &Pod<'_>) -> Vec<usize> {
+        let is = |name: &str| self.containers.get(name).is_some_and(|slot| slot.outlived);
+        let all = pod.containers.iter().enumerate();
+        all.filter(|(_, container)| is(container.name)).map(|(index, _)| index).collect()
+    }
+
+    /// Another one, in place of what there was.
+    pub fn set_sandbox(&mut self, sandbox: SandboxRef) {
+        self.sandbox = Some(sandbox);
+        self.containers.values_mut().for_each(|slot| slot.outlived = slot.run.is_some());
     }
 }
 
@@ -273,7 +312,7 @@ mod tests {
 
     fn run(attempt: u32, state: RunState) -> Run {
         let (id, image_id) = (format!("id-{attempt}"), String::new());
-        Run { id, hash: HASH, image_id, attempt, state }
+        Run { id, hash: HASH, image_id, image: String::new(), attempt, state }
     }
     fn exited(attempt: u32, code: i32) -> Run {
         run(attempt, RunState::Exited(Exit::new(code, 1, 2, format!("id-{attempt}"))))
@@ -306,7 +345,28 @@ mod tests {
         assert_eq!(slot.view("test", HASH, PROBED).unwrap().state, Container::Created);
         slot.saw(exited(0, 1));
         let seen = slot.view("test", HASH, PROBED).unwrap();
-        assert_eq!((seen.state, seen.last.map(|exit| exit.code)), (Container::Created, Some(1)));
+        assert!(matches!(seen.state, Container::Restarting(exit) if exit.code == 1));
+    }
+
+    #[test]
+    fn until_a_restart_is_over_with_its_hook_the_run_before_is_seen() {
+        let mut slot = Slot::default();
+        slot.saw(exited(0, 3));
+        slot.saw(exited(1, 4));
+        slot.begin_start();
+        let before = |slot: &Slot| {
+            let seen = slot.view("test", HASH, PROBED).unwrap();
+            assert!(matches!(&seen.state, Container::Restarting(exit) if exit.code == 4), "{:?}", seen.state);
+            assert_eq!((seen.attempt, seen.last.map(|exit| exit.code)), (1, Some(3)));
+        };
+        before(&slot);
+        slot.created = Some("id-2".to_owned());
+        slot.saw(run(2, RunState::Running { since: 5 }));
+        before(&slot);
+        slot.end_start();
+        let seen = slot.view("test", HASH, PROBED).unwrap();
+        assert!(matches!(seen.state, Container::Running { since: 5, .. }));
+        assert_eq!((seen.attempt, seen.last.map(|exit| exit.code)), (2, Some(4)));
     }
 
     #[test]
@@ -331,7 +391,7 @@ mod tests {
         hooked.saw(run(0, RunState::Running { since: 5 }));
         hooked.saw(exited(0, 0));
         let seen = hooked.view("test", HASH, PROBED).unwrap();
-        assert!(matches!(seen.state, Container::Running { since: 5, .. }));
+        assert_eq!(seen.state, Container::Created);
         for mut slot in [quick, hooked] {
             slot.end_start();
             assert!(matches!(slot.view("test", HASH, PROBED).unwrap().state, Container::Exited(_)));

@@ -81,7 +81,7 @@ async fn run_sandbox(shared: &Arc<Shared>, task: &Arc<PodTask>, pod: &Arc<Value>
         let id =
             made.map_err(|error| (FAILED, format!("Failed to create pod sandbox: {error}")))?.pod_sandbox_id;
         let ips = shared.addresses(&id).await;
-        task.cache.lock().sandbox = Some(SandboxRef { id, attempt, ready: true, ips });
+        task.cache.lock().set_sandbox(SandboxRef { id, attempt, ready: true, ips });
         Ok(())
     };
     // An error of the join is a panic of ours: told where it happened.

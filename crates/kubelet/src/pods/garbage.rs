@@ -16,7 +16,6 @@ use crate::generate::cgroups::{PodCgroups, enforcement_event};
 use crate::images::ImageFileSystem;
 use crate::images::collect::{ContainerPolicy, containers, sandboxes, uid_of_logs};
 
-const PERIOD: Duration = Duration::from_secs(60);
 /// Images, and volumes whose object may be gone, are looked at once in so many periods.
 const IMAGE_PERIODS: u64 = 5;
 
@@ -32,6 +31,7 @@ async fn run(shared: Weak<Shared>) {
     for round in 0_u64.. {
         let Some(strong) = shared.upgrade() else { return };
         let env = strong.parts.env.clone();
+        let period = strong.parts.config.garbage_period;
         if enforced {
             strong.update_classes().await;
         } else {
@@ -48,11 +48,11 @@ async fn run(shared: Weak<Shared>) {
             if let Err(error) = strong.parts.volumes.reclaim().await {
                 tracing::warn!(%error, "failed to remove directories of deleted volumes");
             }
-            let age = PERIOD.saturating_mul(u32::try_from(round).unwrap_or(u32::MAX));
+            let age = period.saturating_mul(u32::try_from(round).unwrap_or(u32::MAX));
             collect_images(&strong, age).await;
         }
         drop(strong);
-        env.sleep(PERIOD).await;
+        env.sleep(period).await;
     }
 }
 

@@ -8,7 +8,7 @@ use node::container_runtime::{Exit, Millis};
 use node::pod::{Pod, Restart, short_uid};
 use runtime::Severity;
 
-use super::cache::{Run, RunState};
+use super::cache::{Cache, Run, RunState};
 use super::{PodTask, Shared, recover, stop, termination};
 use crate::blocking::block;
 use crate::generate::labels::ContainerInfo;
@@ -89,17 +89,9 @@ pub fn lost(shared: &Arc<Shared>, task: &Arc<PodTask>) {
         let mut cache = task.cache.lock();
         let Some(sandbox) = &mut cache.sandbox else { return };
         sandbox.ready = false;
-        let pod = cache.pod.clone();
-        let ends = Pod::read(&pod).restart == Restart::Never && !cache.containers.is_empty();
-        if task.is_stopping() || ends {
+        if task.is_stopping() || !tell_changed(&mut cache) {
             return;
         }
-        cache.tell(
-            "",
-            Severity::Normal,
-            "SandboxChanged",
-            "Pod sandbox changed, it will be killed and re-created.",
-        );
     }
     let (shared, task) = (shared.clone(), task.clone());
     let env = shared.parts.env.clone();
@@ -127,6 +119,7 @@ pub fn of_probes(shared: &Weak<Shared>) -> Arc<Outcomes> {
                 let pod = {
                     let mut cache = task.cache.lock();
                     cache.tell(&container, Severity::Normal, "Killing", kill.message);
+                    cache.slot(&container).replaced = Some(kill.container_id.clone());
                     cache.pod.clone()
                 };
                 let grace = kill.grace_seconds.unwrap_or_else(|| Pod::read(&pod).grace_seconds);
@@ -172,6 +165,17 @@ impl Shared {
     }
 }
 
+/// The sandbox is gone, and the pod gets another one. `false`: it does not, as nothing would be started in it.
+pub fn tell_changed(cache: &mut Cache) -> bool {
+    let pod = cache.pod.clone();
+    if Pod::read(&pod).restart == Restart::Never && !cache.containers.is_empty() {
+        return false;
+    }
+    let told = "Pod sandbox changed, it will be killed and re-created.";
+    cache.tell("", Severity::Normal, "SandboxChanged", told);
+    true
+}
+
 /// A run as the runtime describes it. Reads files.
 pub fn run_of(status: &cri::ContainerStatus, runtime: &str) -> Run {
     let info = ContainerInfo::read(&status.annotations);
@@ -185,6 +189,7 @@ pub fn run_of(status: &cri::ContainerStatus, runtime: &str) -> Run {
         id: status.id.clone(),
         hash: info.hash,
         image_id: status.image_ref.clone(),
+        image: status.image.as_ref().map(|image| image.image.clone()).unwrap_or_default(),
         attempt: info.restart_count,
         state,
     }

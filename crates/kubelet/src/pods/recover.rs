@@ -65,9 +65,20 @@ async fn statuses(shared: &Arc<Shared>, filter: Option<cri::ContainerFilter>) ->
             continue;
         }
         shared.refresh(&task, name, &container.id).await;
+        note_sandbox(&task, name, &container);
         shared.wake(&task);
     }
     Ok(())
+}
+
+/// Whether the latest run is of the sandbox there is.
+fn note_sandbox(task: &PodTask, name: &str, container: &cri::Container) {
+    let mut cache = task.cache.lock();
+    let Some(current) = cache.sandbox.as_ref().map(|sandbox| sandbox.id.clone()) else { return };
+    let slot = cache.containers.get_mut(name);
+    if let Some(slot) = slot.filter(|slot| slot.run.as_ref().is_some_and(|run| run.id == container.id)) {
+        slot.outlived = container.pod_sandbox_id != current;
+    }
 }
 
 /// Nothing about it can be new.
@@ -98,9 +109,9 @@ pub fn pod(shared: &Arc<Shared>, task: &Arc<PodTask>) {
         shared.watch_probes(task, &pod, &name, &id);
     }
     // What its volumes show may have changed meanwhile; one whose sandbox is gone gets another.
-    if task.sandbox().is_some_and(|sandbox| sandbox.ready) {
-        let _ = task.commands.send(super::Command::Update);
-    } else {
-        task.create();
+    match task.sandbox() {
+        Some(sandbox) if sandbox.ready => drop(task.commands.send(super::Command::Update)),
+        Some(_) if !task.is_stopping() && !news::tell_changed(&mut task.cache.lock()) => {}
+        _ => task.create(),
     }
 }

@@ -15,6 +15,8 @@ use crate::hooks::{Hook, HookEvent};
 use crate::images::{ImageError, PulledImage};
 use crate::volumes;
 
+const HOOK_FAILED: &str = "PostStartHookError";
+
 /// How a start failed: the container's reason and message, and the event that tells of it.
 pub struct Failed {
     pub reason: Cow<'static, str>,
@@ -35,6 +37,7 @@ pub async fn start(shared: &Arc<Shared>, task: &Arc<PodTask>, name: &str, attemp
     let mut cache = task.cache.lock();
     let slot = cache.slot(name);
     slot.end_start();
+    slot.hook_error = None;
     if let Err(Some(failed)) = outcome {
         let Failed { reason, message, volume_image } = failed;
         tracing::info!(
@@ -44,7 +47,12 @@ pub async fn start(shared: &Arc<Shared>, task: &Arc<PodTask>, name: &str, attemp
             message,
             "failed to start container"
         );
-        slot.error = Some(StartError { reason, message, at: shared.now(), volume_image });
+        let error = StartError { reason, message, at: shared.now(), volume_image };
+        match error.reason == HOOK_FAILED {
+            // It ran, and was ended: it waits as others that end do.
+            true => slot.hook_error = Some(Box::new(error)),
+            false => slot.error = Some(error),
+        }
     }
 }
 
@@ -132,7 +140,8 @@ async fn ensure_images(
     let mut volumes = VolumeImages::new();
     for (volume, wanted) in volumes::image_volumes(tree, container.spec) {
         let policy = wanted.pull_policy.as_deref();
-        let image = shared.ensure_image(task, tree, container.name, &wanted.reference, policy).await;
+        // People are told of it as of the pod's.
+        let image = shared.ensure_image(task, tree, "", &wanted.reference, policy).await;
         let image = image.map_err(|error| (error, Some(wanted.reference)))?;
         volumes.insert(volume.to_owned(), image.spec);
     }
@@ -169,5 +178,5 @@ async fn post_start(
     );
     task.cache.lock().tell(container.name, Severity::Normal, "Killing", "FailedPostStartHook");
     stop::container(shared, task, tree, container.name, id, pod.grace_seconds).await;
-    Err(None)
+    Err(Some(Failed::new(HOOK_FAILED, error.message)))
 }

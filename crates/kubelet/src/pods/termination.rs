@@ -16,7 +16,7 @@ pub fn message(status: &cri::ContainerStatus, info: &ContainerInfo) -> String {
     let mount = status.mounts.iter().find(|mount| mount.container_path == info.termination_message_path);
     let written = mount
         .filter(|_| !info.termination_message_path.is_empty())
-        .and_then(|mount| head(Path::new(&mount.host_path)))
+        .and_then(|mount| end_of(Path::new(&mount.host_path)))
         .unwrap_or_default();
     let falls_back = info.termination_message_policy == "FallbackToLogsOnError" && status.exit_code != 0;
     let told =
@@ -28,15 +28,17 @@ pub fn message(status: &cri::ContainerStatus, info: &ContainerInfo) -> String {
     }
 }
 
-/// The beginning of a file that a container wrote: it may be anything.
-fn head(path: &Path) -> Option<String> {
+/// The end of a file that a container wrote: it may be anything.
+fn end_of(path: &Path) -> Option<String> {
     use rustix::fs::{Mode, OFlags};
     // Neither waits for the other end of a pipe nor follows a link out of the container.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = std::fs::File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
-    if !file.metadata().ok()?.is_file() {
+    let mut file = std::fs::File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
+    let metadata = file.metadata().ok()?;
+    if !metadata.is_file() {
         return None;
     }
+    file.seek(SeekFrom::Start(metadata.len().saturating_sub(MOST_MESSAGE_BYTES))).ok()?;
     let mut message = Vec::new();
     file.take(MOST_MESSAGE_BYTES).read_to_end(&mut message).ok()?;
     Some(String::from_utf8_lossy(&message).into_owned())
@@ -107,8 +109,8 @@ mod tests {
         assert_eq!(of("FallbackToLogsOnError", 1), "one\ntwo\n");
         assert_eq!(of("FallbackToLogsOnError", 0), "");
         assert_eq!(of("File", 1), "");
-        std::fs::write(&file, "x".repeat(5000)).unwrap();
-        assert_eq!(of("FallbackToLogsOnError", 1).len(), 4096);
+        std::fs::write(&file, format!("{}{}", "x".repeat(5000), "y".repeat(4000))).unwrap();
+        assert_eq!(of("FallbackToLogsOnError", 1), format!("{}{}", "x".repeat(96), "y".repeat(4000)));
     }
 
     #[test]

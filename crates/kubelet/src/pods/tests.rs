@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use cri::{Call, Code, Error};
+use cri::{Call, Error};
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use node::container_runtime::Container;
@@ -33,14 +33,6 @@ struct Quick {
     questions: AtomicUsize,
 }
 
-macro_rules! unserved {
-    ($($method:ident($request:ident) -> $answer:ty;)*) => {
-        $(fn $method(&self, _: cri::$request) -> Call<'_, $answer> {
-            Box::pin(async { Err(Error::new(Code::Unimplemented, "")) })
-        })*
-    };
-}
-
 macro_rules! answered {
     ($($method:ident($request:ident) -> $answer:expr, $type:ty;)*) => {
         $(fn $method(&self, _: cri::$request) -> Call<'_, $type> {
@@ -50,31 +42,6 @@ macro_rules! answered {
 }
 
 impl cri::Runtime for Quick {
-    unserved! {
-        version(VersionRequest) -> cri::VersionResponse;
-        status(StatusRequest) -> cri::StatusResponse;
-        runtime_config(RuntimeConfigRequest) -> cri::RuntimeConfigResponse;
-        update_runtime_config(UpdateRuntimeConfigRequest) -> cri::UpdateRuntimeConfigResponse;
-        run_pod_sandbox(RunPodSandboxRequest) -> cri::RunPodSandboxResponse;
-        stop_pod_sandbox(StopPodSandboxRequest) -> cri::StopPodSandboxResponse;
-        remove_pod_sandbox(RemovePodSandboxRequest) -> cri::RemovePodSandboxResponse;
-        pod_sandbox_status(PodSandboxStatusRequest) -> cri::PodSandboxStatusResponse;
-        update_pod_sandbox_resources(UpdatePodSandboxResourcesRequest) -> cri::UpdatePodSandboxResourcesResponse;
-        stop_container(StopContainerRequest) -> cri::StopContainerResponse;
-        remove_container(RemoveContainerRequest) -> cri::RemoveContainerResponse;
-        update_container_resources(UpdateContainerResourcesRequest) -> cri::UpdateContainerResourcesResponse;
-        reopen_container_log(ReopenContainerLogRequest) -> cri::ReopenContainerLogResponse;
-        exec_sync(ExecSyncRequest) -> cri::ExecSyncResponse;
-        exec(ExecRequest) -> cri::Session;
-        attach(AttachRequest) -> cri::Session;
-        port_forward(PortForwardRequest) -> cri::PortForward;
-        list_container_stats(ListContainerStatsRequest) -> cri::ListContainerStatsResponse;
-        list_pod_sandbox_stats(ListPodSandboxStatsRequest) -> cri::ListPodSandboxStatsResponse;
-        image_fs_info(ImageFsInfoRequest) -> cri::ImageFsInfoResponse;
-        pull_image(PullImageRequest) -> cri::PullImageResponse;
-        remove_image(RemoveImageRequest) -> cri::RemoveImageResponse;
-    }
-
     answered! {
         list_pod_sandbox(ListPodSandboxRequest) -> Default::default(), cri::ListPodSandboxResponse;
         list_containers(ListContainersRequest) -> Default::default(), cri::ListContainersResponse;

@@ -1,4 +1,5 @@
-//! GET as probes and hooks send it: one connection each, certificates not looked at, redirects followed on the same host only.
+//! GET as probes and hooks send it: one connection each, certificates not looked at, redirects followed on the same host only. And as
+//! the source of static pods does: certificates are verified, redirects followed wherever they lead.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,12 +8,13 @@ use bytes::Bytes;
 use env::Env;
 use futures_util::FutureExt;
 use http::header::{
-    ACCEPT, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION, REFERER, USER_AGENT,
+    ACCEPT, AUTHORIZATION, CONNECTION, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION, REFERER,
+    USER_AGENT, WWW_AUTHENTICATE,
 };
 use http_body_util::{BodyExt, Empty};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use rustls::ClientConfig;
+use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -30,7 +32,11 @@ pub const PLAIN_ANSWER: &str = "http: server gave HTTP response to HTTPS client"
 #[derive(Clone)]
 pub struct Client {
     env: Env,
-    tls: Arc<ClientConfig>,
+    /// Or why there is none.
+    tls: Result<Arc<ClientConfig>, String>,
+    max_body: usize,
+    /// Redirects are followed to other hosts too.
+    anywhere: bool,
 }
 
 pub struct Request {
@@ -77,9 +83,19 @@ impl Request {
         Ok(Request { url: Url::new(get.https, host, port, &get.path), headers, host: host_header })
     }
 
+    pub fn to(url: Url, headers: HeaderMap) -> Request {
+        Request { url, headers, host: None }
+    }
+
     /// The request that a redirect asks for.
     fn redirected(&self, url: Url, location: &str) -> Request {
         let mut headers = self.headers.clone();
+        if url.host != self.url.host {
+            // What another host has no business with.
+            for secret in [AUTHORIZATION, COOKIE, WWW_AUTHENTICATE] {
+                headers.remove(secret);
+            }
+        }
         if self.url.https && !url.https {
             headers.remove(REFERER);
         } else if let Ok(referer) = HeaderValue::try_from(self.url.to_string()) {
@@ -102,17 +118,12 @@ impl Request {
 
 impl Client {
     pub fn new(env: &Env) -> Client {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let verifier =
-            client_http::tls::verifier(None, &provider).expect("without authorities it cannot fail");
-        let tls = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .expect("the provider has the default versions")
-            .dangerous()
-            .with_custom_certificate_verifier(verifier)
-            .with_no_client_auth();
-        // Differs from kubelet: HTTP/2 is not offered. A server that has it speaks HTTP/1.1 as well.
-        Client { env: env.clone(), tls: Arc::new(tls) }
+        Client { env: env.clone(), tls: tls(None), max_body: MAX_BODY, anywhere: false }
+    }
+
+    /// One that looks at certificates, and reads bodies of up to `max_body` bytes.
+    pub fn verifying(env: &Env, roots: RootCertStore, max_body: usize) -> Client {
+        Client { env: env.clone(), tls: tls(Some(roots)), max_body, anywhere: true }
     }
 
     /// The answer to the last of the redirects. An error is what Go's client would say, from `Get "URL": ` on.
@@ -138,7 +149,7 @@ impl Client {
                 }
                 Err(Nowhere::Scheme { .. }) => return Ok(response),
             };
-            if url.host != first.url.host {
+            if url.host != first.url.host && !self.anywhere {
                 return Ok(response);
             }
             if redirects + 1 >= MAX_REDIRECTS {
@@ -160,7 +171,7 @@ impl Client {
                 return Ok::<_, String>((Box::new(tcp) as Box<dyn Stream>, wire));
             }
             let name = ServerName::try_from(url.host.clone()).map_err(|error| error.to_string())?;
-            let tls = TlsConnector::from(self.tls.clone()).connect(name, tcp).await;
+            let tls = TlsConnector::from(self.tls.clone()?).connect(name, tcp).await;
             Ok((Box::new(tls.map_err(|error| wire.tls_error(&error))?), wire))
         };
         let awaiting = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
@@ -181,7 +192,8 @@ impl Client {
             self.within(deadline, awaiting, send).await?.map_err(|error| wire.http_error(&error))?;
         let (head, body) = response.into_parts();
         let reading = "context deadline exceeded (Client.Timeout or context cancellation while reading body)";
-        let body = self.within(deadline, reading, beside(&mut connection, read(body, &wire))).await;
+        let body =
+            self.within(deadline, reading, beside(&mut connection, read(body, self.max_body, &wire))).await;
         let location = head.headers.get(LOCATION).and_then(|location| location.to_str().ok());
         Ok(Response {
             status: head.status.as_u16(),
@@ -200,6 +212,19 @@ impl Client {
         let left = deadline.saturating_duration_since(self.env.monotonic());
         self.env.timeout(left, work).await.map_err(|_| late.to_owned())
     }
+}
+
+fn tls(roots: Option<RootCertStore>) -> Result<Arc<ClientConfig>, String> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = client_http::tls::verifier(roots, &provider)?;
+    // Differs from kubelet: HTTP/2 is not offered. A server that has it speaks HTTP/1.1 as well.
+    let tls = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
+        .with_no_client_auth();
+    Ok(Arc::new(tls))
 }
 
 /// A connection, or what Go says when there is none.
@@ -238,16 +263,16 @@ async fn beside<T>(
     }
 }
 
-async fn read(mut body: hyper::body::Incoming, wire: &Wire) -> Result<Vec<u8>, String> {
+async fn read(mut body: hyper::body::Incoming, max_body: usize, wire: &Wire) -> Result<Vec<u8>, String> {
     let mut read = Vec::new();
-    while read.len() < MAX_BODY {
+    while read.len() < max_body {
         let Some(frame) = body.frame().await else { break };
         let frame = frame.map_err(|error| match io_error(&error).map(std::io::Error::kind) {
             Some(std::io::ErrorKind::UnexpectedEof) => "unexpected EOF".to_owned(),
             _ => wire.http_error(&error),
         })?;
         if let Some(data) = frame.data_ref() {
-            read.extend_from_slice(&data[..data.len().min(MAX_BODY - read.len())]);
+            read.extend_from_slice(&data[..data.len().min(max_body - read.len())]);
         }
     }
     Ok(read)

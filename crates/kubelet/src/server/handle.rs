@@ -13,7 +13,7 @@ use super::answer::{self, Answer};
 use super::authenticate::Certificate;
 use super::query::Query;
 use super::routes::{ContainerPath, Handler, MetricsOf, Route, route};
-use super::{Context, containers, exec, health, logs, metrics, portforward, stats};
+use super::{Context, containers, exec, health, logs, metrics, portforward, stats, zpages};
 
 /// What becomes of a request.
 pub enum Reply {
@@ -79,6 +79,7 @@ async fn dispatch(context: &Arc<Context>, handler: Handler, mut request: Request
         let message = "406: Not Acceptable\n\nAvailable representations: application/json";
         return answer::text(StatusCode::NOT_ACCEPTABLE, message).into();
     }
+    let accept = parts.headers.get(ACCEPT).cloned();
     let streaming = |query| Streaming { parts, query, on_upgrade };
     match handler {
         Handler::Exec(path) => exec::exec(context, &path, streaming(query)).await,
@@ -99,6 +100,7 @@ async fn dispatch(context: &Arc<Context>, handler: Handler, mut request: Request
             configs.set("kubeletconfig", context.node.config());
             answer::json(&Value::Map(configs)).into()
         }
+        Handler::Statusz => zpages::statusz(context, accept.as_ref()).into(),
         Handler::Logs(path) => logs::container_logs(context, &path, &query).await.into(),
         Handler::Run(path) => exec::run(context, &path, &query).await.into(),
         Handler::Summary => stats::summary(context, &query).await.into(),

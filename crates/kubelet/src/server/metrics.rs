@@ -14,7 +14,7 @@ use super::answer::{self, Answer};
 use super::{Context, containers};
 
 const METHODS: [&str; 8] = ["OPTIONS", "GET", "HEAD", "POST", "PUT", "DELETE", "TRACE", "CONNECT"];
-const PATHS: [&str; 16] = [
+const PATHS: [&str; 17] = [
     "healthz",
     "pods",
     "stats",
@@ -31,6 +31,7 @@ const PATHS: [&str; 16] = [
     "runningpods",
     "checkpoint",
     "logs",
+    "statusz",
 ];
 const LONG_RUNNING: [&str; 3] = ["exec", "attach", "debug"];
 

@@ -23,6 +23,7 @@ pub enum Handler {
     Summary,
     Metrics(MetricsOf),
     Configz,
+    Statusz,
     Logs(ContainerPath),
     Run(ContainerPath),
     Exec(ContainerPath),
@@ -56,7 +57,7 @@ pub enum Route {
 }
 
 /// Paths that are whole, whatever the method.
-const EXACT: [(&str, Handler); 11] = [
+const EXACT: [(&str, Handler); 12] = [
     ("/healthz", Handler::Health(None)),
     ("/healthz/ping", Handler::Health(Some("ping"))),
     ("/healthz/log", Handler::Health(Some("log"))),
@@ -67,6 +68,7 @@ const EXACT: [(&str, Handler); 11] = [
     ("/metrics/probes", Handler::Metrics(MetricsOf::Probes)),
     ("/metrics/slis", Handler::Metrics(MetricsOf::HealthChecks)),
     ("/configz", Handler::Configz),
+    ("/statusz", Handler::Statusz),
     ("/debug/flags/v", Handler::Disabled("flags endpoint is disabled.")),
 ];
 

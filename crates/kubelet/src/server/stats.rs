@@ -8,12 +8,14 @@
 
 mod collect;
 mod containers;
+mod groups;
 mod json;
 mod machine;
 mod resource;
 mod sampler;
 mod storage;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use cri::{CpuUsage, IoUsage, MemoryUsage, NetworkUsage, SwapUsage, UInt64Value};
@@ -24,6 +26,7 @@ use super::answer::{self, Answer};
 use super::query::Query;
 
 pub use collect::{Usage, pods};
+use groups::Groups;
 pub use json::to_value;
 pub use machine::Machine;
 pub use resource::to_text as resource_metrics_text;
@@ -130,13 +133,12 @@ pub(super) async fn resource_metrics(context: &Arc<Context>) -> Answer {
 
 pub(super) async fn container_metrics(context: &Arc<Context>) -> Answer {
     let machine = Machine::read();
-    match collect::full(context).await {
-        Ok(summary) => answer::metrics(containers::to_text(&machine, &summary)),
-        Err(message) => {
-            tracing::error!(message, "usage cannot be told");
-            answer::metrics(containers::to_text(&machine, &Summary::default()))
-        }
-    }
+    let summary = collect::full(context).await.unwrap_or_else(|message| {
+        tracing::error!(message, "usage cannot be told");
+        Summary::default()
+    });
+    let groups = Groups::read(Path::new("/sys/fs/cgroup"), context.node.pod_groups());
+    answer::metrics(containers::to_text(&machine, &summary, &groups, context.env.now_seconds()))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A file as a pod of this node: canonical, with its defaults, valid, and named after the node.
+//! A file, or what a URL answers, as a pod of this node: canonical, with its defaults, valid, and named after the node.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use node::static_pods::{HASH, SEEN, SOURCE};
 use object::normalise::{Strict, normalise_decoded, normalise_written};
 use object::{Map, Value, quote, time};
 
-use super::FILE_SOURCE;
+use super::{FILE_SOURCE, URL_SOURCE};
 use crate::generate::qos_class;
 
 /// No file is read beyond that.
@@ -24,6 +24,13 @@ pub enum DecodeError {
     Refers(&'static str),
 }
 
+/// Where a pod was read.
+#[derive(Clone, Copy, Debug)]
+pub enum Origin<'a> {
+    File(&'a Path),
+    Url(&'a str),
+}
+
 /// The pod of a file, as it would be read from the API if it had been created there.
 pub fn decode(
     catalog: &Catalog,
@@ -32,11 +39,52 @@ pub fn decode(
     file: &Path,
     now_nanos: u128,
 ) -> Result<Value, DecodeError> {
-    let not_a_pod = |why: String| DecodeError::NotAPod(why);
-    if bytes.len() as u64 > MOST_BYTES {
-        return Err(not_a_pod(format!("it is larger than {MOST_BYTES} bytes")));
+    let pod = document(bytes)?;
+    decode_pod(catalog, pod, node, Origin::File(file), now_nanos)
+}
+
+/// One pod, or all pods of a list.
+pub fn decode_all(
+    catalog: &Catalog,
+    bytes: &[u8],
+    node: &str,
+    origin: Origin<'_>,
+    now_nanos: u128,
+) -> Result<Vec<Value>, DecodeError> {
+    let mut given = document(bytes)?;
+    if (given.str_at(&["apiVersion"]), given.str_at(&["kind"])) != (Some("v1"), Some("PodList")) {
+        return Ok(vec![decode_pod(catalog, given, node, origin, now_nanos)?]);
     }
-    let mut pod = codec::yaml::parse_document(bytes).map_err(|error| not_a_pod(error.to_string()))?.value;
+    let items = match given.make_map().remove("items") {
+        Some(Value::List(items)) => items,
+        _ => Vec::new(),
+    };
+    let decoded = items.into_iter().map(|mut pod| {
+        if let Some(pod) = pod.as_map_mut() {
+            pod.set("apiVersion", "v1");
+            pod.set("kind", "Pod");
+        }
+        decode_pod(catalog, pod, node, origin, now_nanos)
+    });
+    decoded.collect()
+}
+
+fn document(bytes: &[u8]) -> Result<Value, DecodeError> {
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(DecodeError::NotAPod(format!("it is larger than {MOST_BYTES} bytes")));
+    }
+    let parsed = codec::yaml::parse_document(bytes);
+    parsed.map(|document| document.value).map_err(|error| DecodeError::NotAPod(error.to_string()))
+}
+
+fn decode_pod(
+    catalog: &Catalog,
+    mut pod: Value,
+    node: &str,
+    origin: Origin<'_>,
+    now_nanos: u128,
+) -> Result<Value, DecodeError> {
+    let not_a_pod = |why: String| DecodeError::NotAPod(why);
     let said = |name: &str| pod.str_at(&[name]).unwrap_or("");
     if (said("apiVersion"), said("kind")) != ("v1", "Pod") {
         return Err(not_a_pod(format!(
@@ -56,7 +104,7 @@ pub fn decode(
     if named.is_empty() {
         return Err(DecodeError::Invalid("name is needed for the pod".to_owned()));
     }
-    adopt(&mut pod, &named, node, file, now_nanos);
+    adopt(&mut pod, &named, node, origin, now_nanos);
     normalise_written(schema, storage.ty, &mut pod).map_err(|error| not_a_pod(error.to_string()))?;
     let now = i64::try_from(now_nanos / 1_000_000_000).unwrap_or(i64::MAX);
     let errors = kinds::validate_create(kind, storage, &pod, &Context::plain(storage, now));
@@ -72,11 +120,14 @@ pub fn decode(
 }
 
 /// Makes it this node's.
-fn adopt(pod: &mut Value, name: &str, node: &str, file: &Path, now_nanos: u128) {
+fn adopt(pod: &mut Value, name: &str, node: &str, origin: Origin<'_>, now_nanos: u128) {
     let given = pod.str_at(&["metadata", "uid"]).filter(|uid| !uid.is_empty()).map(str::to_owned);
     let uid = given.unwrap_or_else(|| {
-        let (host, file) = (format!("host:{node}"), format!("file:{}", file.display()));
-        format!("{:032x}", digest(&[&codec::json::to_vec(pod), host.as_bytes(), file.as_bytes()]))
+        let whence = match origin {
+            Origin::File(file) => format!("host:{node}file:{}", file.display()),
+            Origin::Url(url) => format!("url:{url}"),
+        };
+        format!("{:032x}", digest(&[&codec::json::to_vec(pod), whence.as_bytes()]))
     });
     let metadata = pod.map_at(&["metadata"]);
     metadata.set("name", format!("{name}-{}", node.to_lowercase()));
@@ -93,9 +144,15 @@ fn adopt(pod: &mut Value, name: &str, node: &str, file: &Path, now_nanos: u128) 
     let annotations = pod.map_at(&["metadata", "annotations"]);
     annotations.set(HASH, uid);
     annotations.set(SEEN, seen);
-    annotations.set(SOURCE, FILE_SOURCE);
+    let source = match origin {
+        Origin::File(_) => FILE_SOURCE,
+        Origin::Url(_) => URL_SOURCE,
+    };
+    annotations.set(SOURCE, source);
     pod.map_at(&["spec"]).set("nodeName", node);
-    tolerate_everything(pod.map_at(&["spec"]));
+    if matches!(origin, Origin::File(_)) {
+        tolerate_everything(pod.map_at(&["spec"]));
+    }
     let mut status = Map::with_capacity(2);
     status.set("phase", "Pending");
     status.set("qosClass", qos_class(pod));

@@ -37,10 +37,10 @@ impl Volumes {
         if !local::is_name(uid) {
             return Ok(());
         }
-        let turn = self.turn(uid);
-        let _turn = turn.lock().await;
+        let turn = self.turn(uid).lock_owned().await;
         let directory = self.pod_directory(uid);
         let done = self.blocking(move || {
+            let _turn = turn;
             if !directory.exists() {
                 return Ok(());
             }

@@ -16,6 +16,8 @@ use testkit::TestCluster;
 pub const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 pub const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 
+pub type Job = Box<dyn FnOnce() + Send>;
+
 pub struct TestNode {
     pub cluster: TestCluster,
     pub client: Arc<dyn Client>,
@@ -23,6 +25,8 @@ pub struct TestNode {
     pub volumes: Volumes,
     /// Pods that were told of a change.
     pub told: Arc<Mutex<Vec<String>>>,
+    /// What is to be done on another thread, while a test holds it back.
+    pub held: Arc<Mutex<Option<Vec<Job>>>>,
     folder: tempfile::TempDir,
     _stopper: Stopper,
 }
@@ -41,17 +45,22 @@ impl TestNode {
         let changed = Arc::new(move |uid: &str| tell.lock().push(uid.to_owned()));
         let (objects, _) = Objects::start(cluster.env(), client.clone(), changed, stop);
         let folder = tempfile::tempdir().unwrap();
+        let held: Arc<Mutex<Option<Vec<Job>>>> = Arc::default();
+        let hold = held.clone();
         let config = Arc::new(Config::new("n1", folder.path().join("root")));
         let volumes = Volumes::new(
             cluster.env().clone(),
             config,
             client.clone(),
             objects.clone(),
-            Arc::new(|job: Box<dyn FnOnce() + Send>| job()),
+            Arc::new(move |job: Job| match &mut *hold.lock() {
+                Some(held) => held.push(job),
+                None => job(),
+            }),
             Arc::new(|| runtime::parse("{cpu: '4', memory: 1Gi}").unwrap_or_else(|_| Value::map())),
         )
         .provisioned_at(folder.path().join("volumes"));
-        TestNode { cluster, client, objects, volumes, told, folder, _stopper: stopper }
+        TestNode { cluster, client, objects, volumes, told, held, folder, _stopper: stopper }
     }
 
     pub fn path(&self) -> &Path {

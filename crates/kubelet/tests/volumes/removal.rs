@@ -40,6 +40,31 @@ async fn what_an_agent_left_that_was_killed_is_found_and_removed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_removal_waits_for_a_mount_that_nobody_waits_for_any_more() {
+    if !is_root() {
+        return;
+    }
+    let node = TestNode::new(33).await;
+    let pod = node.pod("gone", json!([{"name": "memory", "emptyDir": {"medium": "Memory"}}])).await;
+    *node.held.lock() = Some(Vec::new());
+    let moment = std::time::Duration::from_millis(1);
+    assert!(node.cluster.env().timeout(moment, node.volumes.mount(&pod)).await.is_err());
+    let count = || node.held.lock().as_ref().unwrap().len();
+    assert_eq!(count(), 1);
+    {
+        let mut removal = std::pin::pin!(node.volumes.remove(uid(&pod)));
+        assert!(node.cluster.env().timeout(moment, removal.as_mut()).await.is_err());
+        assert_eq!(count(), 1, "the removal would meet the mount half done");
+        for job in node.held.lock().take().unwrap() {
+            job();
+        }
+        removal.await.unwrap();
+    }
+    assert_eq!(mounts_below(node.path()).len(), 0);
+    node.end(&[]).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_sub_path_is_made_once_and_never_leads_out_of_its_volume() {
     if !is_root() {
         return;

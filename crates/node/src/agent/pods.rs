@@ -7,6 +7,7 @@ use client::{DeleteOptions, WriteOptions};
 use object::{Obj, Revision, Status, Value};
 use runtime::{Key, ObjectRef, ReconcileRequest};
 
+use super::preempt::Room;
 use super::{Again, Agent, Inner, wake_all};
 use crate::admit;
 use crate::pod::{Pod, short_uid};
@@ -83,6 +84,16 @@ impl Agent {
             // Deleted and made again between two looks.
             inner.drop_worker(key);
         }
+        let refused = match self.make_room(&mut inner, key, &pod, node) {
+            Room::Enough => None,
+            Room::Never(why) => Some(why),
+            Room::Later(victims) => {
+                let wake = inner.wake.clone();
+                drop(inner);
+                wake_all(wake, &victims);
+                return Some(SyncResult::default());
+            }
+        };
         let Inner { pods, runtime, taken, heartbeat, .. } = &mut *inner;
         let worker = pods.entry(key.clone()).or_insert_with(|| PodWorker::new(&pod));
         if revision < worker.written {
@@ -92,6 +103,9 @@ impl Agent {
         // What a pod asks for may be changed while it runs.
         let (counted, before, uid) = (worker.is_counted(), worker.requests, worker.uid);
         let mut admit = |pod: &Pod<'_>, requests| {
+            if let Some(why) = &refused {
+                return Err(why.clone());
+            }
             self.admit.as_ref().map_or(Ok(()), |admit| admit(pod))?;
             let node = if heartbeat.evicts || admit::is_choosy(pod) { node() } else { None };
             if !counted {

@@ -318,8 +318,17 @@ fn happening(container: usize, severity: Severity, reason: &str, message: String
 fn failed(pod: &Pod<'_>, index: usize, before: Option<&Course>, error: &StartError, now: Millis) -> Running {
     let state = Container::Failed(error.clone());
     let Some(before) = before.map(|course| course.seen(pod, index, now)) else {
-        let (id, image_id) = (String::new(), String::new());
-        return Running { id, image_id, outdated: false, attempt: 0, state, last: None };
+        return Running {
+            id: String::new(),
+            image_id: String::new(),
+            image: String::new(),
+            outdated: false,
+            attempt: 0,
+            state,
+            last: None,
+            replaced: false,
+            hook_error: None,
+        };
     };
     let last = match before.state {
         Container::Exited(exit) => Some(exit),
@@ -389,8 +398,17 @@ impl Course {
             Exit::new(code, started, finished, id)
         });
         let image = pod.containers[index].image;
-        let (id, image_id) = (id(pod, index, self.attempt), format!("simulated/{image}"));
-        Running { id, image_id, outdated: self.image != hash(image), attempt: self.attempt, state, last }
+        Running {
+            id: id(pod, index, self.attempt),
+            image_id: format!("simulated/{image}"),
+            image: String::new(),
+            outdated: self.image != hash(image),
+            attempt: self.attempt,
+            state,
+            last,
+            replaced: false,
+            hook_error: None,
+        }
     }
 }
 

@@ -79,7 +79,8 @@ fn condition(view: &View<'_>, there: Option<&Value>, kind: &str, word: Word) -> 
     let said = if word.holds { "True" } else { "False" };
     let mut condition = Map::with_capacity(7);
     condition.set("type", kind);
-    if view.pod.generation > 0 {
+    // Kubelet leaves it out of this one.
+    if view.pod.generation > 0 && kind != restart_all::CONDITION {
         condition.set("observedGeneration", Value::Int(view.pod.generation));
     }
     condition.set("status", said);

@@ -79,16 +79,26 @@ pub fn given(pod: &Pod<'_>) -> Option<Value> {
         }
     }
     if let Some(said) = of_pod {
-        tree.map_at(&["spec"]).set("resources", said.clone());
+        tree.map_at(&["spec"]).set("resources", said);
     }
     Some(tree)
 }
 
-/// What the pod as a whole was given, if that is not what it asks for.
-fn of_pod<'a>(pod: &Pod<'a>) -> Option<&'a Value> {
+/// What the pod as a whole was given, if that is not what it asks for. The status has more than what the pod asks for: what its
+/// containers have in sum.
+fn of_pod(pod: &Pod<'_>) -> Option<Value> {
     let wanted = pod.tree.at(&["spec", "resources"])?;
     let said = pod.tree.at(&["status", "resources"])?;
-    differs(Some(said), Some(wanted)).then_some(said)
+    let mut given = wanted.clone();
+    for list in ["requests", "limits"] {
+        let Some(Value::Map(amounts)) = given.make_map().get_mut(list) else { continue };
+        for (name, amount) in amounts.iter_mut() {
+            if let Some(said) = said.at(&[list, name.as_str()]) {
+                *amount = said.clone();
+            }
+        }
+    }
+    differs(Some(&given), Some(wanted)).then_some(given)
 }
 
 fn is_resizable(container: &Container<'_>) -> bool {
@@ -190,7 +200,8 @@ impl PodWorker {
             step.wake = super::earlier(step.wake, Some(now + FAILED_MILLIS));
             return;
         }
-        let starting = sandbox.containers.iter().flatten().any(|c| c.state == State::Created);
+        let is_starting = |state: &State| matches!(state, State::Created | State::Restarting(_));
+        let starting = sandbox.containers.iter().flatten().any(|c| is_starting(&c.state));
         if sandbox.resizing || starting || !progress.restarts.is_empty() {
             return;
         }

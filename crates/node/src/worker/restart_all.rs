@@ -89,7 +89,10 @@ impl RestartAll {
             let all = pod.containers.iter().enumerate().filter(|(_, c)| c.role != Role::Ephemeral);
             let alive = all.filter(|(index, _)| {
                 let there = sandbox.container(*index).map(|run| &run.state);
-                matches!(there, Some(Container::Running { .. } | Container::Created))
+                matches!(
+                    there,
+                    Some(Container::Running { .. } | Container::Created | Container::Restarting(_))
+                )
             });
             alive.map(|(index, _)| index).collect()
         };
@@ -103,7 +106,9 @@ impl RestartAll {
         if !waits {
             let after = |index: usize| {
                 // One that could never be started has no run to be forgotten.
-                let ran = |run: &&Running| run.last.is_some() || matches!(run.state, Container::Exited(_));
+                let ended =
+                    |run: &Running| matches!(run.state, Container::Exited(_) | Container::Restarting(_));
+                let ran = |run: &&Running| run.last.is_some() || ended(run);
                 let is_restarted = pod.containers[index].role != Role::Ephemeral;
                 let run = sandbox.container(index).filter(ran).filter(|_| is_restarted);
                 let first = self.first(pod, index);

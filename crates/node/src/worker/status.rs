@@ -6,14 +6,16 @@ use std::collections::BTreeMap;
 use object::{Map, Value, time};
 
 use crate::admit::Rejection;
-use crate::container_runtime::{Container as State, Exit, Millis, Sandbox, StartError};
-use crate::pod::{Container, Pod, Role};
+use crate::container_runtime::{Container as State, Evicted, Exit, Millis, Sandbox, StartError};
+use crate::pod::{Container, Pod, Role, resources};
 use crate::worker::backoff::{BackOff, StartBackOff};
 use crate::worker::conditions;
 use crate::worker::devices::{ClaimDevices, allocated_status};
 use crate::worker::resize::Resize;
 use crate::worker::restart_all::{self, RestartAll};
 
+const CRASH_LOOP: &str = "CrashLoopBackOff";
+const HOOK_FAILED: &str = "PostStartHookError";
 pub const DEADLINE_REASON: &str = "DeadlineExceeded";
 pub const DEADLINE_MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
 
@@ -29,6 +31,8 @@ pub struct View<'a> {
     pub pod: &'a Pod<'a>,
     pub host: &'a Host<'a>,
     pub sandbox: &'a Sandbox,
+    /// By the runtime, or for another pod's sake.
+    pub evicted: Option<&'a Evicted>,
     pub backoffs: &'a [BackOff],
     pub failures: &'a BTreeMap<usize, StartBackOff>,
     pub restart_all: &'a RestartAll,
@@ -48,6 +52,8 @@ pub struct ContainerStatus {
     pub restarts: u32,
     pub id: String,
     pub image_id: String,
+    /// Empty: as the pod has it.
+    pub image: String,
 }
 
 pub enum ContainerState {
@@ -68,8 +74,9 @@ pub fn changed(view: &View<'_>) -> Option<Value> {
     let shown: Vec<ContainerStatus> = (0..pod.containers.len()).map(|index| show(view, index)).collect();
     let late = deadline_passed(pod, view.now);
     // Told when nothing runs any more: what takes the pod's place may count on that.
-    let evicted = view.sandbox.evicted.as_ref().filter(|_| view.terminal && !pod.is_over());
-    let phase = match phase(view, &shown) {
+    let evicted = view.evicted.filter(|_| view.terminal && !pod.is_over());
+    let natural = phase(view, &shown);
+    let phase = match natural {
         // What is over never comes back, whatever runs.
         _ if pod.is_over() => pod.phase,
         _ if late || evicted.is_some() => "Failed",
@@ -129,13 +136,17 @@ pub fn changed(view: &View<'_>) -> Option<Value> {
             map.set(list, statuses);
         }
     }
-    if let Some(resources) = pod.tree.at(&["spec", "resources"]) {
-        if let Some(requests) = resources.get("requests") {
-            map.set("allocatedResources", requests.clone());
-        }
-        map.set("resources", resources.clone());
+    let (resources, allocated) = resources::of_status(pod.tree);
+    map.set("resources", resources);
+    match allocated.is_empty() {
+        true => drop(map.remove("allocatedResources")),
+        false => map.set("allocatedResources", allocated),
     }
-    conditions::set(map, view, &shown, phase);
+    // In kubelet, a pod that never came to run fails after its conditions were made.
+    let is_lost = |shown: &ContainerStatus| matches!(shown.state, ContainerState::Lost);
+    let was_pending = view.terminal && natural == "Pending" && !late && !pod.is_over();
+    let of_conditions = if was_pending || shown.iter().any(is_lost) { "Pending" } else { phase };
+    conditions::set(map, view, &shown, of_conditions);
     if let Some(message) = evicted.and_then(|evicted| evicted.disruption.as_deref()) {
         conditions::set_disrupted(map, view, message);
     }
@@ -192,14 +203,15 @@ fn show(view: &View<'_>, index: usize) -> ContainerStatus {
         _ if let Some(failure) = failure => failed(failure, view.now),
         _ => ContainerState::Waiting { reason: Cow::Borrowed(waiting), message: String::new() },
     };
+    let restarting_all = || ContainerState::Waiting {
+        reason: Cow::Borrowed(restart_all::REASON),
+        message: restart_all::MESSAGE.to_owned(),
+    };
     let first = view.restart_all.first(pod, index);
     let Some(there) = view.sandbox.container(index) else {
         let last = if first > 0 { view.restart_all.last(pod, index, first) } else { None };
         let state = match &last {
-            Some(_) if failure.is_none() && !view.terminal => ContainerState::Waiting {
-                reason: Cow::Borrowed(restart_all::REASON),
-                message: restart_all::MESSAGE.to_owned(),
-            },
+            Some(_) if failure.is_none() && !view.terminal => restarting_all(),
             _ => creating(),
         };
         return ContainerStatus {
@@ -210,12 +222,26 @@ fn show(view: &View<'_>, index: usize) -> ContainerStatus {
             restarts: first,
             id: String::new(),
             image_id: String::new(),
+            image: String::new(),
         };
     };
     let restarts = there.attempt.max(first);
     let before = view.restart_all.last(pod, index, restarts).or_else(|| there.last.clone());
     let (mut last, mut started, mut ready) = (before, false, false);
+    let is_of_all =
+        |last: &Option<Exit>| last.as_ref().is_some_and(|exit| exit.reason == restart_all::REASON);
     let state = match &there.state {
+        State::Created | State::Restarting(_) if is_of_all(&last) && failure.is_none() && !view.terminal => {
+            restarting_all()
+        }
+        // What people were told of it holds until it runs again.
+        State::Restarting(exit) => match waits_still(view, index, exit) {
+            Some(state) => {
+                last = Some(exit.clone());
+                state
+            }
+            None => ContainerState::Ended(exit.clone()),
+        },
         State::Created | State::Failed(_) => match (&there.last, view.terminal) {
             // Not to be started again: what counts is how it ended.
             (Some(exit), true) => {
@@ -231,7 +257,8 @@ fn show(view: &View<'_>, index: usize) -> ContainerStatus {
         }
         State::Exited(exit) => {
             ready = container.role == Role::Init && exit.code == 0;
-            match crash_loop(view, index, exit) {
+            let waits = crash_loop(view, index, exit).or_else(|| hook_failed(view, index, exit));
+            match waits {
                 Some(state) => {
                     last = Some(exit.clone());
                     state
@@ -240,8 +267,8 @@ fn show(view: &View<'_>, index: usize) -> ContainerStatus {
             }
         }
     };
-    let (id, image_id) = (there.id.clone(), there.image_id.clone());
-    ContainerStatus { state, last, started, ready, restarts, id, image_id }
+    let (id, image_id, image) = (there.id.clone(), there.image_id.clone(), there.image.clone());
+    ContainerStatus { state, last, started, ready, restarts, id, image_id, image }
 }
 
 /// It could not be started.
@@ -255,12 +282,41 @@ fn failed(failure: &StartBackOff, now: Millis) -> ContainerState {
     ContainerState::Waiting { reason: Cow::Borrowed("ImagePullBackOff"), message }
 }
 
+/// Of one whose successor is on its way: that it waits, as people were told or because its hook failed.
+fn waits_still(view: &View<'_>, index: usize, exit: &Exit) -> Option<ContainerState> {
+    if view.terminal {
+        return None;
+    }
+    hook_failed(view, index, exit).or_else(|| waiting_said(view.pod, &view.pod.containers[index]))
+}
+
+/// That the container waits, and why, as the API has it: because it keeps ending.
+fn waiting_said(pod: &Pod<'_>, container: &Container<'_>) -> Option<ContainerState> {
+    let (_, list) = container.role.lists();
+    let all = pod.tree.at(&["status", list]).and_then(Value::as_list)?;
+    let said = all.iter().find(|status| status.str_at(&["name"]) == Some(container.name))?;
+    let waiting = said.at(&["state", "waiting"])?;
+    let reason = [CRASH_LOOP, HOOK_FAILED].into_iter().find(|r| waiting.str_at(&["reason"]) == Some(r))?;
+    let message = waiting.str_at(&["message"]).unwrap_or_default().to_owned();
+    Some(ContainerState::Waiting { reason: Cow::Borrowed(reason), message })
+}
+
+/// Ended because the hook after its start failed, and to be started again.
+fn hook_failed(view: &View<'_>, index: usize, exit: &Exit) -> Option<ContainerState> {
+    let error = view.sandbox.container(index)?.hook_error.as_ref()?;
+    let goes_on = !view.terminal && view.pod.deletion.is_none();
+    let waits = goes_on && view.pod.restarts(&view.pod.containers[index], exit.code);
+    waits.then(|| ContainerState::Waiting { reason: error.reason.clone(), message: error.message.clone() })
+}
+
 /// Did it ever come to the containers proper?
 fn was_initialized(view: &View<'_>) -> bool {
     let all = || view.pod.containers.iter().enumerate();
     let begun = |index: usize| {
         let there = view.sandbox.container(index);
-        there.is_some_and(|c| c.last.is_some() || matches!(c.state, State::Running { .. } | State::Exited(_)))
+        let ran =
+            |state: &State| matches!(state, State::Running { .. } | State::Exited(_) | State::Restarting(_));
+        there.is_some_and(|c| c.last.is_some() || ran(&c.state))
     };
     let succeeded = |index: usize| {
         let there = view.sandbox.container(index).map(|c| &c.state);
@@ -277,7 +333,7 @@ fn crash_loop(view: &View<'_>, index: usize, exit: &Exit) -> Option<ContainerSta
         return None;
     }
     let backoff = view.backoffs.get(index)?;
-    backoff.waits_until(exit.finished, view.now)?;
+    backoff.waits_until(view.sandbox.container(index)?.waits_from()?, view.now)?;
     let container = &view.pod.containers[index];
     if !view.pod.restarts(container, exit.code) {
         return None;
@@ -288,7 +344,7 @@ fn crash_loop(view: &View<'_>, index: usize, exit: &Exit) -> Option<ContainerSta
         container.name,
         view.pod.described()
     );
-    Some(ContainerState::Waiting { reason: Cow::Borrowed("CrashLoopBackOff"), message })
+    Some(ContainerState::Waiting { reason: Cow::Borrowed(CRASH_LOOP), message })
 }
 
 /// Upstream's rules, container by container.
@@ -402,12 +458,15 @@ fn container_status(container: &Container<'_>, shown: &ContainerStatus) -> Value
     status.set("lastState", last);
     status.set("ready", shown.ready);
     status.set("restartCount", Value::Int(i64::from(shown.restarts)));
-    status.set("image", container.image);
+    status.set("image", if shown.image.is_empty() { container.image } else { &*shown.image });
     status.set("imageID", &*shown.image_id);
     if !shown.id.is_empty() {
         status.set("containerID", &*shown.id);
     }
-    status.set("started", shown.started);
+    // Nothing says when one of these has started.
+    if container.role != Role::Ephemeral {
+        status.set("started", shown.started);
+    }
     if !shown.id.is_empty() {
         let resources = container.spec.get("resources").cloned().unwrap_or_else(Value::map);
         if let Some(requests) = resources.get("requests") {

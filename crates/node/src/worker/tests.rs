@@ -1,5 +1,6 @@
 //! The life of a pod step by step, on a runtime the test moves by hand.
 
+mod as_kubelet;
 mod resize;
 mod restart_all;
 
@@ -25,6 +26,7 @@ struct ByHand {
     refusal: Option<Rejection>,
     resizing: bool,
     resize_error: Option<String>,
+    outlived: Vec<usize>,
 }
 
 impl ByHand {
@@ -66,6 +68,7 @@ impl Runtime for ByHand {
             evicted: self.evicted.clone(),
             resizing: self.resizing,
             resize_error: self.resize_error.clone(),
+            outlived: self.outlived.clone(),
         })
     }
     fn create(&mut self, _: &Pod<'_>, _: Millis) {
@@ -73,6 +76,7 @@ impl Runtime for ByHand {
         self.log.push("create".to_owned());
     }
     fn start(&mut self, pod: &Pod<'_>, container: usize, attempt: u32, now: Millis) {
+        self.outlived.retain(|index| *index != container);
         let last = self.there.remove(&container).and_then(|c| match c.state {
             Container::Exited(exit) => Some(exit),
             _ => c.last,
@@ -93,7 +97,20 @@ impl Runtime for ByHand {
             });
             Container::Running { since: now, started: true, ready: true }
         };
-        self.there.insert(container, Running { id, image_id, outdated: false, attempt, state, last });
+        self.there.insert(
+            container,
+            Running {
+                id,
+                image_id,
+                image: String::new(),
+                outdated: false,
+                attempt,
+                state,
+                last,
+                replaced: false,
+                hook_error: None,
+            },
+        );
     }
     fn kill(&mut self, _: &Pod<'_>, container: usize, _: Millis) {
         self.log.push(format!("kill-{container}"));
@@ -309,6 +326,33 @@ fn init_containers_run_one_by_one_and_once() {
     life.step();
     assert_eq!(life.runtime.log(), "start-1-1");
     assert_eq!(life.phase(), "Running");
+}
+
+#[test]
+fn init_containers_run_again_in_another_sandbox() {
+    let spec = r#"{"initContainers":[{"name":"i"},{"name":"j"}],"containers":[{"name":"c"},{"name":"d"}]}"#;
+    let mut life = Life::new(spec);
+    for index in 0..2 {
+        life.step();
+        life.runtime.exit(index, 0, life.now);
+    }
+    life.step();
+    assert_eq!(life.runtime.log(), "create start-0-0 start-1-0 start-2-0 start-3-0");
+    // The machine was rebooted.
+    for index in 2..4 {
+        life.runtime.exit(index, 255, life.now);
+    }
+    life.runtime.outlived = vec![0, 1, 2, 3];
+    life.step();
+    assert_eq!(life.runtime.log(), "start-0-1");
+    life.runtime.exit(0, 0, life.now);
+    life.step();
+    assert_eq!(life.runtime.log(), "start-1-1");
+    life.runtime.exit(1, 0, life.now);
+    life.step();
+    assert_eq!(life.runtime.log(), "start-2-1 start-3-1");
+    life.step();
+    assert_eq!(life.runtime.log(), "", "once");
 }
 
 #[test]

@@ -72,7 +72,8 @@ impl Proc {
         Proc::start_on(Command::new(SETPOINT), "up", address, data_dir, &flags)
     }
 
-    fn start_as(program: Command, command: &str, data_dir: &Path, flags: &[&str]) -> Proc {
+    /// The same through another program, which becomes it.
+    pub fn start_as(program: Command, command: &str, data_dir: &Path, flags: &[&str]) -> Proc {
         Proc::start_on(program, command, "127.0.0.1:0", data_dir, flags)
     }
 

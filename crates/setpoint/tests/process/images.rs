@@ -45,7 +45,9 @@ fn busybox(folder: &Path, command: &[&str]) -> (Vec<u8>, Vec<u8>) {
     }
     let layer = folder.join("layer.tar");
     let mut tar = Command::new("tar");
-    let packed = run(tar.arg("-cf").arg(&layer).arg("-C").arg(folder.join("layer")).arg("bin"));
+    // The same bytes whenever it is made: names of one image are names of one image.
+    let packed =
+        run(tar.args(["--mtime=@0", "-cf"]).arg(&layer).arg("-C").arg(folder.join("layer")).arg("bin"));
     assert!(packed.status.success());
     let layer = std::fs::read(layer).unwrap();
     let architecture = match std::env::consts::ARCH {

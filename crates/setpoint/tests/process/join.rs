@@ -15,32 +15,25 @@ use crate::harness::*;
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
 /// A running node; killed when dropped.
-struct Node {
+pub struct Node {
     child: Child,
     log: PathBuf,
 }
 
 impl Node {
     fn start(data_dir: &Path, args: &[&str]) -> Node {
+        Node::start_as("worker-1", &bridge("j"), "10.99.7.0/24", data_dir, args)
+    }
+
+    /// A bridge and addresses of its own for each node of the machine.
+    pub fn start_as(name: &str, bridge: &str, range: &str, data_dir: &Path, args: &[&str]) -> Node {
         let log = data_dir.with_extension("log");
         let output = File::options().create(true).append(true).open(&log).unwrap();
         let child = Command::new(SETPOINT)
             .args(args)
-            .args([
-                "--name",
-                "worker-1",
-                "--node-ip",
-                "127.0.0.1",
-                "--node-labels",
-                "role=test",
-                "--bridge",
-                &format!("j{}", std::process::id() % 60_000),
-                "--pod-cidr",
-                "10.99.7.0/24",
-                "--port",
-                &free_port().to_string(),
-                "--data-dir",
-            ])
+            .args(["--name", name, "--node-ip", "127.0.0.1", "--node-labels", "role=test"])
+            .args(["--bridge", bridge, "--pod-cidr", range, "--port", &free_port().to_string()])
+            .arg("--data-dir")
             .arg(data_dir)
             .stdin(Stdio::null())
             .stdout(output.try_clone().unwrap())
@@ -50,11 +43,11 @@ impl Node {
         Node { child, log }
     }
 
-    fn log(&self) -> String {
+    pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    fn until_log(&mut self, what: &str, times: usize) {
+    pub fn until_log(&mut self, what: &str, times: usize) {
         wait_until(what, || {
             if let Some(status) = self.child.try_wait().unwrap() {
                 panic!("the node ended with {status}: {}", self.log());
@@ -63,7 +56,7 @@ impl Node {
         });
     }
 
-    fn stop(mut self) {
+    pub fn stop(mut self) {
         signal(self.child.id(), "TERM");
         let status = self.child.wait().unwrap();
         assert!(status.success(), "ended with {status}: {}", self.log());
@@ -77,11 +70,16 @@ impl Drop for Node {
     }
 }
 
+/// Tests that run at the same time are in other processes.
+pub fn bridge(prefix: &str) -> String {
+    format!("{prefix}{}", std::process::id() % 60_000)
+}
+
 pub fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-fn setpoint(args: &[&str], data_dir: &Path) -> (bool, String, String) {
+pub fn setpoint(args: &[&str], data_dir: &Path) -> (bool, String, String) {
     let ran = run(Command::new(SETPOINT).args(args).arg("--data-dir").arg(data_dir));
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (ran.status.success(), text(&ran.stdout), text(&ran.stderr))

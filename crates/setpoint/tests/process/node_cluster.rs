@@ -26,7 +26,7 @@ pub struct Cluster {
     pub server: Option<Proc>,
     pub kubectl: Kubectl,
     pub flags: Vec<String>,
-    bridge: String,
+    pub bridge: String,
     containerd: Option<Containerd>,
     /// Last, so that it is removed after all that lives in it.
     pub folder: tempfile::TempDir,
@@ -40,6 +40,10 @@ impl Cluster {
 
     /// `config`: more lines of the KubeletConfiguration.
     pub fn with(number: u8, runtime: Runtime, config: &str) -> Option<Cluster> {
+        Cluster::with_flags(number, runtime, config, &[])
+    }
+
+    pub fn with_flags(number: u8, runtime: Runtime, config: &str, more: &[&str]) -> Option<Cluster> {
         if !can_run() || !available("kubectl") {
             return None;
         }
@@ -56,6 +60,7 @@ impl Cluster {
             format!("--node-config={}", write_config(folder.path(), config).display()),
             format!("--pod-cidr={range}"),
         ];
+        flags.extend(more.iter().map(|flag| (*flag).to_owned()));
         std::fs::create_dir_all(folder.path().join("image")).unwrap();
         let file = archive(&folder.path().join("image"), &format!("docker.io/{IMAGE}"));
         let mut containerd = None;
@@ -86,6 +91,12 @@ impl Cluster {
     /// Once more, after it was stopped or killed.
     pub fn restart(&mut self) {
         self.server = Some(start(&self.data(), &self.flags));
+    }
+
+    /// By another program, which becomes it.
+    pub fn restart_as(&mut self, program: Command) {
+        let flags: Vec<&str> = self.flags.iter().map(String::as_str).collect();
+        self.server = Some(Proc::start_as(program, "up", &self.folder.path().join("data"), &flags));
     }
 
     /// With other lines of the KubeletConfiguration.
@@ -204,6 +215,50 @@ impl Cluster {
         }
     }
 
+    /// How many containers the runtime has, those that ended among them.
+    pub fn container_count(&self) -> usize {
+        match &self.containerd {
+            // Each pod has one of its own.
+            Some(containerd) => containerd.containers().len() - self.pod_count(),
+            None => std::fs::read_dir(self.data().join("node/containers")).unwrap().count(),
+        }
+    }
+
+    fn pod_count(&self) -> usize {
+        self.kubectl.run("get pods -o name").lines().count()
+    }
+
+    pub fn import(&self, archive: &Path) {
+        match &self.containerd {
+            Some(containerd) => containerd.import(archive),
+            None => drop(image(&self.data(), &["import", archive.to_str().unwrap()])),
+        }
+    }
+
+    /// Names of images, among other things.
+    pub fn images(&self) -> String {
+        match &self.containerd {
+            Some(containerd) => containerd.images(),
+            None => String::from_utf8(image(&self.data(), &["list"]).stdout).unwrap(),
+        }
+    }
+
+    /// The process that holds a pod.
+    pub fn helper_of(&self, pod: &str) -> u32 {
+        let uid = self.uid(pod);
+        if let Some(containerd) = &self.containerd {
+            return containerd.shim_of(&uid);
+        }
+        for sandbox in std::fs::read_dir(self.data().join("node/sandboxes")).unwrap() {
+            let sandbox = sandbox.unwrap().path();
+            let record = std::fs::read(sandbox.join("record")).unwrap_or_default();
+            if String::from_utf8_lossy(&record).contains(&uid) {
+                return std::fs::read_to_string(sandbox.join("helper.pid")).unwrap().trim().parse().unwrap();
+            }
+        }
+        panic!("no helper of {pod}")
+    }
+
     /// A file of the kernel for the cgroup of a pod or, below it, of a container.
     pub fn cgroup_file(&self, controller: &str, pod: &str, container: Option<&str>, file: &str) -> String {
         let uid = self.uid(pod);
@@ -229,7 +284,7 @@ fn start(data: &Path, flags: &[String]) -> Proc {
 }
 
 /// Whatever else fills the disk of this machine, or eats its memory, unless a test says otherwise.
-fn write_config(folder: &Path, more: &str) -> PathBuf {
+pub fn write_config(folder: &Path, more: &str) -> PathBuf {
     let config = folder.join("kubelet.yaml");
     let mut text =
         "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n".to_owned() + more;

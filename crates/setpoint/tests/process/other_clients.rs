@@ -41,6 +41,46 @@ fn a_controller_runtime_manager_owns_a_custom_resource() {
     server.stop();
 }
 
+/// Its defaulter, its validator and a handler by hand: what they answer comes to the client, and what they are asked to them.
+#[test]
+fn a_webhook_server_of_controller_runtime_decides_about_objects() {
+    let folder = folder();
+    let Some(program) = go_package("controller-runtime", "./webhook", folder.path()) else { return };
+    let server = Proc::start(&folder.path().join("data"));
+    holds(Command::new(&program).arg(&server.kubeconfig));
+}
+
+/// Python's own HTTPS server, which speaks HTTP/1.1.
+#[test]
+fn a_webhook_server_in_python_decides_about_objects() {
+    let python = Path::new(HERE).join("../../target/python/bin/python");
+    if !python.exists() || !available("openssl") {
+        return skipped("the Python kubernetes client or openssl is not installed (scripts/test-setup)");
+    }
+    let folder = folder();
+    let file = |name: &str| folder.path().join(name);
+    let mut certificate = Command::new("openssl");
+    certificate.args([
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-nodes",
+        "-days",
+        "2",
+    ]);
+    certificate.args(["-subj", "/CN=webhook", "-addext", "subjectAltName=IP:127.0.0.1"]);
+    let made = run(certificate.arg("-keyout").arg(file("key.pem")).arg("-out").arg(file("certificate.pem")));
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let server = Proc::start(&file("data"));
+    let program = Path::new(HERE).join("tests/clients/python/webhook.py");
+    let mut webhook = Command::new(python);
+    webhook.arg(program).arg(&server.kubeconfig).arg(file("certificate.pem")).arg(file("key.pem"));
+    holds(&mut webhook);
+}
+
 /// Kubernetes' own sample-controller as it is published: CRD, object, status, and a Deployment that is always there.
 #[test]
 fn the_sample_controller_of_kubernetes_runs_unchanged() {
@@ -119,7 +159,12 @@ fn sample_controller(folder: &Path) -> Option<(PathBuf, PathBuf)> {
 }
 
 /// Builds a program of `tests/clients`. `None`, and a line that says so, where that cannot be done.
-fn go_program(name: &str, folder: &Path) -> Option<PathBuf> {
+pub fn go_program(name: &str, folder: &Path) -> Option<PathBuf> {
+    go_package(name, ".", folder)
+}
+
+/// The same for one of several in a module.
+fn go_package(name: &str, package: &str, folder: &Path) -> Option<PathBuf> {
     if !available("go") {
         return None;
     }
@@ -129,16 +174,16 @@ fn go_program(name: &str, folder: &Path) -> Option<PathBuf> {
         skipped("the Go modules of a client cannot be downloaded");
         return None;
     }
-    let program = folder.join(name);
+    let program = folder.join(name.replace('/', "-"));
     // The first build takes minutes of CPU time: not at the cost of the tests beside it.
     let mut build = Command::new("nice");
-    build.args(["go", "build", "-o"]).arg(&program).arg(".").current_dir(&source);
+    build.args(["go", "build", "-o"]).arg(&program).arg(package).current_dir(&source);
     let built = build.output().unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     Some(program)
 }
 
-fn holds(command: &mut Command) {
+pub fn holds(command: &mut Command) {
     let output = run(command);
     let text =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

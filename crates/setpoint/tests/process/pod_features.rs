@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::node_cluster::Cluster;
+use crate::node_cluster::{Cluster, Runtime};
 
 /// The file of a limit, whichever version of cgroups the machine has.
 fn limit(cluster: &Cluster, pod: &str, container: Option<&str>, resource: &str) -> String {
@@ -24,7 +24,16 @@ const MIB: u64 = 1 << 20;
 
 #[test]
 fn a_running_pod_is_resized() {
-    let Some(cluster) = Cluster::start(7) else { return };
+    resize(Cluster::start(7));
+}
+
+#[test]
+fn a_running_pod_is_resized_on_containerd() {
+    resize(Cluster::with(16, Runtime::Containerd, ""));
+}
+
+fn resize(cluster: Option<Cluster>) {
+    let Some(cluster) = cluster else { return };
     cluster.run_pod("grows", "containers: [{name: c, image: IMAGE, command: [/bin/busybox, sleep, '1000'], resources: {requests: {cpu: 100m, memory: 32Mi}, limits: {cpu: 100m, memory: 32Mi}}}, {name: restarts, image: IMAGE, command: [/bin/busybox, sleep, '1000'], resizePolicy: [{resourceName: memory, restartPolicy: RestartContainer}], resources: {requests: {cpu: 50m, memory: 32Mi}, limits: {cpu: 50m, memory: 32Mi}}}]");
     cluster.run_pod("takes-room", "containers: [{name: c, image: IMAGE, command: [/bin/busybox, sleep, '1000'], resources: {requests: {cpu: 100m}}}]");
     cluster.wait_for("Running", &["grows", "takes-room"]);
@@ -84,7 +93,16 @@ fn a_running_pod_is_resized() {
 
 #[test]
 fn pods_share_restart_and_end_as_they_ask() {
-    let Some(cluster) = Cluster::start(8) else { return };
+    share_restart_and_end(Cluster::start(8));
+}
+
+#[test]
+fn pods_share_restart_and_end_as_they_ask_on_containerd() {
+    share_restart_and_end(Cluster::with(17, Runtime::Containerd, ""));
+}
+
+fn share_restart_and_end(cluster: Option<Cluster>) {
+    let Some(cluster) = cluster else { return };
     let out: PathBuf = cluster.folder.path().join("out");
     std::fs::create_dir(&out).unwrap();
     let text = PODS.replace("OUT", out.to_str().unwrap());

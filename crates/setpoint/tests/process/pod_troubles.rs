@@ -5,12 +5,22 @@ use std::process::Command;
 
 use crate::harness::*;
 use crate::images::{Registry, config_of, lay_image, lay_index};
-use crate::node_cluster::{Cluster, IMAGE};
+use crate::node_cluster::{Cluster, IMAGE, Runtime};
+
+const BOUNDS: &str = "podPidsLimit: 64\ncontainerLogMaxSize: 32Ki\ncontainerLogMaxFiles: 2\n";
 
 #[test]
 fn greedy_pods_hurt_themselves_alone() {
-    let config = "podPidsLimit: 64\ncontainerLogMaxSize: 32Ki\ncontainerLogMaxFiles: 2\n";
-    let Some(cluster) = Cluster::with(9, crate::node_cluster::Runtime::Embedded, config) else { return };
+    be_greedy(Cluster::with(9, Runtime::Embedded, BOUNDS));
+}
+
+#[test]
+fn greedy_pods_hurt_themselves_alone_on_containerd() {
+    be_greedy(Cluster::with(18, Runtime::Containerd, BOUNDS));
+}
+
+fn be_greedy(cluster: Option<Cluster>) {
+    let Some(cluster) = cluster else { return };
     cluster.run_pod("quiet", "containers: [{name: c, image: IMAGE, command: [/bin/busybox, sleep, '1000']}]");
     cluster.run_pod("forks", "containers: [{name: c, image: IMAGE, command: [/bin/busybox, sh, -c, '(while :; do busybox sleep 1000 & done) & exec busybox sleep 1000']}]");
     cluster.run_pod("writes", r#"containers: [{name: c, image: IMAGE, command: [/bin/busybox, sh, -c, "i=0; while :; do i=$((i+1)); echo $i; echo $(busybox seq 200); busybox sleep 0.05; done"]}]"#);
@@ -63,7 +73,17 @@ fn greedy_pods_hurt_themselves_alone() {
 
 #[test]
 fn a_killed_helper_takes_one_pod_with_it_which_comes_back() {
-    let Some(cluster) = Cluster::start(10) else { return };
+    kill_helpers(Cluster::start(10), 137);
+}
+
+#[test]
+fn a_killed_shim_takes_one_pod_with_it_which_comes_back() {
+    // Nobody saw them end.
+    kill_helpers(Cluster::with(19, Runtime::Containerd, ""), 255);
+}
+
+fn kill_helpers(cluster: Option<Cluster>, code: i32) {
+    let Some(cluster) = cluster else { return };
     for pod in ["other", "loses"] {
         cluster.run_pod(pod, "containers: [{name: c, image: IMAGE, command: [/bin/busybox, sleep, '1000']}]");
     }
@@ -73,33 +93,19 @@ fn a_killed_helper_takes_one_pod_with_it_which_comes_back() {
     );
     cluster.wait_for("Running", &["other", "loses", "ends"]);
     for pod in ["loses", "ends"] {
-        let helper = helper_of(&cluster, pod);
-        signal(helper, "KILL");
+        signal(cluster.helper_of(pod), "KILL");
     }
     cluster.wait("it comes back", |cluster| {
         let status = cluster.container("loses", "c");
         status["restartCount"] == 1 && status["state"]["running"].is_object()
     });
-    assert_eq!(cluster.container("loses", "c")["lastState"]["terminated"]["exitCode"], 137);
+    assert_eq!(cluster.container("loses", "c")["lastState"]["terminated"]["exitCode"], code);
     cluster.wait_for_event("loses", "SandboxChanged: Pod sandbox changed");
     cluster.wait_for("Failed", &["ends"]);
-    assert_eq!(cluster.container("ends", "c")["state"]["terminated"]["exitCode"], 137);
+    assert_eq!(cluster.container("ends", "c")["state"]["terminated"]["exitCode"], code);
     assert_eq!(cluster.container("other", "c")["restartCount"], 0);
     assert_eq!(cluster.said("loses", "echo here"), "here");
     cluster.kubectl.run("delete pod --all --wait=true");
-}
-
-/// The process that holds a pod.
-fn helper_of(cluster: &Cluster, pod: &str) -> u32 {
-    let uid = cluster.uid(pod);
-    for sandbox in std::fs::read_dir(cluster.data().join("node/sandboxes")).unwrap() {
-        let sandbox = sandbox.unwrap().path();
-        let record = std::fs::read(sandbox.join("record")).unwrap_or_default();
-        if String::from_utf8_lossy(&record).contains(&uid) {
-            return std::fs::read_to_string(sandbox.join("helper.pid")).unwrap().trim().parse().unwrap();
-        }
-    }
-    panic!("no helper of {pod}")
 }
 
 #[test]
@@ -175,7 +181,16 @@ fn bad_images_run_nowhere() {
 
 #[test]
 fn a_node_that_is_short_of_something_ends_pods_and_takes_no_more() {
-    let Some(mut cluster) = Cluster::start(12) else { return };
+    run_short(Cluster::start(12));
+}
+
+#[test]
+fn a_node_that_is_short_of_something_ends_pods_and_takes_no_more_on_containerd() {
+    run_short(Cluster::with(20, Runtime::Containerd, ""));
+}
+
+fn run_short(cluster: Option<Cluster>) {
+    let Some(mut cluster) = cluster else { return };
     // Unused, and gone when there is not enough room.
     std::fs::create_dir(cluster.folder.path().join("unused")).unwrap();
     let unused = crate::images::archive_of(
@@ -183,7 +198,7 @@ fn a_node_that_is_short_of_something_ends_pods_and_takes_no_more() {
         "docker.io/test/unused:1",
         &["/bin/x"],
     );
-    crate::images::image(&cluster.data(), &["import", unused.to_str().unwrap()]);
+    cluster.import(&unused);
     cluster
         .run_pod("victim", "containers: [{name: c, image: IMAGE, command: [/bin/busybox, sleep, '1000']}]");
     cluster.run_pod("keeps", "priorityClassName: system-node-critical, containers: [{name: c, image: IMAGE, command: [/bin/busybox, sleep, '1000']}]");
@@ -215,8 +230,7 @@ fn a_node_that_is_short_of_something_ends_pods_and_takes_no_more() {
     cluster.restart_with("evictionHard: {nodefs.available: 99.99%}\nevictionPressureTransitionPeriod: 1s\nimageMinimumGCAge: 1ms\n");
     cluster.wait("the node says so", |cluster| node_condition(cluster, "DiskPressure") == "True");
     cluster.wait("the unused image is gone", |cluster| {
-        let listed = crate::images::image(&cluster.data(), &["list"]);
-        let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+        let listed = cluster.images();
         assert!(listed.contains("test/busybox"), "{listed}");
         !listed.contains("test/unused")
     });
@@ -343,7 +357,16 @@ impl Drop for Joined {
 
 #[test]
 fn a_pod_reaches_nothing_that_is_not_its_own() {
-    let Some(cluster) = Cluster::start(15) else { return };
+    reach_for_others(Cluster::start(15));
+}
+
+#[test]
+fn a_pod_reaches_nothing_that_is_not_its_own_on_containerd() {
+    reach_for_others(Cluster::with(21, Runtime::Containerd, ""));
+}
+
+fn reach_for_others(cluster: Option<Cluster>) {
+    let Some(cluster) = cluster else { return };
     cluster
         .run_pod("curious", "containers: [{name: c, image: IMAGE, command: [/bin/busybox, sleep, '1000']}]");
     cluster.run_pod("without", "automountServiceAccountToken: false, containers: [{name: c, image: IMAGE, command: [/bin/busybox, sleep, '1000']}]");

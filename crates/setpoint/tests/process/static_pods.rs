@@ -256,3 +256,154 @@ fn static_pods_run_by_themselves_and_have_mirrors() {
     assert!(Path::new(&machine.path("pods")).exists());
     machine.end_node("TERM");
 }
+
+/// Answers every request that has the header with what is served now; `None`: with an error.
+struct Source {
+    address: String,
+    served: std::sync::Arc<std::sync::Mutex<Option<String>>>,
+}
+
+impl Source {
+    fn start() -> Source {
+        use std::io::{Read, Write};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let served = std::sync::Arc::new(std::sync::Mutex::new(None::<String>));
+        let serve = served.clone();
+        // It ends with the tests.
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let mut head = [0; 4096];
+                let read = stream.read(&mut head).unwrap_or(0);
+                let head = String::from_utf8_lossy(&head[..read]).to_ascii_lowercase();
+                let known = head.starts_with("get /pods?of=here ") && head.contains("x-token: secret\r\n");
+                let (status, body) = match serve.lock().unwrap().clone() {
+                    Some(body) if known => ("200 OK", body),
+                    _ => ("403 Forbidden", String::new()),
+                };
+                let length = body.len();
+                let _ = write!(
+                    stream,
+                    "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+                );
+            }
+        });
+        Source { address, served }
+    }
+
+    fn serve(&self, body: Option<&str>) {
+        *self.served.lock().unwrap() = body.map(str::to_owned);
+    }
+}
+
+#[test]
+fn static_pods_of_a_url_run_as_it_says() {
+    let source = Source::start();
+    let config = format!(
+        "staticPodURL: http://{}/pods?of=here\nstaticPodURLHeader: {{X-Token: [secret]}}\nhttpCheckFrequency: 1s\n",
+        source.address
+    );
+    let Some(mut machine) = Machine::start(78, &config) else { return };
+    let pod = |name: &str, says: &str| {
+        format!(
+            r#"{{"metadata":{{"name":"{name}"}},"spec":{{"terminationGracePeriodSeconds":1,"containers":[{{"name":"c","image":"{IMAGE}","command":["/bin/busybox","sh","-c","echo {says}; exec /bin/busybox sleep 1000"]}}]}}}}"#
+        )
+    };
+    let list =
+        |pods: &[String]| format!(r#"{{"apiVersion":"v1","kind":"PodList","items":[{}]}}"#, pods.join(","));
+    machine.write_pod("file", "from a file");
+    join(&mut machine);
+    // The other source has not answered yet.
+    machine.until_running("file");
+    machine.wait("the refusal is told", || machine.node_log().contains("/pods?of=here: 403 Forbidden"));
+    source.serve(Some(&list(&[pod("one", "first"), pod("two", "second")])));
+    let first = machine.until_running("one");
+    machine.until_running("two");
+    let mirror = machine.mirror("one");
+    assert_eq!(annotation(&mirror, "kubernetes.io/config.source"), "http");
+    let tolerations = mirror["spec"]["tolerations"].as_array().cloned().unwrap_or_default();
+    assert!(
+        !tolerations.iter().any(|one| one["operator"] == "Exists" && one["key"].is_null()),
+        "{tolerations:?}"
+    );
+    assert_eq!(machine.kubectl.run("logs two-worker-1"), "second\n");
+
+    // It cannot be asked, or talks nonsense: what it said last holds.
+    source.serve(None);
+    machine.wait("it is told", || machine.node_log().matches("403 Forbidden").count() > 1);
+    source.serve(Some("not: a pod"));
+    machine.wait("it is told", || machine.node_log().contains("couldn't parse as pod"));
+    assert_eq!(machine.container_id("one").as_ref(), Some(&first));
+
+    // One pod alone; the other goes.
+    let alone = pod("one", "changed").replacen('{', r#"{"apiVersion":"v1","kind":"Pod","#, 1);
+    source.serve(Some(&alone));
+    machine.wait("the other is gone", || machine.mirror("two").is_null());
+    machine.wait("another pod", || machine.container_id("one").is_some_and(|now| now != first));
+    source.serve(Some(""));
+    machine.wait("it is gone as well", || machine.mirror("one").is_null());
+    machine.until_running("file");
+    machine.end_node("TERM");
+}
+
+#[test]
+fn pods_end_for_a_static_pod_that_does_not_fit() {
+    let Some(mut machine) = Machine::start(79, "") else { return };
+    join(&mut machine);
+    let mut all = String::new();
+    machine.wait("the node is there", || {
+        let ready = machine.kubectl.try_run("get node worker-1 -o jsonpath={.status.allocatable.cpu}");
+        all = String::from_utf8_lossy(&ready.stdout).into_owned();
+        ready.status.success() && !all.is_empty()
+    });
+    let all =
+        all.strip_suffix('m').map_or_else(|| all.parse::<i64>().unwrap() * 1000, |m| m.parse().unwrap());
+    let pods = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: big}}\nspec: {{nodeName: worker-1, terminationGracePeriodSeconds: 1, containers: [{{name: c, image: {IMAGE}, command: [/bin/busybox, sleep, '1000'], resources: {{requests: {{cpu: {}m}}}}}}]}}\n---\napiVersion: v1\nkind: Pod\nmetadata: {{name: small}}\nspec: {{nodeName: worker-1, terminationGracePeriodSeconds: 1, containers: [{{name: c, image: {IMAGE}, command: [/bin/busybox, sleep, '1000'], resources: {{requests: {{cpu: 10m}}}}}}]}}\n",
+        all - 100
+    );
+    machine.kubectl.file("pods.yaml", &pods);
+    let phase = |name: &str| machine.kubectl.run(&format!("get pod {name} -o jsonpath={{.status.phase}}"));
+    machine.wait("they can be made", || machine.kubectl.try_run("apply -f pods.yaml").status.success());
+    machine.wait("they run", || phase("big") == "Running" && phase("small") == "Running");
+
+    machine.write_pod("own", "begun");
+    let asks = fs::read_to_string(machine.path("pods/own.yaml")).unwrap();
+    let asks = asks.replace("    command:", "    resources: {requests: {cpu: 150m}}\n    command:");
+    fs::write(machine.path("pods/own.yaml"), &asks).unwrap();
+    machine.wait("it runs", || {
+        let shown = machine.mirror("own");
+        shown["status"]["phase"] == "Running"
+            && shown["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "150m"
+    });
+    let big: Value = serde_json::from_str(&machine.kubectl.run("get pod big -o json")).unwrap();
+    let status = &big["status"];
+    assert_eq!((&status["phase"], &status["reason"]), (&"Failed".into(), &"Preempting".into()));
+    assert_eq!(status["message"], "Preempted in order to admit critical pod");
+    let conditions = status["conditions"].as_array().unwrap();
+    let disrupted = conditions.iter().find(|one| one["type"] == "DisruptionTarget").expect("a condition");
+    assert_eq!(
+        (&disrupted["status"], &disrupted["reason"], &disrupted["message"]),
+        (
+            &"True".into(),
+            &"TerminationByKubelet".into(),
+            &"Pod was preempted by Kubelet to accommodate a critical pod.".into()
+        )
+    );
+    machine.wait("it is told", || {
+        machine.kubectl.run("get events").contains("Preempted in order to admit critical pod")
+    });
+    assert_eq!(phase("small"), "Running");
+
+    // More than the node has: nobody ends for that.
+    let too_much = asks.replace("name: own", "name: huge").replace("150m", "9000");
+    fs::write(machine.path("pods/huge.yaml"), too_much).unwrap();
+    machine
+        .wait("it is refused", || machine.mirror("huge")["status"]["reason"] == "UnexpectedAdmissionError");
+    let message = machine.mirror("huge")["status"]["message"].clone();
+    let told = "preemption: error finding a set of pods to preempt: no set of running pods found to reclaim resources: [(res: cpu, q: ";
+    assert!(message.as_str().unwrap().contains(told), "{message}");
+    assert_eq!(phase("small"), "Running");
+    machine.kubectl.run("delete pods big small --wait=true");
+    machine.end_node("TERM");
+}

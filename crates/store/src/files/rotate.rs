@@ -57,7 +57,8 @@ impl Writer {
         self.tail.trim()?;
         let first = Revision(self.revision.0 + 1);
         let path = create_segment(&self.dir, first)?;
-        let tail = Tail::open(path.clone()).inspect_err(|_| discard(&path))?;
+        let mut tail = Tail::open(path.clone()).inspect_err(|_| discard(&path))?;
+        tail.sync(self.tail.is_synced());
         let mut shared = self.shared.lock();
         let mut manifest = shared.manifest.clone();
         manifest.segments.push(first);

@@ -26,6 +26,8 @@ pub(super) struct Tail {
     end: u64,
     /// The file's length: zeros from `end` on.
     length: u64,
+    /// Whether a batch is durable when `append` returns.
+    sync: bool,
 }
 
 impl Tail {
@@ -37,7 +39,16 @@ impl Tail {
         if !length.is_multiple_of(frame::SECTOR as u64) {
             return Err(io::Error::other("the segment does not end with a sector"));
         }
-        Ok(Tail { direct, file, path, end: length, length })
+        Ok(Tail { direct, file, path, end: length, length, sync: true })
+    }
+
+    /// Whether batches are synced; those that are not stay in the page cache.
+    pub(super) fn sync(&mut self, sync: bool) {
+        self.sync = sync;
+    }
+
+    pub(super) fn is_synced(&self) -> bool {
+        self.sync
     }
 
     /// Where the next batch will go: the length of what was written.
@@ -45,7 +56,7 @@ impl Tail {
         self.end
     }
 
-    /// Durable when it returns. After [`AppendError::Failed`] it is not called again.
+    /// Durable when it returns, unless syncing is off. After [`AppendError::Failed`] it is not called again.
     pub(super) fn append(&mut self, batch: &[u8]) -> Result<(), AppendError> {
         let mut touched = false;
         match self.write(batch, &mut touched) {
@@ -62,7 +73,8 @@ impl Tail {
     fn write(&mut self, batch: &[u8], touched: &mut bool) -> io::Result<()> {
         let end = self.end + batch.len() as u64;
         // Only into preallocated space: the file's size must not change with it.
-        if end <= self.length
+        if self.sync
+            && end <= self.length
             && batch.len() <= DIRECT_BYTES
             && let Some(direct) = &mut self.direct
         {
@@ -75,9 +87,13 @@ impl Tail {
         write_all_at(&self.file, batch, self.end, touched)?;
         if end > self.length {
             self.length = end;
-            self.preallocate(end)?;
+            if self.sync {
+                self.preallocate(end)?;
+            }
         }
-        self.file.sync_data()?;
+        if self.sync {
+            self.file.sync_data()?;
+        }
         self.end = end;
         Ok(())
     }

@@ -30,3 +30,11 @@ async fn disk_engine_passes_the_contract_suite_with_a_snapshot_after_every_few_c
     contract_suite(open_in(dir.path().join("data"), options.clone()), "/registry/disk").await;
     reopen_suite(open_in(dir.path().join("data"), options), "/registry/again").await;
 }
+
+#[tokio::test]
+async fn disk_engine_passes_the_contract_suite_without_waiting_for_the_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = DiskOptions { snapshot_log_bytes: 2000, sync: false, ..DiskOptions::default() };
+    contract_suite(open_in(dir.path().join("data"), options.clone()), "/registry/disk").await;
+    reopen_suite(open_in(dir.path().join("data"), options), "/registry/again").await;
+}

@@ -17,7 +17,7 @@ const WAIT: &str = "0 0.005 0.02 0.05 0.1 0.2 0.5 1 2 5 10 15 30 +Inf";
 const ROUTE: &str = "component group resource scope subresource verb version";
 
 /// What kube-apiserver v1.36.4 serves under these names: type, labels, buckets.
-const RECORDED: [(&str, &str, &str, &str); 70] = [
+const RECORDED: [(&str, &str, &str, &str); 73] = [
     (
         "apiserver_request_total",
         "counter",
@@ -98,6 +98,19 @@ const RECORDED: [(&str, &str, &str, &str); 70] = [
         "operation rejected type",
         ADMISSION,
     ),
+    (
+        "apiserver_admission_match_condition_evaluation_seconds",
+        "histogram",
+        "kind name operation type",
+        "0.001 0.005 0.01 0.025 0.1 0.2 0.25 +Inf",
+    ),
+    (
+        "apiserver_admission_match_condition_evaluation_errors_total",
+        "counter",
+        "kind name operation type",
+        "",
+    ),
+    ("apiserver_admission_match_condition_exclusions_total", "counter", "kind name operation type", ""),
     ("authentication_attempts", "counter", "result", ""),
     ("authentication_duration_seconds", "histogram", "result", IDENTITY),
     ("authenticated_user_requests", "counter", "username", ""),
@@ -276,6 +289,9 @@ async fn families_have_upstreams_names_types_labels_and_buckets() {
                 "apiserver_admission_webhook_fail_open_count",
                 "apiserver_admission_webhook_rejection_count",
                 "apiserver_admission_webhook_request_total",
+                "apiserver_admission_match_condition_evaluation_errors_total",
+                "apiserver_admission_match_condition_evaluation_seconds",
+                "apiserver_admission_match_condition_exclusions_total",
                 "apiserver_mutating_admission_policy_check_duration_seconds",
                 "apiserver_mutating_admission_policy_check_total",
                 "apiserver_validating_admission_policy_check_duration_seconds",

@@ -1,5 +1,6 @@
 //! Authorization over whole requests: anonymous users, roles, impersonation, escalation, aggregation, reviews.
 
+use apiserver::{ApiConfig, Authorization, AuthorizationMode};
 use auth::{Tokens, UserInfo};
 use env::Env;
 use serde_json::{Value, json};
@@ -57,6 +58,42 @@ async fn anonymous_users_see_health_and_version_only() {
     }
     assert_eq!(cluster.request("POST", MAPS).unproven().json(&json!({})).send().await.status, 403);
     cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_anonymous_where_that_is_refused() {
+    let refuse = |config: &mut ApiConfig| config.cluster.refuse_anonymous = true;
+    let cluster = TestCluster::with(Env::simulated(32), refuse).await;
+    for path in ["/healthz", "/version", MAPS] {
+        assert_eq!(cluster.request("GET", path).unproven().send().await.status, 401, "{path}");
+        assert_eq!(cluster.request("GET", path).send().await.status, 200, "{path}");
+    }
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_chosen_modes_decide_and_masters_may_everything() {
+    use AuthorizationMode::{AlwaysAllow, AlwaysDeny, Node, Rbac};
+    let list = |cluster: &TestCluster| cluster.request("GET", MAPS).by(jane()).send();
+    let role = json!({"metadata": {"name": "all"}, "rules": rule(&["*"], &["*"])});
+    for (modes, expected) in [
+        (vec![Node, Rbac], 403),
+        (vec![AlwaysDeny], 403),
+        (vec![Rbac, AlwaysAllow], 200),
+        (vec![AlwaysDeny, Rbac], 403),
+    ] {
+        let choose = |config: &mut ApiConfig| config.cluster.authorization = Authorization(modes.clone());
+        let cluster = TestCluster::bare(Env::simulated(33), choose).await;
+        let reply = list(&cluster).await;
+        assert_eq!(reply.status, expected, "{modes:?}: {}", reply.text());
+        assert_eq!(reply.text().contains("Everything is forbidden."), modes.contains(&AlwaysDeny));
+        assert_eq!(cluster.request("GET", MAPS).send().await.status, 200, "{modes:?}");
+        // Who may everything may grant it, too.
+        let grant =
+            cluster.request("POST", format!("{RBAC}/clusterroles")).by(jane()).json(&role).send().await;
+        assert_eq!(grant.status, if expected == 200 { 201 } else { 403 }, "{modes:?}: {}", grant.text());
+        cluster.shutdown().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -121,7 +121,7 @@ impl World {
         });
         let renewal = CertificateRotation {
             pki,
-            certificate,
+            certificate: Some(certificate),
             write_kubeconfig,
             kubelet_client: None,
             front_proxy: None,

@@ -105,8 +105,8 @@ struct Kubelet {
 }
 
 impl apiserver::NodeScraper for Kubelet {
-    fn scrape<'a>(&'a self, node: &'a object::Value) -> BoxFuture<'a, Result<String, String>> {
-        self.asked.lock().push(node.str_at(&["metadata", "name"]).unwrap_or_default().to_owned());
+    fn scrape<'a>(&'a self, node: &'a apiserver::NodeEndpoint) -> BoxFuture<'a, Result<String, String>> {
+        self.asked.lock().push(node.node.clone());
         // Small enough to be exact.
         let now = (self.env.now_nanos() / 1_000_000 % 100_000_000) as f64 / 1000.0;
         let millis = self.env.now_nanos() / 1_000_000;

@@ -18,7 +18,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
@@ -28,6 +28,8 @@ type Answer = Box<dyn Fn(&str, &Value) -> Reply + Send + Sync>;
 pub enum Reply {
     Review(Value),
     Raw(u16, &'static str),
+    /// This review, once there is a permit.
+    Later(Arc<Semaphore>, Value),
     /// No answer, ever.
     Never,
 }
@@ -43,11 +45,21 @@ pub struct WebhookServer {
 struct State {
     answer: Mutex<Answer>,
     asked: watch::Sender<Vec<(String, Value)>>,
+    /// The Authorization header of the last request.
+    authorization: Mutex<Option<String>>,
 }
 
 impl WebhookServer {
     /// Valid for 127.0.0.1 and for the Service `hook` of the default namespace.
     pub async fn start(answer: impl Fn(&str, &Value) -> Reply + Send + Sync + 'static) -> WebhookServer {
+        WebhookServer::start_for(None, answer).await
+    }
+
+    /// Answers only clients with a certificate of this authority, if there is one.
+    pub async fn start_for(
+        clients: Option<&Issuer>,
+        answer: impl Fn(&str, &Value) -> Reply + Send + Sync + 'static,
+    ) -> WebhookServer {
         let now = Env::machine().now_seconds();
         let issuer = Issuer::in_memory(now).unwrap();
         let names = ["127.0.0.1", "hook.default.svc"].map(str::to_owned);
@@ -56,14 +68,25 @@ impl WebhookServer {
         let certificate = issuer.issue(&request, &["server auth", "digital signature"], 3600, now).unwrap();
         let chain = CertificateDer::pem_slice_iter(certificate.as_bytes()).map(Result::unwrap).collect();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = rustls::ServerConfig::builder_with_provider(provider)
+        let builder = rustls::ServerConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(chain, PrivateKeyDer::Pkcs8(key.into()))
             .unwrap();
-        let state =
-            Arc::new(State { answer: Mutex::new(Box::new(answer)), asked: watch::Sender::new(Vec::new()) });
+        let builder = match clients {
+            Some(issuer) => {
+                let mut roots = rustls::RootCertStore::empty();
+                roots.add(CertificateDer::from_pem_slice(issuer.ca_pem().as_bytes()).unwrap()).unwrap();
+                let verifier =
+                    rustls::server::WebPkiClientVerifier::builder_with_provider(roots.into(), provider);
+                builder.with_client_cert_verifier(verifier.build().unwrap())
+            }
+            None => builder.with_no_client_auth(),
+        };
+        let config = builder.with_single_cert(chain, PrivateKeyDer::Pkcs8(key.into())).unwrap();
+        let state = Arc::new(State {
+            answer: Mutex::new(Box::new(answer)),
+            asked: watch::Sender::new(Vec::new()),
+            authorization: Mutex::default(),
+        });
         let mut hook = WebhookServer {
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
             ca_pem: issuer.ca_pem().to_owned(),
@@ -99,6 +122,11 @@ impl WebhookServer {
     /// Paths and reviews since the last call.
     pub fn asked(&self) -> Vec<(String, Value)> {
         self.state.asked.send_replace(Vec::new())
+    }
+
+    /// The Authorization header of the last request.
+    pub fn authorization(&self) -> Option<String> {
+        self.state.authorization.lock().clone()
     }
 
     pub async fn is_asked(&self) {
@@ -151,6 +179,9 @@ async fn reply(
     request: Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, std::convert::Infallible> {
     let path = request.uri().path().to_owned();
+    let authorization =
+        request.headers().get("authorization").map(|value| value.to_str().unwrap().to_owned());
+    *state.authorization.lock() = authorization;
     let body = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     let review: Value = serde_json::from_slice(&body).unwrap();
     let answer = (state.answer.lock())(&path, &review);
@@ -158,6 +189,10 @@ async fn reply(
     let (code, body) = match answer {
         Reply::Review(review) => (200, review.to_string()),
         Reply::Raw(code, text) => (code, text.to_owned()),
+        Reply::Later(permits, review) => {
+            drop(permits.acquire().await);
+            (200, review.to_string())
+        }
         Reply::Never => std::future::pending().await,
     };
     let response = Response::builder().status(code).header("content-type", "application/json");

@@ -7,7 +7,7 @@ use client::{
     Answer, Client, DeleteOptions, List, ListOptions, Obj, Patch, Status, Target, Watch, WatchOptions,
     WriteOptions,
 };
-use cri::{Call, Code, Error};
+use cri::Call;
 use env::Env;
 use node::machine::{Describe, NodeIdentity};
 use node::pod::Pod;
@@ -30,44 +30,7 @@ struct Host {
     pods: Vec<(&'static str, u64)>,
 }
 
-macro_rules! unserved {
-    ($($method:ident($request:ident) -> $answer:ty;)*) => {
-        $(fn $method(&self, _: cri::$request) -> Call<'_, $answer> {
-            Box::pin(async { Err(Error::new(Code::Unimplemented, "")) })
-        })*
-    };
-}
-
 impl cri::Runtime for Host {
-    unserved! {
-        version(VersionRequest) -> cri::VersionResponse;
-        status(StatusRequest) -> cri::StatusResponse;
-        runtime_config(RuntimeConfigRequest) -> cri::RuntimeConfigResponse;
-        update_runtime_config(UpdateRuntimeConfigRequest) -> cri::UpdateRuntimeConfigResponse;
-        run_pod_sandbox(RunPodSandboxRequest) -> cri::RunPodSandboxResponse;
-        stop_pod_sandbox(StopPodSandboxRequest) -> cri::StopPodSandboxResponse;
-        remove_pod_sandbox(RemovePodSandboxRequest) -> cri::RemovePodSandboxResponse;
-        pod_sandbox_status(PodSandboxStatusRequest) -> cri::PodSandboxStatusResponse;
-        update_pod_sandbox_resources(UpdatePodSandboxResourcesRequest) -> cri::UpdatePodSandboxResourcesResponse;
-        create_container(CreateContainerRequest) -> cri::CreateContainerResponse;
-        start_container(StartContainerRequest) -> cri::StartContainerResponse;
-        stop_container(StopContainerRequest) -> cri::StopContainerResponse;
-        remove_container(RemoveContainerRequest) -> cri::RemoveContainerResponse;
-        container_status(ContainerStatusRequest) -> cri::ContainerStatusResponse;
-        update_container_resources(UpdateContainerResourcesRequest) -> cri::UpdateContainerResourcesResponse;
-        reopen_container_log(ReopenContainerLogRequest) -> cri::ReopenContainerLogResponse;
-        exec_sync(ExecSyncRequest) -> cri::ExecSyncResponse;
-        exec(ExecRequest) -> cri::Session;
-        attach(AttachRequest) -> cri::Session;
-        port_forward(PortForwardRequest) -> cri::PortForward;
-        list_container_stats(ListContainerStatsRequest) -> cri::ListContainerStatsResponse;
-        container_events(GetEventsRequest) -> futures_util::stream::BoxStream<'static, Result<cri::ContainerEventResponse, Error>>;
-        list_images(ListImagesRequest) -> cri::ListImagesResponse;
-        image_status(ImageStatusRequest) -> cri::ImageStatusResponse;
-        pull_image(PullImageRequest) -> cri::PullImageResponse;
-        remove_image(RemoveImageRequest) -> cri::RemoveImageResponse;
-    }
-
     fn list_pod_sandbox(&self, _: cri::ListPodSandboxRequest) -> Call<'_, cri::ListPodSandboxResponse> {
         let sandbox = |uid: &str| cri::PodSandbox {
             id: format!("sandbox-{uid}"),

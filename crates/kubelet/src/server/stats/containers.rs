@@ -5,26 +5,29 @@ use std::fmt::Write as _;
 use cri::{NetworkInterfaceUsage, UInt64Value};
 use metrics::{header, single};
 
+use super::groups::{Group, Groups};
 use super::machine::Machine;
 use super::{ContainerStats, PodStats, Summary, number};
 
-/// What is read of a container, or of a pod as a whole.
-enum Of<'a> {
-    Pod(&'a PodStats),
-    Container(&'a PodStats, &'a ContainerStats),
+/// What is read of a container, or of a pod as a whole; and what its cgroup says.
+struct Of<'a> {
+    pod: &'a PodStats,
+    container: Option<&'a ContainerStats>,
+    group: Option<&'a Group>,
 }
 
 impl Of<'_> {
     fn labels(&self, more: &str) -> String {
-        let (pod, container, id, image) = match self {
-            Of::Pod(pod) => (pod, "", pod.uid.as_str(), ""),
-            Of::Container(pod, of) => (pod, of.name.as_str(), of.id.as_str(), of.image.as_str()),
+        let (container, id, image) = match self.container {
+            None => ("", self.pod.uid.as_str(), ""),
+            Some(of) => (of.name.as_str(), of.id.as_str(), of.image.as_str()),
         };
+        let path = self.group.map_or(id, |group| &group.path);
         format!(
-            "{{container={container:?},{more}id={id:?},image={image:?},name={:?},namespace={:?},pod={:?}}}",
+            "{{container={container:?},{more}id={path:?},image={image:?},name={:?},namespace={:?},pod={:?}}}",
             if container.is_empty() { "" } else { id },
-            pod.namespace,
-            pod.name
+            self.pod.namespace,
+            self.pod.name
         )
     }
 }
@@ -39,10 +42,7 @@ const FAMILIES: [(&str, &str, &str, &str, Read); 8] = [
         "Cumulative cpu time consumed in seconds.",
         "cpu=\"total\",",
         |of| {
-            let cpu = match of {
-                Of::Pod(pod) => pod.cpu.as_ref(),
-                Of::Container(_, of) => of.cpu.as_ref(),
-            }?;
+            let cpu = of.container.map_or(of.pod.cpu.as_ref(), |of| of.cpu.as_ref())?;
             Some((number(&cpu.usage_core_nano_seconds)? as f64 / 1e9, cpu.timestamp))
         },
     ),
@@ -52,8 +52,7 @@ const FAMILIES: [(&str, &str, &str, &str, Read); 8] = [
         "Number of bytes that are consumed by the container on this filesystem.",
         "device=\"\",",
         |of| {
-            let Of::Container(_, of) = of else { return None };
-            let fs = of.rootfs.as_ref()?;
+            let fs = of.container?.rootfs.as_ref()?;
             Some((fs.used_bytes? as f64, fs.timestamp))
         },
     ),
@@ -78,7 +77,7 @@ const FAMILIES: [(&str, &str, &str, &str, Read); 8] = [
         memory(of, |memory| &memory.working_set_bytes)
     }),
     ("container_processes", "gauge", "Number of processes running inside the container.", "", |of| {
-        let Of::Pod(pod) = of else { return None };
+        let pod = Some(of.pod).filter(|_| of.container.is_none())?;
         Some((pod.process_count? as f64, 0))
     }),
     (
@@ -87,20 +86,14 @@ const FAMILIES: [(&str, &str, &str, &str, Read); 8] = [
         "Start time of the container since unix epoch in seconds.",
         "",
         |of| {
-            let started = match of {
-                Of::Pod(pod) => pod.started_at,
-                Of::Container(_, of) => of.started_at,
-            };
+            let started = of.container.map_or(of.pod.started_at, |of| of.started_at);
             (started > 0).then_some((started as f64 / 1e9, 0))
         },
     ),
 ];
 
 fn memory(of: &Of<'_>, read: fn(&cri::MemoryUsage) -> &Option<UInt64Value>) -> Option<(f64, i64)> {
-    let memory = match of {
-        Of::Pod(pod) => pod.memory.as_ref(),
-        Of::Container(_, of) => of.memory.as_ref(),
-    }?;
+    let memory = of.container.map_or(of.pod.memory.as_ref(), |of| of.memory.as_ref())?;
     Some((number(read(memory))? as f64, memory.timestamp))
 }
 
@@ -121,14 +114,97 @@ const INTERFACES: [(&str, &str, ReadInterface); 4] = [
     ),
 ];
 
-pub fn to_text(machine: &Machine, summary: &Summary) -> String {
+type ReadGroup = fn(&Group) -> Option<f64>;
+
+const NANOS: f64 = 1e9;
+
+/// Name, type, help, and how it is read.
+const GROUPS: [(&str, &str, &str, ReadGroup); 18] = [
+    ("container_cpu_cfs_periods_total", "counter", "Number of elapsed enforcement period intervals.", |of| {
+        of.quota_micros.and(of.periods).map(|periods| periods as f64)
+    }),
+    ("container_cpu_cfs_throttled_periods_total", "counter", "Number of throttled period intervals.", |of| {
+        of.quota_micros.and(of.throttled_periods).map(|periods| periods as f64)
+    }),
+    (
+        "container_cpu_cfs_throttled_seconds_total",
+        "counter",
+        "Total time duration the container has been throttled.",
+        |of| of.quota_micros.and(of.throttled_nanos).map(|nanos| nanos as f64 / NANOS),
+    ),
+    (
+        "container_cpu_system_seconds_total",
+        "counter",
+        "Cumulative system cpu time consumed in seconds.",
+        |of| of.system_nanos.map(|nanos| nanos as f64 / NANOS),
+    ),
+    ("container_cpu_user_seconds_total", "counter", "Cumulative user cpu time consumed in seconds.", |of| {
+        of.user_nanos.map(|nanos| nanos as f64 / NANOS)
+    }),
+    ("container_memory_cache", "gauge", "Number of bytes of page cache memory.", |of| bytes(of.cache_bytes)),
+    ("container_memory_failcnt", "counter", "Number of memory usage hits limits", |of| bytes(of.failures)),
+    ("container_memory_mapped_file", "gauge", "Size of memory mapped files in bytes.", |of| {
+        bytes(of.mapped_file_bytes)
+    }),
+    ("container_memory_max_usage_bytes", "gauge", "Maximum memory usage recorded in bytes", |of| {
+        bytes(of.max_usage_bytes)
+    }),
+    ("container_memory_swap", "gauge", "Container swap usage in bytes.", |of| bytes(of.swap_bytes)),
+    (
+        "container_oom_events_total",
+        "counter",
+        "Count of out of memory events observed for the container",
+        |of| bytes(of.oom_kills),
+    ),
+    ("container_spec_cpu_period", "gauge", "CPU period of the container.", |of| bytes(of.period_micros)),
+    ("container_spec_cpu_quota", "gauge", "CPU quota of the container.", |of| bytes(of.quota_micros)),
+    ("container_spec_cpu_shares", "gauge", "CPU share of the container.", |of| bytes(of.shares)),
+    ("container_spec_memory_limit_bytes", "gauge", "Memory limit for the container.", |of| {
+        bytes(of.memory_limit_bytes)
+    }),
+    (
+        "container_spec_memory_reservation_limit_bytes",
+        "gauge",
+        "Memory reservation limit for the container.",
+        |of| bytes(of.reservation_bytes),
+    ),
+    ("container_spec_memory_swap_limit_bytes", "gauge", "Memory swap limit for the container.", |of| {
+        // No container has swap beside its memory.
+        of.memory_limit_bytes.map(|_| 0.0)
+    }),
+    ("container_last_seen", "gauge", "Last time a container was seen by the exporter", |_| None),
+];
+
+fn bytes(of: Option<u64>) -> Option<f64> {
+    of.map(|of| of as f64)
+}
+
+pub fn to_text(machine: &Machine, summary: &Summary, groups: &Groups, now_seconds: u64) -> String {
     let mut out = String::new();
     let all = || {
         summary.pods.iter().flat_map(|pod| {
-            let containers = pod.containers.iter().map(move |of| Of::Container(pod, of));
-            std::iter::once(Of::Pod(pod)).chain(containers)
+            let of = move |container: Option<&'_ ContainerStats>| {
+                container.map_or(pod.uid.as_str(), |of| of.id.as_str()).to_owned()
+            };
+            let containers = pod.containers.iter().map(Some);
+            std::iter::once(None).chain(containers).map(move |container| Of {
+                pod,
+                container,
+                group: groups.get(&of(container)),
+            })
         })
     };
+    for (name, kind, help, read) in GROUPS {
+        let seen = name == "container_last_seen";
+        let value = |of: &Of<'_>| if seen { Some(now_seconds as f64) } else { of.group.and_then(read) };
+        let samples: Vec<_> = all().filter_map(|of| Some((of.labels(""), value(&of)?))).collect();
+        if !samples.is_empty() {
+            header(&mut out, name, kind, help);
+        }
+        for (labels, value) in samples {
+            write_sample(&mut out, name, &labels, value, 0);
+        }
+    }
     for (name, kind, help, labels, read) in FAMILIES {
         let samples: Vec<_> =
             all().filter_map(|of| read(&of).map(|read| (of.labels(labels), read))).collect();
@@ -146,11 +222,9 @@ pub fn to_text(machine: &Machine, summary: &Summary) -> String {
             .flat_map(|(pod, network)| {
                 let interfaces = network.default_interface.iter().chain(&network.interfaces);
                 interfaces.filter_map(move |of| {
-                    let labels = Of::Pod(pod).labels("").replacen(
-                        ",name=",
-                        &format!(",interface={:?},name=", of.name),
-                        1,
-                    );
+                    let whole = Of { pod, container: None, group: groups.get(&pod.uid) };
+                    let labels =
+                        whole.labels("").replacen(",name=", &format!(",interface={:?},name=", of.name), 1);
                     Some((labels, number(read(of))? as f64, network.timestamp))
                 })
             })
@@ -162,6 +236,13 @@ pub fn to_text(machine: &Machine, summary: &Summary) -> String {
             write_sample(&mut out, name, &labels, value, at);
         }
     }
+    single(
+        &mut out,
+        "container_scrape_error",
+        "gauge",
+        "1 if there was an error while getting container metrics, 0 otherwise",
+        0,
+    );
     single(&mut out, "machine_cpu_cores", "gauge", "Number of logical CPU cores.", machine.cores);
     single(
         &mut out,
@@ -169,6 +250,20 @@ pub fn to_text(machine: &Machine, summary: &Summary) -> String {
         "gauge",
         "Amount of memory installed on the machine.",
         machine.memory_bytes,
+    );
+    single(
+        &mut out,
+        "machine_scrape_error",
+        "gauge",
+        "1 if there was an error while getting machine metrics, 0 otherwise.",
+        0,
+    );
+    single(
+        &mut out,
+        "machine_swap_bytes",
+        "gauge",
+        "Amount of swap memory available on the machine.",
+        machine.swap_bytes,
     );
     out
 }

@@ -19,7 +19,7 @@ pub struct Machine {
     memory_free: u64,
     inactive_file: u64,
     anonymous: u64,
-    swap_bytes: u64,
+    pub swap_bytes: u64,
     swap_free: u64,
     page_faults: u64,
     major_page_faults: u64,

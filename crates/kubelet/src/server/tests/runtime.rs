@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use cri::*;
 use env::Env;
-use futures_util::stream::BoxStream;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::unix::pipe;
@@ -146,10 +145,6 @@ fn matches(wanted: &BTreeMap<String, String>, labels: &BTreeMap<String, String>)
     wanted.iter().all(|(name, value)| labels.get(name) == Some(value))
 }
 
-fn unsupported<T: Send + 'static>() -> Call<'static, T> {
-    Box::pin(async { Err(Error::new(Code::Unimplemented, "not in this test")) })
-}
-
 /// The trait is implemented for what is shared: processes outlive calls.
 #[derive(Clone)]
 pub struct Shared(pub Arc<Host>);
@@ -239,75 +234,5 @@ impl Runtime for Shared {
             inodes_used: None,
         };
         Box::pin(async move { Ok(ImageFsInfoResponse { image_filesystems: vec![fs], ..Default::default() }) })
-    }
-
-    fn version(&self, _: VersionRequest) -> Call<'_, VersionResponse> {
-        unsupported()
-    }
-    fn status(&self, _: StatusRequest) -> Call<'_, StatusResponse> {
-        unsupported()
-    }
-    fn runtime_config(&self, _: RuntimeConfigRequest) -> Call<'_, RuntimeConfigResponse> {
-        unsupported()
-    }
-    fn update_runtime_config(&self, _: UpdateRuntimeConfigRequest) -> Call<'_, UpdateRuntimeConfigResponse> {
-        unsupported()
-    }
-    fn run_pod_sandbox(&self, _: RunPodSandboxRequest) -> Call<'_, RunPodSandboxResponse> {
-        unsupported()
-    }
-    fn stop_pod_sandbox(&self, _: StopPodSandboxRequest) -> Call<'_, StopPodSandboxResponse> {
-        unsupported()
-    }
-    fn remove_pod_sandbox(&self, _: RemovePodSandboxRequest) -> Call<'_, RemovePodSandboxResponse> {
-        unsupported()
-    }
-    fn pod_sandbox_status(&self, _: PodSandboxStatusRequest) -> Call<'_, PodSandboxStatusResponse> {
-        unsupported()
-    }
-    fn update_pod_sandbox_resources(
-        &self,
-        _: UpdatePodSandboxResourcesRequest,
-    ) -> Call<'_, UpdatePodSandboxResourcesResponse> {
-        unsupported()
-    }
-    fn create_container(&self, _: CreateContainerRequest) -> Call<'_, CreateContainerResponse> {
-        unsupported()
-    }
-    fn start_container(&self, _: StartContainerRequest) -> Call<'_, StartContainerResponse> {
-        unsupported()
-    }
-    fn stop_container(&self, _: StopContainerRequest) -> Call<'_, StopContainerResponse> {
-        unsupported()
-    }
-    fn remove_container(&self, _: RemoveContainerRequest) -> Call<'_, RemoveContainerResponse> {
-        unsupported()
-    }
-    fn update_container_resources(
-        &self,
-        _: UpdateContainerResourcesRequest,
-    ) -> Call<'_, UpdateContainerResourcesResponse> {
-        unsupported()
-    }
-    fn reopen_container_log(&self, _: ReopenContainerLogRequest) -> Call<'_, ReopenContainerLogResponse> {
-        unsupported()
-    }
-    fn container_events(
-        &self,
-        _: GetEventsRequest,
-    ) -> Call<'_, BoxStream<'static, Result<ContainerEventResponse, Error>>> {
-        unsupported()
-    }
-    fn list_images(&self, _: ListImagesRequest) -> Call<'_, ListImagesResponse> {
-        unsupported()
-    }
-    fn image_status(&self, _: ImageStatusRequest) -> Call<'_, ImageStatusResponse> {
-        unsupported()
-    }
-    fn pull_image(&self, _: PullImageRequest) -> Call<'_, PullImageResponse> {
-        unsupported()
-    }
-    fn remove_image(&self, _: RemoveImageRequest) -> Call<'_, RemoveImageResponse> {
-        unsupported()
     }
 }

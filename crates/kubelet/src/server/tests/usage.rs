@@ -42,6 +42,17 @@ async fn resource_metrics_are_told_of_containers_pods_and_the_node() {
 }
 
 #[tokio::test]
+async fn statusz_tells_what_the_node_is() {
+    let fixture = Fixture::start().await;
+    let (status, text) = fixture.get("/statusz").await;
+    assert_eq!(status, StatusCode::OK);
+    assert!(
+        text.contains("\nkubelet statusz\nWarning: ") && text.contains("\nBinary version: 1.36.4\n"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
 async fn the_summary_has_logs_and_file_systems() {
     let fixture = Fixture::start().await;
     *fixture.host.container_stats.lock() = vec![usage()];

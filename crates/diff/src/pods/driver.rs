@@ -1,0 +1,299 @@
+//! Runs a scenario's pod on one node, and collects what the API says of it.
+
+use std::time::{Duration, Instant};
+
+use bench::{Client, Endpoint};
+use object::{Map, Value};
+
+use super::observation::{Observation, STATUSES, Told};
+use super::scenario::{Scenario, Step};
+use super::text::Words;
+use crate::case::{JSON, parse, text_of};
+use crate::error::DiffError;
+
+/// For what a step waits for; the longest back-off of a scenario is within it.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// Between two looks.
+const AGAIN: Duration = Duration::from_millis(100);
+/// A pod of which nothing is said for so long has come to rest.
+const REST: Duration = Duration::from_millis(1200);
+
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+
+pub struct Driver {
+    endpoint: Endpoint,
+    node: String,
+    namespace: String,
+    image: String,
+}
+
+impl Driver {
+    pub fn open(endpoint: &Endpoint, node: &str, namespace: &str, image: &str) -> Result<Driver, DiffError> {
+        let driver = Driver {
+            endpoint: endpoint.clone(),
+            node: node.to_owned(),
+            namespace: namespace.to_owned(),
+            image: image.to_owned(),
+        };
+        let mut client = driver.client();
+        client.ask("GET", &format!("/api/v1/nodes/{node}"), "", "")?;
+        let body = format!(
+            r#"{{"apiVersion":"v1","kind":"Namespace","metadata":{{"name":"{namespace}","labels":{{"setpoint-diff":"true"}}}}}}"#
+        );
+        client.ask("POST", "/api/v1/namespaces", JSON, &body)?;
+        let account = format!("/api/v1/namespaces/{namespace}/serviceaccounts/default");
+        let deadline = Instant::now() + PATIENCE;
+        while client.try_ask("GET", &account, "", "")?.0 != 200 && Instant::now() < deadline {
+            std::thread::sleep(AGAIN);
+        }
+        Ok(driver)
+    }
+
+    pub fn close(&self) -> Result<(), DiffError> {
+        self.client().ask("DELETE", &format!("/api/v1/namespaces/{}", self.namespace), "", "").map(drop)
+    }
+
+    fn client(&self) -> Asker {
+        Asker { client: Client::new(self.endpoint.clone()) }
+    }
+
+    pub fn observe(&self, scenario: &Scenario) -> Result<Observation, DiffError> {
+        let mut told = Told {
+            versions: Vec::new(),
+            at_rest: None,
+            events: Vec::new(),
+            logs: Vec::new(),
+            troubles: Vec::new(),
+        };
+        let mut run = Run {
+            client: self.client(),
+            pods: format!("/api/v1/namespaces/{}/pods", self.namespace),
+            pod: format!("/api/v1/namespaces/{}/pods/{}", self.namespace, scenario.name),
+            events: format!(
+                "/api/v1/namespaces/{}/events?fieldSelector=involvedObject.name%3D{}",
+                self.namespace, scenario.name
+            ),
+        };
+        for object in &scenario.objects {
+            self.create(&mut run.client, object, &mut told)?;
+        }
+        let pod = text_of(&self.pod(scenario));
+        let (code, made) = run.client.try_ask("POST", &run.pods, JSON, &pod)?;
+        if code != 201 {
+            told.troubles.push(format!("create: {}", made.str_at(&["message"]).unwrap_or_default()));
+            return Ok(Observation::of(&told, &Words::default()));
+        }
+        let begin = made.str_at(&["metadata", "resourceVersion"]).unwrap_or("0").to_owned();
+        told.versions.push(made);
+        let mut deleted = false;
+        for step in &scenario.steps {
+            match step {
+                Step::Until(until) => {
+                    let deadline = Instant::now() + PATIENCE;
+                    loop {
+                        let now = run.look()?;
+                        if until.holds(now.as_ref(), &run.events()?) {
+                            break;
+                        }
+                        if Instant::now() > deadline {
+                            told.troubles.push(format!("waited in vain: {}", until.text()));
+                            break;
+                        }
+                        std::thread::sleep(AGAIN);
+                    }
+                }
+                Step::Patch(subresource, patch) => {
+                    let path = format!("{}{subresource}", run.pod);
+                    let (code, answer) = run.client.try_ask("PATCH", &path, STRATEGIC, &text_of(patch))?;
+                    if code != 200 {
+                        told.troubles
+                            .push(format!("patch: {}", answer.str_at(&["message"]).unwrap_or_default()));
+                    }
+                }
+                Step::Create(object) => self.create(&mut run.client, object, &mut told)?,
+                Step::Delete(grace) => {
+                    told.at_rest = run.rest()?;
+                    run.client.try_ask(
+                        "DELETE",
+                        &format!("{}?gracePeriodSeconds={grace}", run.pod),
+                        "",
+                        "",
+                    )?;
+                    deleted = true;
+                }
+            }
+        }
+        let last = run.rest()?;
+        told.at_rest = told.at_rest.take().or_else(|| last.clone());
+        if let Some(pod) = &last {
+            told.logs = run.logs(pod)?;
+        }
+        if !deleted {
+            run.client.try_ask("DELETE", &run.pod.clone(), "", "")?;
+        }
+        let deadline = Instant::now() + PATIENCE;
+        while run.look()?.is_some() {
+            if Instant::now() > deadline {
+                told.troubles.push("it does not go".to_owned());
+                run.client.try_ask("DELETE", &format!("{}?gracePeriodSeconds=0", run.pod), "", "")?;
+                break;
+            }
+            std::thread::sleep(AGAIN);
+        }
+        run.rest()?;
+        told.versions.extend(run.versions(&scenario.name, &begin)?);
+        told.events = run.events()?;
+        let words = self.words(told.versions.iter().chain(&told.at_rest));
+        Ok(Observation::of(&told, &words))
+    }
+
+    fn create(&self, client: &mut Asker, object: &Value, told: &mut Told) -> Result<(), DiffError> {
+        let kind = object.str_at(&["kind"]).unwrap_or_default();
+        let path = format!("/api/v1/namespaces/{}/{}s", self.namespace, kind.to_lowercase());
+        let (code, answer) = client.try_ask("POST", &path, JSON, &text_of(object))?;
+        if code != 201 {
+            told.troubles.push(format!("create {kind}: {}", answer.str_at(&["message"]).unwrap_or_default()));
+        }
+        Ok(())
+    }
+
+    fn pod(&self, scenario: &Scenario) -> Value {
+        let mut metadata = scenario.metadata.clone();
+        metadata.set("name", scenario.name.as_str());
+        let mut spec = scenario.spec.clone();
+        spec.set("nodeName", self.node.as_str());
+        if !spec.contains("terminationGracePeriodSeconds") {
+            spec.set("terminationGracePeriodSeconds", Value::Int(1));
+        }
+        let mut pod = Map::with_capacity(4);
+        pod.set("apiVersion", "v1");
+        pod.set("kind", "Pod");
+        pod.set("metadata", Value::Map(metadata));
+        pod.set("spec", Value::Map(spec));
+        Value::Map(pod)
+    }
+
+    fn words<'a>(&self, versions: impl Iterator<Item = &'a Value>) -> Words {
+        let mut words = Words::default();
+        words.add(&self.namespace, "NS");
+        words.add(&self.node, "NODE");
+        words.add(&self.image, "IMAGE");
+        for pod in versions {
+            words.add(pod.str_at(&["metadata", "uid"]).unwrap_or_default(), "UID");
+            let host = pod.str_at(&["status", "hostIP"]).unwrap_or_default();
+            words.add(host, "HOST_IP");
+            words.add(pod.str_at(&["status", "podIP"]).unwrap_or_default(), "POD_IP");
+            let volumes = pod.at(&["spec", "volumes"]).and_then(Value::as_list).unwrap_or_default();
+            let names = volumes.iter().filter_map(|volume| volume.str_at(&["name"]));
+            for access in names.filter(|name| name.starts_with("kube-api-access-")) {
+                words.add(access, "kube-api-access");
+            }
+            for (list, _) in STATUSES {
+                for status in pod.at(&["status", list]).and_then(Value::as_list).unwrap_or_default() {
+                    let id = status.str_at(&["containerID"]).unwrap_or_default();
+                    if let Some((runtime, _)) = id.split_once("://") {
+                        words.add(&format!("{runtime}://"), "RUNTIME://");
+                    }
+                }
+            }
+        }
+        words
+    }
+}
+
+/// One pod, while it is driven.
+struct Run {
+    client: Asker,
+    pods: String,
+    pod: String,
+    events: String,
+}
+
+impl Run {
+    fn look(&mut self) -> Result<Option<Value>, DiffError> {
+        let (code, pod) = self.client.try_ask("GET", &self.pod.clone(), "", "")?;
+        Ok((code == 200).then_some(pod))
+    }
+
+    fn events(&mut self) -> Result<Vec<Value>, DiffError> {
+        let list = self.client.ask("GET", &self.events.clone(), "", "")?;
+        Ok(list.get("items").and_then(Value::as_list).unwrap_or_default().to_vec())
+    }
+
+    /// The pod, once nothing is said of it any more.
+    fn rest(&mut self) -> Result<Option<Value>, DiffError> {
+        let mut before = None;
+        let (mut since, deadline) = (Instant::now(), Instant::now() + PATIENCE);
+        loop {
+            let now = self.look()?;
+            if now != before {
+                (before, since) = (now, Instant::now());
+            }
+            if since.elapsed() > REST || Instant::now() > deadline {
+                return Ok(before);
+            }
+            std::thread::sleep(AGAIN);
+        }
+    }
+
+    fn logs(&mut self, pod: &Value) -> Result<Vec<(String, String)>, DiffError> {
+        let mut logs = Vec::new();
+        for (list, _) in STATUSES {
+            for status in pod.at(&["status", list]).and_then(Value::as_list).unwrap_or_default() {
+                let name = status.str_at(&["name"]).unwrap_or_default();
+                let log = self.client.text(&format!("{}/log?container={name}", self.pod))?;
+                logs.push((name.to_owned(), log));
+            }
+        }
+        Ok(logs)
+    }
+
+    /// Every version after the first: the server still has them.
+    fn versions(&mut self, name: &str, begin: &str) -> Result<Vec<Value>, DiffError> {
+        let path = format!(
+            "{}?watch=1&timeoutSeconds=1&resourceVersion={begin}&fieldSelector=metadata.name%3D{name}",
+            self.pods
+        );
+        let text = self.client.text(&path)?;
+        let events = text.lines().filter_map(parse);
+        Ok(events.filter_map(|event| event.get("object").cloned()).collect())
+    }
+}
+
+/// Requests whose answers are JSON, or text.
+struct Asker {
+    client: Client,
+}
+
+impl Asker {
+    fn try_ask(
+        &mut self,
+        method: &str,
+        path: &str,
+        kind: &str,
+        body: &str,
+    ) -> Result<(u16, Value), DiffError> {
+        let mut headers = vec![("Accept", JSON)];
+        if !kind.is_empty() {
+            headers.push(("Content-Type", kind));
+        }
+        let answer = self.client.exchange_raw(method, path, &headers, body)?;
+        let text = String::from_utf8_lossy(&answer.body);
+        Ok((answer.status, parse(&text).unwrap_or_else(|| text.into_owned().into())))
+    }
+
+    /// An answer that must be good.
+    fn ask(&mut self, method: &str, path: &str, kind: &str, body: &str) -> Result<Value, DiffError> {
+        let (code, answer) = self.try_ask(method, path, kind, body)?;
+        if code < 300 {
+            return Ok(answer);
+        }
+        let message = answer.str_at(&["message"]).unwrap_or_default().to_owned();
+        Err(DiffError::Refused { request: format!("{method} {path}"), message })
+    }
+
+    fn text(&mut self, path: &str) -> Result<String, DiffError> {
+        let answer = self.client.exchange_raw("GET", path, &[("Accept", "*/*")], "")?;
+        Ok(String::from_utf8_lossy(&answer.body).into_owned())
+    }
+}

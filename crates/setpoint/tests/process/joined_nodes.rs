@@ -1,0 +1,117 @@
+//! `setpoint server` with nodes that joined, and nothing else: what they use is known. Needs root.
+
+use std::path::Path;
+
+use crate::harness::*;
+use crate::images::{archive, can_run, image};
+use crate::join::{Node, bridge, setpoint};
+use crate::kubectl::Kubectl;
+use crate::node_cluster::{IMAGE, left_behind, write_config};
+
+struct Worker {
+    name: &'static str,
+    bridge: String,
+    node: Option<Node>,
+    data: std::path::PathBuf,
+}
+
+impl Worker {
+    /// `line`: as `setpoint token create` printed it.
+    fn join(folder: &Path, at: u8, name: &'static str, line: &str, archive: &Path) -> Worker {
+        let data = folder.join(name);
+        let imported = image(&data, &["import", archive.to_str().unwrap()]);
+        assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
+        let config = folder.join("kubelet.yaml").display().to_string();
+        let mut words: Vec<&str> = line.split_whitespace().skip(1).collect();
+        words.extend(["--config", &config]);
+        let bridge = bridge(&format!("w{at}"));
+        let range = format!("10.{}.{}.0/24", 100 + std::process::id() % 100, 200 + at);
+        let mut node = Node::start_as(name, &bridge, &range, &data, &words);
+        node.until_log("has joined", 1);
+        Worker { name, bridge, node: Some(node), data }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        drop(self.node.take());
+        let (done, _, error) = setpoint(&["node", "reset", "--yes"], &self.data);
+        if !std::thread::panicking() {
+            assert!(done, "{error}");
+            assert_eq!(left_behind(&self.bridge, &self.data), Vec::<String>::new());
+        }
+    }
+}
+
+#[test]
+fn what_joined_nodes_use_is_shown_and_scales() {
+    if !can_run() || !available("kubectl") {
+        return;
+    }
+    let folder = folder();
+    let data = folder.path().join("data");
+    let server = Proc::start_cluster(
+        &data,
+        &["--enable-bootstrap-token-auth=true", "--horizontal-pod-autoscaler-sync-period=1s"],
+    );
+    let Some(kubectl) = Kubectl::new(&server, folder.path()) else { return };
+    std::fs::create_dir(folder.path().join("image")).unwrap();
+    let archive = archive(&folder.path().join("image"), &format!("docker.io/{IMAGE}"));
+    write_config(folder.path(), "");
+    let (done, line, error) = setpoint(&["token", "create", "--server", &server.url()], &data);
+    assert!(done, "{error}");
+    let join = |at, name| Worker::join(folder.path(), at, name, &line, &archive);
+    let (one, mut two) = (join(1, "one"), join(2, "two"));
+
+    kubectl.file("busy.yaml", &BUSY.replace("IMAGE", IMAGE));
+    kubectl.run("apply -f busy.yaml");
+    let top = |words: &str| {
+        let said = kubectl.try_run(&format!("top {words} --no-headers"));
+        let text = String::from_utf8_lossy(&said.stdout).into_owned();
+        text.lines().map(|line| line.split_whitespace().next().unwrap_or("").to_owned()).collect::<Vec<_>>()
+    };
+    wait_until("both nodes are shown", || top("node") == [one.name, two.name]);
+    wait_until("the pod is shown", || top("pod").iter().any(|pod| pod.starts_with("busy-")));
+    wait_until("the autoscaler saw what it uses", || {
+        kubectl.run("get deployment busy -o jsonpath={.spec.replicas}") == "2"
+    });
+    let condition = "jsonpath={.status.conditions[?(@.type==\"ScalingActive\")].reason}";
+    assert_eq!(kubectl.words(&["get", "hpa", "busy", "-o", condition]), "ValidMetricFound");
+
+    // One is gone; the other is shown as before.
+    drop(two.node.take());
+    let shown = "get --raw /apis/metrics.k8s.io/v1beta1/nodes";
+    wait_until("it is noticed", || !kubectl.run(shown).contains("\"name\":\"two\""));
+    assert!(kubectl.run(shown).contains("\"name\":\"one\""));
+    kubectl.run("delete hpa,deployment --all");
+    kubectl.run("delete pods --all --force --grace-period=0");
+    drop((one, two));
+    server.stop();
+}
+
+const BUSY: &str = r#"
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: busy}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: busy}}
+  template:
+    metadata: {labels: {app: busy}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers:
+      - name: c
+        image: IMAGE
+        command: [/bin/busybox, sh, -c, "while :; do :; done"]
+        resources: {requests: {cpu: 10m}, limits: {cpu: 50m}}
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: busy}
+spec:
+  minReplicas: 1
+  maxReplicas: 2
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: busy}
+  metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 50}}}]
+"#;
