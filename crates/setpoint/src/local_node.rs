@@ -259,6 +259,8 @@ fn runtime_settings(directory: PathBuf, bridge: &str) -> container_runtime::Sett
         registry_hosts: PathBuf::from("/etc/containerd/certs.d"),
         parallel_pulls: 3,
         cgroup: PathBuf::from(bridge),
+        cdi_directories: container_runtime::CDI_DIRECTORIES.map(PathBuf::from).to_vec(),
+        machine_root: PathBuf::from("/"),
     }
 }
 
