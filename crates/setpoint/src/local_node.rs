@@ -1,6 +1,7 @@
 //! The node on this machine that `setpoint up` runs beside the control plane: real containers, by the embedded runtime or one
 //! behind a socket.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -83,6 +84,8 @@ pub struct Settings {
     cluster_ranges: Vec<Cidr>,
     bridge: String,
     garbage_period: Option<Duration>,
+    /// All that the command was started with.
+    flags: BTreeMap<String, String>,
 }
 
 /// What runs the containers of a node.
@@ -145,6 +148,7 @@ impl Settings {
             cluster_ranges: ranges("cluster-cidr", &text("cluster-cidr"))?,
             bridge,
             garbage_period: matches.get_one::<u64>("garbage-period").copied().map(Duration::from_secs),
+            flags: crate::flag_values::of(matches),
         }))
     }
 
@@ -367,6 +371,7 @@ pub async fn start(
         node_ip: String::new(),
         client_ca,
         certificates: certificates::Store::new(&root),
+        flags: settings.flags.clone(),
     };
     let kubelet = Kubelet::start(env, of_node, &Arc::default(), stop)
         .await
