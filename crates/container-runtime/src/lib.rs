@@ -15,6 +15,7 @@
 //!
 //! What kubelet can see (messages, reasons, exit codes, defaults) is containerd's.
 
+mod apparmor;
 mod attend;
 mod blocking;
 mod cgroups;
@@ -82,7 +83,14 @@ pub struct Settings {
     pub parallel_pulls: usize,
     /// Below the root of the cgroups: the helpers, and containers whose pod names no parent.
     pub cgroup: PathBuf,
+    /// Where the machine's devices for containers are described, the one that counts most last.
+    pub cdi_directories: Vec<PathBuf>,
+    /// Holds the machine's `sys`, `etc` and `sbin`, as far as AppArmor goes.
+    pub machine_root: PathBuf,
 }
+
+/// Of CDI, on every machine.
+pub const CDI_DIRECTORIES: [&str; 2] = ["/etc/cdi", "/var/run/cdi"];
 
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -112,6 +120,7 @@ struct Inner {
     puller: Puller,
     network: PodNetwork,
     filters: seccomp::Filters,
+    apparmor: apparmor::AppArmor,
     /// Guards which sandboxes and containers there are; held for a few instructions.
     pods: Mutex<Pods>,
     events: broadcast::Sender<cri::ContainerEventResponse>,
@@ -141,6 +150,7 @@ impl Embedded {
         let inner = Arc::new(Inner {
             env: env.clone(),
             network: PodNetwork::new(&settings),
+            apparmor: apparmor::AppArmor::at(&settings.machine_root, &settings.directory),
             settings,
             spawner,
             images,

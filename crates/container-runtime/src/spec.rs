@@ -41,7 +41,9 @@ pub fn build(parts: &Parts<'_>) -> Result<ContainerConfig, Error> {
     let context = parts.context();
     let config = parts.config;
     if !config.cdi_devices.is_empty() {
-        let edited = cdi::inject(&cdi::DIRECTORIES.map(Path::new), config)?;
+        let directories: Vec<&Path> =
+            parts.runtime.settings.cdi_directories.iter().map(PathBuf::as_path).collect();
+        let edited = cdi::inject(&directories, config)?;
         return build(&Parts { config: &edited, ..*parts });
     }
     let namespaces = context.namespace_options.clone().unwrap_or_default();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use container::cgroup::{Cgroup, Usage};
+use container::cgroup::{Cgroup, Stall, Usage};
 use parking_lot::Mutex;
 
 use crate::Inner;
@@ -82,7 +82,8 @@ impl Inner {
     fn stats_of(&self, container: &Container) -> cri::ContainerStats {
         let now = self.now();
         let path = self.cgroup_of(container);
-        let usage = Cgroup::at_host(&path).usage();
+        let group = Cgroup::at_host(&path);
+        let usage = group.usage();
         let config = container.record.lock().config.clone().unwrap_or_default();
         let limit =
             config.linux.and_then(|linux| linux.resources).map_or(0, |limits| limits.memory_limit_in_bytes);
@@ -95,16 +96,23 @@ impl Inner {
                 labels: config.labels,
                 annotations: config.annotations,
             }),
-            cpu: Some(self.cpu(&container.id, now, &usage)),
-            memory: Some(memory(now, &usage, cgroups::memory(&path), limit)),
+            cpu: Some(self.cpu(&container.id, now, &usage, Some(&group))),
+            memory: Some(cri::MemoryUsage {
+                psi: pressure(Some(&group), "memory"),
+                ..memory(now, &usage, cgroups::memory(&path), limit)
+            }),
             writable_layer: Some(cri::FilesystemUsage {
                 timestamp: now,
                 fs_id: Some(cri::FilesystemIdentifier { mountpoint }),
                 used_bytes: value(written.bytes),
                 inodes_used: value(written.files),
             }),
-            swap: None,
-            io: None,
+            swap: group.swap().map(|(used, limit)| cri::SwapUsage {
+                timestamp: now,
+                swap_available_bytes: limit.and_then(|limit| value(limit.saturating_sub(used))),
+                swap_usage_bytes: value(used),
+            }),
+            io: io(Some(&group), now),
         }
     }
 
@@ -119,12 +127,12 @@ impl Inner {
         })
     }
 
-    fn cpu(&self, id: &str, now: i64, usage: &Usage) -> cri::CpuUsage {
+    fn cpu(&self, id: &str, now: i64, usage: &Usage, group: Option<&Cgroup>) -> cri::CpuUsage {
         cri::CpuUsage {
             timestamp: now,
             usage_core_nano_seconds: value(usage.cpu_nanos),
             usage_nano_cores: self.stats.rate(id, now, usage.cpu_nanos).and_then(value),
-            psi: None,
+            psi: pressure(group, "cpu"),
         }
     }
 
@@ -145,11 +153,13 @@ impl Inner {
         let config = sandbox.record.config();
         let by_sandbox = cri::ContainerStatsFilter { pod_sandbox_id: id.clone(), ..Default::default() };
         let containers = self.container_stats(Some(by_sandbox));
-        let usage = match sandbox.record.cgroup_parent() {
-            // Without a group of its own it is the sum of its containers.
-            "" => self.sum(id),
-            parent => Cgroup::at_host(Path::new(parent)).usage(),
+        let group = match sandbox.record.cgroup_parent() {
+            "" => None,
+            parent => Some(Cgroup::at_host(Path::new(parent))),
         };
+        // Without a group of its own it is the sum of its containers.
+        let usage = group.as_ref().map_or_else(|| self.sum(id), Cgroup::usage);
+        let of_group = cgroups::memory(Path::new(sandbox.record.cgroup_parent()));
         cri::PodSandboxStats {
             attributes: Some(cri::PodSandboxAttributes {
                 id: id.clone(),
@@ -158,20 +168,32 @@ impl Inner {
                 annotations: config.annotations,
             }),
             linux: Some(cri::LinuxPodSandboxStats {
-                cpu: Some(self.cpu(id, now, &usage)),
-                memory: Some(memory(
-                    now,
-                    &usage,
-                    cgroups::memory(Path::new(sandbox.record.cgroup_parent())),
-                    0,
-                )),
+                cpu: Some(self.cpu(id, now, &usage, group.as_ref())),
+                memory: Some(cri::MemoryUsage {
+                    psi: pressure(group.as_ref(), "memory"),
+                    ..memory(now, &usage, of_group, 0)
+                }),
                 network: network(sandbox, now),
                 process: Some(cri::ProcessUsage { timestamp: now, process_count: value(usage.processes) }),
                 containers,
-                io: None,
+                io: io(group.as_ref(), now),
             }),
         }
     }
+}
+
+/// Of `cpu`, `memory` or `io`, where the kernel counts it.
+fn pressure(group: Option<&Cgroup>, resource: &str) -> Option<cri::PsiStats> {
+    let pressure = group?.pressure(resource)?;
+    let data = |stall: Stall| {
+        let Stall { total_micros: total, avg10, avg60, avg300 } = stall;
+        Some(cri::PsiData { total, avg10, avg60, avg300 })
+    };
+    Some(cri::PsiStats { full: data(pressure.full), some: data(pressure.some) })
+}
+
+fn io(group: Option<&Cgroup>, now: i64) -> Option<cri::IoUsage> {
+    pressure(group, "io").map(|psi| cri::IoUsage { timestamp: now, psi: Some(psi) })
 }
 
 fn value(value: u64) -> Option<cri::UInt64Value> {

@@ -6,11 +6,14 @@
 pub mod devices;
 mod end;
 mod limits;
+mod pressure;
 #[cfg(test)]
 mod tests;
 
 use std::io;
 use std::path::{Path, PathBuf};
+
+pub use pressure::{Pressure, Stall};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
@@ -33,6 +36,9 @@ pub const ROOT: &str = "/sys/fs/cgroup";
 /// The controllers that are limited or counted; of version 1 each has a tree of its own.
 const CONTROLLERS: [&str; 8] =
     ["cpu", "cpuacct", "memory", "pids", "freezer", "hugetlb", "cpuset", "devices"];
+
+/// Of version 1, which has no word for it; no machine has so much.
+const UNLIMITED: u64 = 1 << 62;
 
 /// A group of processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,6 +150,34 @@ impl Cgroup {
         };
         let working_set = memory.saturating_sub(inactive);
         Usage { cpu_nanos, memory, working_set, processes: number("pids", "pids.current") }
+    }
+
+    /// What is swapped out, and how much of it may be. `None`: the kernel does not count it.
+    pub fn swap(&self) -> Option<(u64, Option<u64>)> {
+        let limit = |text: String| text.trim().parse::<u64>().ok().filter(|limit| *limit < UNLIMITED);
+        match self.version {
+            Version::V1 => {
+                let used = field(&self.read("memory", "memory.stat")?, "total_swap")?;
+                // Memory and swap together.
+                let both = self.read("memory", "memory.memsw.limit_in_bytes").and_then(limit);
+                let memory = self.read("memory", "memory.limit_in_bytes").and_then(limit);
+                Some((used, both.map(|both| both.saturating_sub(memory.unwrap_or(0)))))
+            }
+            Version::V2 => {
+                let used = self.read("memory", "memory.swap.current")?.trim().parse().ok()?;
+                Some((used, self.read("memory", "memory.swap.max").and_then(limit)))
+            }
+        }
+    }
+
+    /// When it was made, in Unix nanoseconds.
+    pub fn made_at(&self) -> Option<i64> {
+        let made = self.directories.iter().filter_map(|(_, path)| {
+            use std::os::unix::fs::MetadataExt;
+            let metadata = std::fs::metadata(path).ok()?;
+            Some(metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec()))
+        });
+        made.min()
     }
 
     /// One without a name, or one for each controller.

@@ -220,6 +220,16 @@ impl Runtime for Client {
         image "ImageFsInfo" image_fs_info(ImageFsInfoRequest) -> ImageFsInfoResponse;
     }
 
+    /// The runtime has at least as long as any other call.
+    fn checkpoint_container(
+        &self,
+        mut request: CheckpointContainerRequest,
+    ) -> Call<'_, CheckpointContainerResponse> {
+        let limit = LIMIT.max(seconds(request.timeout));
+        request.timeout = i64::try_from(limit.as_secs()).unwrap_or(i64::MAX);
+        self.call_within(Some(limit), method!(runtime "CheckpointContainer"), request)
+    }
+
     fn exec(&self, request: ExecRequest) -> Call<'_, Session> {
         Box::pin(async move {
             let answer: ExecResponse = self.call(method!(runtime "Exec"), request).await?;
@@ -276,8 +286,12 @@ impl Runtime for Client {
 }
 
 /// What the runtime has beside the time that was asked for.
-fn beyond(seconds: i64) -> Duration {
-    LIMIT.saturating_add(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
+fn beyond(asked: i64) -> Duration {
+    LIMIT.saturating_add(seconds(asked))
+}
+
+fn seconds(asked: i64) -> Duration {
+    Duration::from_secs(u64::try_from(asked).unwrap_or(0))
 }
 
 fn url(url: String) -> Result<String, Error> {

@@ -90,6 +90,12 @@ pub trait Runtime: Send + Sync {
         unserved(request)
     }
 
+    /// In the words of a server that has no such method, as containerd's before version 2.
+    fn checkpoint_container(&self, _: CheckpointContainerRequest) -> Call<'_, CheckpointContainerResponse> {
+        let why = "unknown method CheckpointContainer for service runtime.v1.RuntimeService";
+        Box::pin(async move { Err(Error::new(Code::Unimplemented, why)) })
+    }
+
     fn exec_sync(&self, request: ExecSyncRequest) -> Call<'_, ExecSyncResponse> {
         unserved(request)
     }

@@ -855,6 +855,21 @@ pub struct ReopenContainerLogRequest {
 pub struct ReopenContainerLogResponse {}
 
 #[derive(Clone, PartialEq, prost::Message)]
+pub struct CheckpointContainerRequest {
+    #[prost(string, tag = "1")]
+    pub container_id: String,
+    /// The archive that is written.
+    #[prost(string, tag = "2")]
+    pub location: String,
+    /// In seconds; 0: the runtime's own.
+    #[prost(int64, tag = "3")]
+    pub timeout: i64,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct CheckpointContainerResponse {}
+
+#[derive(Clone, PartialEq, prost::Message)]
 pub struct ExecSyncRequest {
     #[prost(string, tag = "1")]
     pub container_id: String,

@@ -88,6 +88,7 @@ pub struct Config {
     /// 0: none.
     pub healthz_port: u16,
     pub enable_debugging_handlers: bool,
+    pub enable_system_log_handler: bool,
     pub streaming_connection_idle_timeout: Duration,
     /// The socket of a container runtime; `None`: the one inside this program.
     pub container_runtime_endpoint: Option<String>,
@@ -219,6 +220,7 @@ impl Config {
             healthz_address: "127.0.0.1".to_owned(),
             healthz_port: 10248,
             enable_debugging_handlers: true,
+            enable_system_log_handler: true,
             streaming_connection_idle_timeout: Duration::from_secs(4 * 3600),
             container_runtime_endpoint: None,
             runtime_request_timeout: Duration::from_secs(120),

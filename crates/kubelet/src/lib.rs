@@ -16,6 +16,7 @@ pub mod certificates;
 pub mod config;
 pub mod eviction;
 pub mod generate;
+mod health_port;
 pub mod hooks;
 pub mod images;
 pub mod machine;

@@ -11,6 +11,7 @@ use auth::x509::ClientCa;
 use client::Client;
 use client::resources::{NODES, PODS};
 use env::Env;
+use futures_util::future::BoxFuture;
 use node::agent::{Agent, Parts as AgentParts};
 use node::machine::{Describe, Machine, NodeIdentity};
 use node::pod::Pod;
@@ -25,7 +26,9 @@ use crate::blocking;
 use crate::certificates::{self, Keeper, Purpose, SERVER_FILE, ServingSlot};
 use crate::config::Config;
 use crate::eviction::{self, Evictor};
+use crate::generate::groups::root_group;
 use crate::generate::{Resolv, cgroups};
+use crate::health_port;
 use crate::hooks::Hooks;
 use crate::images::{ImageOptions, Images};
 use crate::machine::{self, LocalMachine, RuntimeFacts, SharedMachine};
@@ -34,7 +37,7 @@ use crate::pods::{Changes, Facts, NodeEvents, Parts, Pods};
 use crate::server::{self, Server};
 use crate::shutdown::{self, Periods, RunningPod};
 use crate::static_pods;
-use crate::volumes::Volumes;
+use crate::volumes::{KeptStats, Volumes};
 
 /// What a node is told.
 pub struct Settings {
@@ -49,6 +52,8 @@ pub struct Settings {
     pub client_ca: ClientCa,
     /// Where its certificates are.
     pub certificates: certificates::Store,
+    /// What the program was started with, for `/flagz`; without secrets.
+    pub flags: BTreeMap<String, String>,
 }
 
 /// A node that runs. Its pods go on when it stops.
@@ -83,6 +88,8 @@ pub enum StartError {
 
 /// How often the runtime is looked at for what the Node says.
 const LOOK: Duration = Duration::from_secs(10);
+/// What `/logs/` shows.
+const SYSTEM_LOGS: &str = "/var/log";
 
 impl Kubelet {
     pub async fn start(
@@ -91,13 +98,15 @@ impl Kubelet {
         controllers: &Arc<ControllerRegistry>,
         stop: Stop,
     ) -> Result<Kubelet, StartError> {
-        let Settings { mut config, client, cri, hostname, node_ip, client_ca, certificates } = settings;
+        let Settings { mut config, client, cri, hostname, node_ip, client_ca, certificates, flags } =
+            settings;
         if config.port == 0 {
             config.port = free_port(&config.address)?;
         }
         for directory in [config.root_directory.join("pods"), config.pod_logs_directory.clone()] {
             make_directory(&directory)?;
         }
+        make_private_directory(&config.root_directory.join(server::CHECKPOINTS))?;
         let addresses = machine::node_addresses(&node_ip)?;
         let facts = machine::Facts::read(Path::new("/"), &config.root_directory);
         check_swap(&config)?;
@@ -122,13 +131,14 @@ impl Kubelet {
         let (events, task) =
             Recorder::start_on(env, client.clone(), "kubelet", &config.node_name, stop.clone());
         tasks.push(task);
+        let volumes = Arc::new(volumes(env, &config, &client, &objects, &machine));
         let pods = Pods::open(
             Parts {
                 env: env.clone(),
                 config: config.clone(),
                 cri: cri.clone(),
                 runtime_name,
-                volumes: Arc::new(volumes(env, &config, &client, &objects, &machine)),
+                volumes: volumes.clone(),
                 images: Arc::new(images),
                 objects,
                 hooks: Hooks::new(env),
@@ -158,6 +168,12 @@ impl Kubelet {
             certificate: serving,
             client_ca,
             node_name: config.node_name.clone(),
+            enabled: server::Enabled {
+                debugging: config.enable_debugging_handlers,
+                system_logs: config.enable_system_log_handler,
+            },
+            system_logs: PathBuf::from(SYSTEM_LOGS),
+            flags,
         };
         let view = NodeView {
             pods: pods.clone(),
@@ -165,6 +181,7 @@ impl Kubelet {
             objects: own_pods.clone(),
             cri: cri.clone(),
             config: config.clone(),
+            volumes: KeptStats::new(volumes),
         };
         let view = Arc::new(view);
         let server =
@@ -191,6 +208,10 @@ impl Kubelet {
             node::fleet::start(env, vec![agent], &own_pods, &own_node, &catalog, controllers, stop.clone());
         tasks.extend(fleet);
         tasks.extend(informers.take_tasks());
+        if config.healthz_port > 0 {
+            let (address, port) = (config.healthz_address.clone(), config.healthz_port);
+            tasks.push(env.spawn("health", health_port::run(env.clone(), address, port, stop.clone())));
+        }
         let evictor = Evictor::new(env, pods.clone(), machine.clone());
         tasks.push(env.spawn("eviction", evictor.run(stop.clone())));
         tasks.push(env.spawn("runtime facts", look_again(env.clone(), machine.clone(), cri, stop.clone())));
@@ -302,6 +323,7 @@ struct NodeView {
     objects: Arc<Informer>,
     cri: Arc<dyn cri::Runtime>,
     config: Arc<Config>,
+    volumes: KeptStats,
 }
 
 impl server::Node for NodeView {
@@ -335,6 +357,12 @@ impl server::Node for NodeView {
     fn pod_logs_directory(&self) -> PathBuf {
         self.config.pod_logs_directory.clone()
     }
+    fn volumes<'a>(&'a self, pod: &'a Value) -> BoxFuture<'a, Vec<server::stats::VolumeStats>> {
+        Box::pin(self.volumes.of(pod))
+    }
+    fn pods_group(&self) -> Option<PathBuf> {
+        Some(root_group(&self.config))
+    }
     fn pod_groups(&self) -> BTreeMap<String, PathBuf> {
         cgroups::PodCgroups::new(&self.config).pods()
     }
@@ -361,6 +389,14 @@ fn check_swap(config: &Config) -> Result<(), StartError> {
 
 fn make_directory(directory: &Path) -> Result<(), StartError> {
     std::fs::create_dir_all(directory).map_err(|source| directory_error(directory, source))
+}
+
+/// What is in it was a container's memory.
+fn make_private_directory(directory: &Path) -> Result<(), StartError> {
+    use std::os::unix::fs::PermissionsExt;
+    make_directory(directory)?;
+    let private = std::fs::Permissions::from_mode(0o700);
+    std::fs::set_permissions(directory, private).map_err(|source| directory_error(directory, source))
 }
 
 fn directory_error(directory: &Path, source: std::io::Error) -> StartError {

@@ -11,6 +11,7 @@ mod answer;
 mod authenticate;
 mod authorize;
 mod cache;
+mod checkpoint;
 mod containers;
 mod exec;
 mod handle;
@@ -23,8 +24,10 @@ mod proxy;
 mod query;
 mod routes;
 pub mod stats;
+mod system_logs;
 mod zpages;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -33,6 +36,7 @@ use std::sync::Arc;
 use auth::x509::ClientCa;
 use client::Client;
 use env::Env;
+use futures_util::future::BoxFuture;
 use object::Value;
 use runtime::Stop;
 use rustls::server::ResolvesServerCert;
@@ -43,6 +47,9 @@ use self::metrics::RequestMetrics;
 use authenticate::Authenticator;
 use authorize::Authorizer;
 use stats::Sampler;
+
+pub use checkpoint::DIRECTORY as CHECKPOINTS;
+pub use routes::Enabled;
 
 /// What the server asks of the node.
 pub trait Node: Send + Sync {
@@ -71,13 +78,17 @@ pub trait Node: Send + Sync {
         None
     }
     /// What the volumes of a pod hold.
-    fn volumes(&self, pod_uid: &str) -> Vec<stats::VolumeStats> {
-        let _ = pod_uid;
-        Vec::new()
+    fn volumes<'a>(&'a self, pod: &'a Value) -> BoxFuture<'a, Vec<stats::VolumeStats>> {
+        let _ = pod;
+        Box::pin(async { Vec::new() })
+    }
+    /// The cgroup of all pods.
+    fn pods_group(&self) -> Option<PathBuf> {
+        None
     }
     /// The cgroups of pods, by uid.
-    fn pod_groups(&self) -> std::collections::BTreeMap<String, PathBuf> {
-        std::collections::BTreeMap::new()
+    fn pod_groups(&self) -> BTreeMap<String, PathBuf> {
+        BTreeMap::new()
     }
     /// Appends to `/metrics`, in Prometheus' text format.
     fn metrics(&self, out: &mut String) {
@@ -98,6 +109,11 @@ pub struct Settings {
     pub certificate: Arc<dyn ResolvesServerCert>,
     pub client_ca: ClientCa,
     pub node_name: String,
+    pub enabled: Enabled,
+    /// Where the machine's log files are.
+    pub system_logs: PathBuf,
+    /// What the program was started with, by name; secrets are not among the values.
+    pub flags: BTreeMap<String, String>,
 }
 
 /// A listening server. It stops with its `Stop`, or when it is dropped.
@@ -117,6 +133,9 @@ pub(crate) struct Context {
     sampler: Sampler,
     /// Unix seconds.
     started_at: u64,
+    enabled: Enabled,
+    system_logs: PathBuf,
+    flags: BTreeMap<String, String>,
 }
 
 impl Server {
@@ -128,7 +147,8 @@ impl Server {
         client: Arc<dyn Client>,
         stop: Stop,
     ) -> io::Result<Server> {
-        let Settings { address, port, certificate, client_ca, node_name } = settings;
+        let Settings { address, port, certificate, client_ca, node_name, enabled, system_logs, flags } =
+            settings;
         let listener = tokio::net::TcpListener::bind((address.as_str(), port)).await?;
         let address = listener.local_addr()?;
         let acceptor = listener::acceptor(certificate, &client_ca).map_err(io::Error::other)?;
@@ -141,6 +161,9 @@ impl Server {
             sampler: Sampler::default(),
             started_at: env.now_seconds(),
             node_name,
+            enabled,
+            system_logs,
+            flags,
         });
         tracing::info!(%address, "node serves HTTPS");
         let task = env.spawn("node-server", listener::run(context, listener, acceptor, stop));

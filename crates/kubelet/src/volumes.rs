@@ -22,6 +22,7 @@ mod payload;
 mod removal;
 mod setup;
 pub(crate) mod source;
+mod stats;
 mod sub_path;
 mod tree;
 mod usage;
@@ -50,6 +51,7 @@ use source::{EMPTY_DIR, LOCAL_VOLUME, Source};
 pub use error::{VolumeError, VolumeFailure};
 pub(crate) use payload::aggregate;
 pub use removal::VolumeUsage;
+pub use stats::KeptStats;
 pub use usage::Usage;
 
 /// `status.allocatable` of the node, as it is now.

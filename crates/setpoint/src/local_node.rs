@@ -1,6 +1,7 @@
 //! The node on this machine that `setpoint up` runs beside the control plane: real containers, by the embedded runtime or one
 //! behind a socket.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -83,6 +84,8 @@ pub struct Settings {
     cluster_ranges: Vec<Cidr>,
     bridge: String,
     garbage_period: Option<Duration>,
+    /// All that the command was started with.
+    flags: BTreeMap<String, String>,
 }
 
 /// What runs the containers of a node.
@@ -145,6 +148,7 @@ impl Settings {
             cluster_ranges: ranges("cluster-cidr", &text("cluster-cidr"))?,
             bridge,
             garbage_period: matches.get_one::<u64>("garbage-period").copied().map(Duration::from_secs),
+            flags: crate::flag_values::of(matches),
         }))
     }
 
@@ -259,6 +263,8 @@ fn runtime_settings(directory: PathBuf, bridge: &str) -> container_runtime::Sett
         registry_hosts: PathBuf::from("/etc/containerd/certs.d"),
         parallel_pulls: 3,
         cgroup: PathBuf::from(bridge),
+        cdi_directories: container_runtime::CDI_DIRECTORIES.map(PathBuf::from).to_vec(),
+        machine_root: PathBuf::from("/"),
     }
 }
 
@@ -365,6 +371,7 @@ pub async fn start(
         node_ip: String::new(),
         client_ca,
         certificates: certificates::Store::new(&root),
+        flags: settings.flags.clone(),
     };
     let kubelet = Kubelet::start(env, of_node, &Arc::default(), stop)
         .await

@@ -10,6 +10,7 @@ mod descriptors;
 mod detach;
 mod envtest;
 mod etcd;
+mod flag_values;
 mod front_proxy;
 mod identity;
 mod images;

@@ -8,6 +8,7 @@ mod run;
 
 pub use run::SIGPWR;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -19,7 +20,7 @@ use network::addresses::Cidr;
 use node::machine::DEFAULT_LABELS;
 
 use crate::pid_file::{PidFile, Running};
-use crate::{local_node, memory};
+use crate::{flag_values, local_node, memory};
 
 /// Everything of a node is below this folder of its data directory: `setpoint node reset` deletes it.
 const FOLDER: &str = "node";
@@ -114,6 +115,7 @@ pub struct Settings {
     pub bridge: String,
     /// Of the pods of all nodes.
     pub cluster_ranges: Vec<Cidr>,
+    pub flags: BTreeMap<String, String>,
 }
 
 impl Settings {
@@ -172,7 +174,8 @@ impl Settings {
             config.cgroup_root = format!("/{bridge}");
         }
         let cluster_ranges = local_node::ranges("cluster-cidr", &text("cluster-cidr"))?;
-        Ok(Settings { config, join, node_ip: text("node-ip"), bridge, cluster_ranges })
+        let flags = flag_values::of(matches);
+        Ok(Settings { config, join, node_ip: text("node-ip"), bridge, cluster_ranges, flags })
     }
 }
 
@@ -236,8 +239,8 @@ async fn serve(env: &Env, settings: Settings) -> Result<()> {
     })?;
     let joining = join(env, settings.join);
     let Some(joined) = signals.interrupts(joining).await else { return Ok(()) };
-    let Settings { config, node_ip, bridge, cluster_ranges, .. } = settings;
-    let settings = run::Run { config, node_ip, bridge, cluster_ranges };
+    let Settings { config, node_ip, bridge, cluster_ranges, flags, .. } = settings;
+    let settings = run::Run { config, node_ip, bridge, cluster_ranges, flags };
     run::run(env, joined?, settings, signals).await
 }
 

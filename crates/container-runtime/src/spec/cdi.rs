@@ -13,8 +13,6 @@ use object::Value;
 
 use crate::error::unknown;
 
-/// What is in a later one takes precedence.
-pub const DIRECTORIES: [&str; 2] = ["/etc/cdi", "/var/run/cdi"];
 /// Of a file, and of files: more is nobody's description of devices.
 const MOST_BYTES: u64 = 4 << 20;
 const MOST_FILES: usize = 1000;
@@ -29,7 +27,7 @@ struct Device {
     conflict: bool,
 }
 
-/// The config with all its CDI devices as what they consist of.
+/// The config with all its CDI devices as what they consist of. What is in a later directory takes precedence.
 pub fn inject(directories: &[&Path], config: &ContainerConfig) -> Result<ContainerConfig, Error> {
     let (mut devices, mut common) = (BTreeMap::new(), Vec::new());
     for (priority, directory) in directories.iter().enumerate() {

@@ -28,7 +28,7 @@ pub fn build(parts: &Parts<'_>) -> Result<Process, Error> {
         no_new_privileges: context.no_new_privs,
         // Compiled when it starts.
         seccomp: Vec::new(),
-        apparmor: security::apparmor(&context)?,
+        apparmor: parts.runtime.apparmor.profile(&context)?,
         oom_score_adj: Some(adjust.clamp(-1000, 1000)),
         rlimits: Vec::new(),
     })

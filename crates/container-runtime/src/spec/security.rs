@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use cri::{Error, LinuxContainerSecurityContext, ProfileType};
+use cri::{Error, LinuxContainerSecurityContext};
 
 use crate::error::unknown;
 
@@ -131,22 +131,6 @@ pub fn covered(context: &LinuxContainerSecurityContext) -> (Vec<PathBuf>, Vec<Pa
         asked.iter().map(PathBuf::from).collect()
     };
     (paths(&context.masked_paths, &MASKED), paths(&context.readonly_paths, &READONLY))
-}
-
-/// Only profiles that the machine has loaded: there is none of our own.
-pub fn apparmor(context: &LinuxContainerSecurityContext) -> Result<String, Error> {
-    let Some(profile) = context.apparmor.as_ref().filter(|_| !context.privileged) else {
-        return Ok(String::new());
-    };
-    if profile.profile_type() != ProfileType::Localhost {
-        return Ok(String::new());
-    }
-    let enabled = std::fs::read_to_string("/sys/module/apparmor/parameters/enabled").unwrap_or_default();
-    if !enabled.starts_with('Y') {
-        return Err(unknown("apparmor is not supported"));
-    }
-    let name = &profile.localhost_ref;
-    Ok(name.strip_prefix("localhost/").unwrap_or(name).to_owned())
 }
 
 #[cfg(test)]

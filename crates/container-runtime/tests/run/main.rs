@@ -8,6 +8,7 @@
     reason = "a test with its own main"
 )]
 
+mod devices;
 mod files;
 mod image;
 mod life;
@@ -35,7 +36,15 @@ fn main() {
     let own = std::os::fd::OwnedFd::from(std::fs::File::open("/proc/self/ns/net").unwrap());
     network::node::set_loopback_up(&own).unwrap();
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
-    let tests = [life::TESTS, streams::TESTS, security::TESTS, files::TESTS, machine::TESTS, random::TESTS];
+    let tests = [
+        life::TESTS,
+        streams::TESTS,
+        security::TESTS,
+        devices::TESTS,
+        files::TESTS,
+        machine::TESTS,
+        random::TESTS,
+    ];
     let tests: Vec<Test> = tests.into_iter().flatten().copied().collect();
     let mut passed = 0;
     for (name, test) in tests.iter().filter(|(name, _)| name.contains(&*filter)) {

@@ -52,6 +52,8 @@ impl Node {
             registry_hosts: directory.path().join("certs.d"),
             parallel_pulls: 1,
             cgroup: cgroup.join("runtime"),
+            cdi_directories: vec![directory.path().join("cdi")],
+            machine_root: PathBuf::from("/"),
         };
         let tokio =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();

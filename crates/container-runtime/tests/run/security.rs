@@ -58,6 +58,15 @@ fn privileged_is_everything() {
     assert!(log.contains("mounted\n") && log.contains("/dev/kmsg\n"), "{log}");
     let (_, log) = node.output(&sandbox, container("other", &format!("{{ {script}; }} 2>&1")));
     assert!(!log.contains("mounted\n") && log.contains("CapEff:\t00000000a80425fb"), "{log}");
+    // /sys and the cgroups can be written to, whoever of the pod mounted them before; and by nobody else.
+    let script = "grep -E ' /sys(/fs/cgroup)? ' /proc/self/mounts | cut -d' ' -f2,4 | cut -d, -f1";
+    let (_, log) = node.output(&sandbox, container("plain", script));
+    assert_eq!(log, "/sys ro\n/sys/fs/cgroup ro\n");
+    let (_, log) =
+        node.output(&sandbox, secured(container("free", script), |context| context.privileged = true));
+    assert_eq!(log, "/sys rw\n/sys/fs/cgroup rw\n");
+    let (_, log) = node.output(&sandbox, container("plain-again", script));
+    assert_eq!(log, "/sys ro\n/sys/fs/cgroup ro\n");
 }
 
 fn namespaces_are_shared_as_asked() {

@@ -113,3 +113,36 @@ fn what_another_runtime_made_in_other_trees_goes_as_well() {
         );
     }
 }
+
+#[test]
+fn pressure_and_swap_are_read() {
+    let root = unified();
+    let group = Cgroup::at(root.path(), Path::new("/pod1"));
+    group.create().unwrap();
+    let write = |file: &str, text: &str| std::fs::write(root.path().join("pod1").join(file), text).unwrap();
+    assert_eq!((group.pressure("cpu"), group.swap()), (None, None));
+    write("cpu.pressure", "some avg10=1.50 avg60=0.25 avg300=0.00 total=1234\n");
+    write(
+        "io.pressure",
+        "some avg10=0.00 avg60=0.00 avg300=0.00 total=5\nfull avg10=3.00 avg60=2.00 avg300=1.00 total=4\n",
+    );
+    let cpu = group.pressure("cpu").unwrap();
+    assert_eq!((cpu.some.avg10, cpu.some.avg60, cpu.some.total_micros), (1.5, 0.25, 1234));
+    assert_eq!(cpu.full, Stall::default());
+    assert_eq!(group.pressure("io").unwrap().full.avg300, 1.0);
+    write("memory.swap.current", "4096\n");
+    write("memory.swap.max", "max\n");
+    assert_eq!(group.swap(), Some((4096, None)));
+    write("memory.swap.max", "8192\n");
+    assert_eq!(group.swap(), Some((4096, Some(8192))));
+    let root = tempfile::tempdir().unwrap();
+    let memory = root.path().join("memory/pod1");
+    std::fs::create_dir_all(&memory).unwrap();
+    let group = Cgroup::at(root.path(), Path::new("pod1"));
+    std::fs::write(memory.join("memory.stat"), "total_swap 12\n").unwrap();
+    std::fs::write(memory.join("memory.memsw.limit_in_bytes"), "9223372036854771712\n").unwrap();
+    assert_eq!((group.swap(), group.pressure("cpu")), (Some((12, None)), None));
+    std::fs::write(memory.join("memory.memsw.limit_in_bytes"), "300\n").unwrap();
+    std::fs::write(memory.join("memory.limit_in_bytes"), "200\n").unwrap();
+    assert_eq!(group.swap(), Some((12, Some(100))));
+}

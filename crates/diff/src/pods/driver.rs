@@ -1,5 +1,6 @@
 //! Runs a scenario's pod on one node, and collects what the API says of it.
 
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use bench::{Client, Endpoint};
@@ -25,15 +26,24 @@ pub struct Driver {
     node: String,
     namespace: String,
     image: String,
+    /// The node's `staticPodPath`, where it is known.
+    manifests: Option<PathBuf>,
 }
 
 impl Driver {
-    pub fn open(endpoint: &Endpoint, node: &str, namespace: &str, image: &str) -> Result<Driver, DiffError> {
+    pub fn open(
+        endpoint: &Endpoint,
+        node: &str,
+        namespace: &str,
+        image: &str,
+        manifests: Option<PathBuf>,
+    ) -> Result<Driver, DiffError> {
         let driver = Driver {
             endpoint: endpoint.clone(),
             node: node.to_owned(),
             namespace: namespace.to_owned(),
             image: image.to_owned(),
+            manifests,
         };
         let mut client = driver.client();
         client.ask("GET", &format!("/api/v1/nodes/{node}"), "", "")?;
@@ -65,31 +75,50 @@ impl Driver {
             logs: Vec::new(),
             troubles: Vec::new(),
         };
+        let name = if scenario.is_static {
+            format!("{}-{}", scenario.name, self.node)
+        } else {
+            scenario.name.clone()
+        };
         let mut run = Run {
             client: self.client(),
             pods: format!("/api/v1/namespaces/{}/pods", self.namespace),
-            pod: format!("/api/v1/namespaces/{}/pods/{}", self.namespace, scenario.name),
+            pod: format!("/api/v1/namespaces/{}/pods/{name}", self.namespace),
             events: format!(
-                "/api/v1/namespaces/{}/events?fieldSelector=involvedObject.name%3D{}",
-                self.namespace, scenario.name
+                "/api/v1/namespaces/{}/events?fieldSelector=involvedObject.name%3D{name}",
+                self.namespace
             ),
         };
+        let patience = scenario.patience_seconds.map_or(PATIENCE, Duration::from_secs);
         for object in &scenario.objects {
             self.create(&mut run.client, object, &mut told)?;
         }
-        let pod = text_of(&self.pod(scenario));
-        let (code, made) = run.client.try_ask("POST", &run.pods, JSON, &pod)?;
-        if code != 201 {
-            told.troubles.push(format!("create: {}", made.str_at(&["message"]).unwrap_or_default()));
-            return Ok(Observation::of(&told, &Words::default()));
-        }
-        let begin = made.str_at(&["metadata", "resourceVersion"]).unwrap_or("0").to_owned();
-        told.versions.push(made);
+        let manifest = self.manifests.as_ref().filter(|_| scenario.is_static);
+        let manifest =
+            manifest.map(|folder| folder.join(format!("{}-{}.json", self.namespace, scenario.name)));
+        let begin = match &manifest {
+            Some(file) => {
+                let before = run.client.ask("GET", &run.pods, "", "")?;
+                place(file, &self.pod(scenario, &scenario.spec))?;
+                before.str_at(&["metadata", "resourceVersion"]).unwrap_or("0").to_owned()
+            }
+            None => {
+                let pod = text_of(&self.pod(scenario, &scenario.spec));
+                let (code, made) = run.client.try_ask("POST", &run.pods, JSON, &pod)?;
+                if code != 201 {
+                    told.troubles.push(format!("create: {}", made.str_at(&["message"]).unwrap_or_default()));
+                    return Ok(Observation::of(&told, &Words::default()));
+                }
+                let begin = made.str_at(&["metadata", "resourceVersion"]).unwrap_or("0").to_owned();
+                told.versions.push(made);
+                begin
+            }
+        };
         let mut deleted = false;
         for step in &scenario.steps {
             match step {
                 Step::Until(until) => {
-                    let deadline = Instant::now() + PATIENCE;
+                    let deadline = Instant::now() + patience;
                     loop {
                         let now = run.look()?;
                         if until.holds(now.as_ref(), &run.events()?) {
@@ -121,6 +150,11 @@ impl Driver {
                     )?;
                     deleted = true;
                 }
+                Step::Manifest(spec) => {
+                    if let Some(file) = &manifest {
+                        place(file, &self.pod(scenario, spec))?;
+                    }
+                }
             }
         }
         let last = run.rest()?;
@@ -128,7 +162,9 @@ impl Driver {
         if let Some(pod) = &last {
             told.logs = run.logs(pod)?;
         }
-        if !deleted {
+        if let Some(file) = &manifest {
+            std::fs::remove_file(file).map_err(|source| DiffError::Write { path: file.clone(), source })?;
+        } else if !deleted {
             run.client.try_ask("DELETE", &run.pod.clone(), "", "")?;
         }
         let deadline = Instant::now() + PATIENCE;
@@ -141,7 +177,7 @@ impl Driver {
             std::thread::sleep(AGAIN);
         }
         run.rest()?;
-        told.versions.extend(run.versions(&scenario.name, &begin)?);
+        told.versions.extend(run.versions(&name, &begin)?);
         told.events = run.events()?;
         let words = self.words(told.versions.iter().chain(&told.at_rest));
         Ok(Observation::of(&told, &words))
@@ -157,11 +193,15 @@ impl Driver {
         Ok(())
     }
 
-    fn pod(&self, scenario: &Scenario) -> Value {
+    fn pod(&self, scenario: &Scenario, spec: &Map) -> Value {
         let mut metadata = scenario.metadata.clone();
         metadata.set("name", scenario.name.as_str());
-        let mut spec = scenario.spec.clone();
-        spec.set("nodeName", self.node.as_str());
+        let mut spec = spec.clone();
+        if scenario.is_static {
+            metadata.set("namespace", self.namespace.as_str());
+        } else {
+            spec.set("nodeName", self.node.as_str());
+        }
         if !spec.contains("terminationGracePeriodSeconds") {
             spec.set("terminationGracePeriodSeconds", Value::Int(1));
         }
@@ -180,6 +220,12 @@ impl Driver {
         words.add(&self.image, "IMAGE");
         for pod in versions {
             words.add(pod.str_at(&["metadata", "uid"]).unwrap_or_default(), "UID");
+            // A static pod's own, which no API server gave it.
+            let own = pod.at(&["metadata", "annotations"]);
+            words.add(
+                own.and_then(|own| own.str_at(&["kubernetes.io/config.hash"])).unwrap_or_default(),
+                "UID",
+            );
             let host = pod.str_at(&["status", "hostIP"]).unwrap_or_default();
             words.add(host, "HOST_IP");
             words.add(pod.str_at(&["status", "podIP"]).unwrap_or_default(), "POD_IP");
@@ -199,6 +245,14 @@ impl Driver {
         }
         words
     }
+}
+
+/// All of it at once: a node reads the file as soon as it is there.
+fn place(file: &Path, pod: &Value) -> Result<(), DiffError> {
+    // Hidden files are nobody's pods.
+    let half = file.with_file_name(format!(".{}", file.file_name().unwrap_or_default().to_string_lossy()));
+    let placed = std::fs::write(&half, text_of(pod)).and_then(|()| std::fs::rename(&half, file));
+    placed.map_err(|source| DiffError::Write { path: file.to_owned(), source })
 }
 
 /// One pod, while it is driven.

@@ -5,13 +5,16 @@
 //!   objects: [{…}]               created before it
 //!   metadata: {labels: …}        of the pod
 //!   spec: {…}                    the node's name is added, and a grace of one second
+//!   static: true                 a file in the node's staticPodPath instead of a pod of the API
+//!   patience: 200                seconds that a step waits, if more than usual
 //!   steps:
 //!   - until: phase Succeeded     see until.rs
 //!   - patch: {…}                 of the pod; `resize` and `ephemeral` are those of its subresources
 //!   - create: {…}                another object
-//!   - delete: 5                  the pod, with so many seconds of grace
+//!   - delete: 5                  the pod, with so many seconds of grace; of a static pod that is its mirror
+//!   - manifest: {…}              another spec in the file of a static pod
 //! ```
-//! After the last step the pod comes to rest, is looked at, and is deleted.
+//! After the last step the pod comes to rest, is looked at, and is deleted; a static pod by its file.
 
 use object::{Map, Value};
 
@@ -23,6 +26,8 @@ pub struct Scenario {
     pub objects: Vec<Value>,
     pub metadata: Map,
     pub spec: Map,
+    pub is_static: bool,
+    pub patience_seconds: Option<u64>,
     pub steps: Vec<Step>,
 }
 
@@ -32,6 +37,7 @@ pub enum Step {
     Patch(&'static str, Value),
     Create(Value),
     Delete(i64),
+    Manifest(Map),
 }
 
 pub fn read(text: &str) -> Result<Vec<Scenario>, DiffError> {
@@ -53,6 +59,8 @@ pub fn read(text: &str) -> Result<Vec<Scenario>, DiffError> {
             objects,
             metadata: map("metadata"),
             spec: map("spec"),
+            is_static: row.get("static").and_then(Value::as_bool) == Some(true),
+            patience_seconds: row.get("patience").and_then(Value::as_int).and_then(|s| u64::try_from(s).ok()),
             steps,
         });
     }
@@ -68,6 +76,7 @@ fn read_step(step: &Value) -> Option<Step> {
         "ephemeral" => Step::Patch("/ephemeralcontainers", what.clone()),
         "create" => Step::Create(what.clone()),
         "delete" => Step::Delete(what.as_int()?),
+        "manifest" => Step::Manifest(what.as_map()?.clone()),
         _ => return None,
     })
 }

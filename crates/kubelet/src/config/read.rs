@@ -108,6 +108,7 @@ pub fn apply(mut config: Config, fields: Map) -> Config {
         read.duration_at(&["authorization", "webhook", "cacheUnauthorizedTTL"]);
     config.tls_files = read.path("tlsCertFile").zip(read.path("tlsPrivateKeyFile"));
     config.enable_debugging_handlers = read.bool("enableDebuggingHandlers");
+    config.enable_system_log_handler = read.bool("enableSystemLogHandler");
     config.streaming_connection_idle_timeout = read.duration("streamingConnectionIdleTimeout");
     config.container_runtime_endpoint = read.some_text("containerRuntimeEndpoint");
     config.runtime_request_timeout = read.duration("runtimeRequestTimeout");

@@ -19,6 +19,7 @@ pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 pub type Answer = Response<Body>;
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// Prometheus' text format.
 const METRICS: HeaderValue =
@@ -82,10 +83,22 @@ pub fn method_not_allowed(allowed: &'static str) -> Answer {
 
 pub fn moved(to: &'static str) -> Answer {
     let body = format!("<a href=\"{to}\">Moved Permanently</a>.\n\n");
-    let kind = HeaderValue::from_static("text/html; charset=utf-8");
-    let mut answer = answer(StatusCode::MOVED_PERMANENTLY, Some(kind), body);
+    let mut answer = answer(StatusCode::MOVED_PERMANENTLY, Some(HTML), body);
     answer.headers_mut().insert(LOCATION, HeaderValue::from_static(to));
     answer
+}
+
+/// To a place beside the one that was asked for.
+pub fn redirect(to: &str) -> Answer {
+    let mut answer = answer(StatusCode::MOVED_PERMANENTLY, None, Bytes::new());
+    if let Ok(to) = HeaderValue::from_str(to) {
+        answer.headers_mut().insert(LOCATION, to);
+    }
+    answer
+}
+
+pub fn html(page: String) -> Answer {
+    answer(StatusCode::OK, Some(HTML), page)
 }
 
 /// What a runtime answered instead of an exec, attach or port-forward.

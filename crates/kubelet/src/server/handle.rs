@@ -12,8 +12,10 @@ use object::{Map, Value};
 use super::answer::{self, Answer};
 use super::authenticate::Certificate;
 use super::query::Query;
-use super::routes::{ContainerPath, Handler, MetricsOf, Route, route};
-use super::{Context, containers, exec, health, logs, metrics, portforward, stats, zpages};
+use super::routes::{Handler, MetricsOf, Route, route};
+use super::{
+    Context, checkpoint, containers, exec, health, logs, metrics, portforward, stats, system_logs, zpages,
+};
 
 /// What becomes of a request.
 pub enum Reply {
@@ -48,7 +50,7 @@ pub async fn handle(
     certificate: &Certificate,
     mut request: Request<Incoming>,
 ) -> Reply {
-    let handler = match route(request.method(), request.uri().path()) {
+    let handler = match route(request.method(), request.uri().path(), context.enabled) {
         Route::Unknown => return answer::not_found().into(),
         Route::Moved(to) => return answer::moved(to).into(),
         Route::To(handler) => Ok(handler),
@@ -101,6 +103,8 @@ async fn dispatch(context: &Arc<Context>, handler: Handler, mut request: Request
             answer::json(&Value::Map(configs)).into()
         }
         Handler::Statusz => zpages::statusz(context, accept.as_ref()).into(),
+        Handler::Flagz => zpages::flagz(context, accept.as_ref()).into(),
+        Handler::SystemLogs(path) => system_logs::serve(&context.system_logs, &path).await.into(),
         Handler::Logs(path) => logs::container_logs(context, &path, &query).await.into(),
         Handler::Run(path) => exec::run(context, &path, &query).await.into(),
         Handler::Summary => stats::summary(context, &query).await.into(),
@@ -115,7 +119,7 @@ async fn dispatch(context: &Arc<Context>, handler: Handler, mut request: Request
                 answer::metrics(out).into()
             }
         },
-        Handler::Checkpoint(path) => checkpoint(context, &path).into(),
+        Handler::Checkpoint(path) => checkpoint::checkpoint(context, &path, &query).await.into(),
         Handler::Disabled(message) => answer::error(StatusCode::METHOD_NOT_ALLOWED, message).into(),
     }
 }
@@ -134,21 +138,4 @@ fn accepts_json(headers: &HeaderMap) -> bool {
     let kinds = accept.split(',').map(|kind| kind.split(';').next().unwrap_or("").trim());
     accept.is_empty()
         || kinds.into_iter().any(|kind| matches!(kind, "*/*" | "application/*" | "application/json"))
-}
-
-/// No runtime here can do it: the answer is that of one that cannot.
-fn checkpoint(context: &Context, path: &ContainerPath) -> Answer {
-    let ContainerPath { namespace, pod, container, .. } = path;
-    let Some(found) = context.node.find(namespace, pod) else {
-        return answer::text(StatusCode::NOT_FOUND, "pod does not exist");
-    };
-    if containers::spec_of(&found, container).is_none() {
-        return answer::text(StatusCode::NOT_FOUND, format!("container {container} does not exist"));
-    }
-    let why = cri::Error::new(
-        cri::Code::Unimplemented,
-        "unknown method CheckpointContainer for service runtime.v1.RuntimeService",
-    );
-    let message = format!("checkpointing of {namespace}/{pod}/{container} failed ({why})");
-    answer::text(StatusCode::INTERNAL_SERVER_ERROR, message)
 }

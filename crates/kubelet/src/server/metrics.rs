@@ -11,10 +11,10 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::answer::{self, Answer};
-use super::{Context, containers};
+use super::{Context, containers, stats};
 
 const METHODS: [&str; 8] = ["OPTIONS", "GET", "HEAD", "POST", "PUT", "DELETE", "TRACE", "CONNECT"];
-const PATHS: [&str; 17] = [
+const PATHS: [&str; 18] = [
     "healthz",
     "pods",
     "stats",
@@ -32,6 +32,7 @@ const PATHS: [&str; 17] = [
     "checkpoint",
     "logs",
     "statusz",
+    "flagz",
 ];
 const LONG_RUNNING: [&str; 3] = ["exec", "attach", "debug"];
 
@@ -156,6 +157,7 @@ pub async fn serve(context: &Context) -> Answer {
         let help = "[ALPHA] Number of pods that have a running pod sandbox";
         single(&mut out, "kubelet_running_pods", "gauge", help, ready.len());
     }
+    stats::write_volume_metrics(context, &mut out).await;
     context.node.metrics(&mut out);
     answer::metrics(out)
 }

@@ -24,6 +24,9 @@ pub enum Handler {
     Metrics(MetricsOf),
     Configz,
     Statusz,
+    Flagz,
+    /// A path below `/logs/`.
+    SystemLogs(String),
     Logs(ContainerPath),
     Run(ContainerPath),
     Exec(ContainerPath),
@@ -56,8 +59,16 @@ pub enum Route {
     },
 }
 
+/// What a configuration may turn off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Enabled {
+    /// Everything that looks into pods, or shows how the node is set up.
+    pub debugging: bool,
+    pub system_logs: bool,
+}
+
 /// Paths that are whole, whatever the method.
-const EXACT: [(&str, Handler); 12] = [
+const EXACT: [(&str, Handler); 13] = [
     ("/healthz", Handler::Health(None)),
     ("/healthz/ping", Handler::Health(Some("ping"))),
     ("/healthz/log", Handler::Health(Some("log"))),
@@ -69,12 +80,26 @@ const EXACT: [(&str, Handler); 12] = [
     ("/metrics/slis", Handler::Metrics(MetricsOf::HealthChecks)),
     ("/configz", Handler::Configz),
     ("/statusz", Handler::Statusz),
+    ("/flagz", Handler::Flagz),
     ("/debug/flags/v", Handler::Disabled("flags endpoint is disabled.")),
 ];
 
-/// Paths with everything below them that are off.
-const DISABLED: [(&str, &str); 2] =
-    [("/logs/", "logs endpoint is disabled."), ("/debug/pprof/", "profiling endpoint is disabled.")];
+const LOGS: &str = "/logs/";
+/// Differs from kubelet: profiles are those of Go's runtime, which is not here.
+const PROFILES: (&str, &str) = ("/debug/pprof/", "profiling endpoint is disabled.");
+
+/// Without debugging these say so, with everything below them, and the others are nobody's.
+const DEBUGGING: [&str; 8] = [
+    "/run/",
+    "/exec/",
+    "/attach/",
+    "/portForward/",
+    "/containerLogs/",
+    "/runningpods/",
+    "/debug/pprof/",
+    "/logs/",
+];
+const OF_DEBUGGING: [&str; 5] = ["/configz", "/statusz", "/flagz", "/debug/flags/v", "/checkpoint"];
 
 const MOVED: [(&str, &str); 5] = [
     ("/runningpods", "/runningpods/"),
@@ -89,16 +114,38 @@ const WRITE: &str = "POST";
 const BOTH: &str = "GET, POST";
 
 /// `path` as it is in the request, encoded.
-pub fn route(method: &Method, path: &str) -> Route {
+pub fn route(method: &Method, path: &str, enabled: Enabled) -> Route {
     let Ok(path) = percent_decode_str(path).decode_utf8() else { return Route::Unknown };
+    if !enabled.debugging {
+        let below =
+            |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        if OF_DEBUGGING.iter().any(|root| below(root)) {
+            return Route::Unknown;
+        }
+        if let Some(root) = DEBUGGING.iter().find(|root| below(&root[..root.len() - 1])) {
+            let whole = path.len() >= root.len();
+            return if whole {
+                Route::To(Handler::Disabled("Debug endpoints are disabled."))
+            } else {
+                Route::Moved(root)
+            };
+        }
+    }
     if let Some((_, handler)) = EXACT.iter().find(|(exact, _)| *exact == path) {
         return Route::To(handler.clone());
     }
     if let Some((_, to)) = MOVED.iter().find(|(from, _)| *from == path) {
         return Route::Moved(to);
     }
-    if let Some((_, message)) = DISABLED.iter().find(|(prefix, _)| path.starts_with(prefix)) {
-        return Route::To(Handler::Disabled(message));
+    if path.starts_with(PROFILES.0) {
+        return Route::To(Handler::Disabled(PROFILES.1));
+    }
+    if let Some(below) = path.strip_prefix(LOGS) {
+        return match method {
+            _ if !enabled.system_logs => Route::To(Handler::Disabled("logs endpoint is disabled.")),
+            &Method::GET => Route::To(Handler::SystemLogs(below.to_owned())),
+            _ => Route::NotAllowed { allowed: READ },
+        };
     }
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     let container = |parts: &[&str]| {
@@ -140,6 +187,8 @@ pub fn route(method: &Method, path: &str) -> Route {
 mod tests {
     use super::*;
 
+    const ALL: Enabled = Enabled { debugging: true, system_logs: true };
+
     fn path(parts: [&str; 4]) -> ContainerPath {
         let [namespace, pod, uid, container] = parts.map(str::to_owned);
         ContainerPath { namespace, pod, uid, container }
@@ -147,7 +196,7 @@ mod tests {
 
     #[test]
     fn paths_lead_to_their_handlers() {
-        let get = |path: &str| route(&Method::GET, path);
+        let get = |path: &str| route(&Method::GET, path, ALL);
         assert_eq!(get("/pods"), Route::To(Handler::Pods));
         assert_eq!(get("/pods/"), Route::To(Handler::Pods));
         assert_eq!(get("/runningpods/"), Route::To(Handler::RunningPods));
@@ -162,17 +211,41 @@ mod tests {
 
     #[test]
     fn other_paths_and_methods_are_refused() {
-        let get = |path: &str| route(&Method::GET, path);
+        let get = |path: &str| route(&Method::GET, path, ALL);
         for unknown in ["/", "/nothing", "/healthz/", "/metrics/x", "/%ff"] {
             assert_eq!(get(unknown), Route::Unknown, "{unknown}");
         }
         for missing in ["/pods/x", "/exec/ns/p", "/exec/a/b/c/d/e", "/stats/", "/containerLogs/a/b/c/d"] {
             assert_eq!(get(missing), Route::NotFound, "{missing}");
         }
-        assert_eq!(route(&Method::POST, "/pods"), Route::NotAllowed { allowed: "GET" });
+        assert_eq!(route(&Method::POST, "/pods", ALL), Route::NotAllowed { allowed: "GET" });
         assert_eq!(get("/run/a/b/c"), Route::NotAllowed { allowed: "POST" });
-        assert_eq!(route(&Method::PUT, "/exec/a/b/c"), Route::NotAllowed { allowed: "GET, POST" });
+        assert_eq!(route(&Method::PUT, "/exec/a/b/c", ALL), Route::NotAllowed { allowed: "GET, POST" });
         assert_eq!(get("/runningpods"), Route::Moved("/runningpods/"));
-        assert_eq!(get("/logs/messages"), Route::To(Handler::Disabled("logs endpoint is disabled.")));
+        assert_eq!(route(&Method::HEAD, "/logs/messages", ALL), Route::NotAllowed { allowed: "GET" });
+    }
+
+    #[test]
+    fn what_is_turned_off_says_so() {
+        assert_eq!(
+            route(&Method::GET, "/logs/a%20b/c", ALL),
+            Route::To(Handler::SystemLogs("a b/c".to_owned()))
+        );
+        let disabled = |message| Route::To(Handler::Disabled(message));
+        let get = |path: &str, enabled| route(&Method::GET, path, enabled);
+        let no_logs = Enabled { system_logs: false, ..ALL };
+        assert_eq!(get("/logs/messages", no_logs), disabled("logs endpoint is disabled."));
+        let none = Enabled { debugging: false, system_logs: true };
+        for path in
+            ["/exec/a/b/c", "/run/", "/logs/x", "/runningpods/", "/containerLogs/a/b/c", "/debug/pprof/heap"]
+        {
+            assert_eq!(get(path, none), disabled("Debug endpoints are disabled."), "{path}");
+        }
+        for path in ["/configz", "/flagz", "/statusz", "/checkpoint/a/b/c", "/debug/flags/v"] {
+            assert_eq!(get(path, none), Route::Unknown, "{path}");
+        }
+        assert_eq!(get("/runningpods", none), Route::Moved("/runningpods/"));
+        assert_eq!(get("/pods", none), Route::To(Handler::Pods));
+        assert_eq!(get("/metrics/probes", none), Route::To(Handler::Metrics(MetricsOf::Probes)));
     }
 }

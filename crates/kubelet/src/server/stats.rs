@@ -15,11 +15,13 @@ mod resource;
 mod sampler;
 mod storage;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use cri::{CpuUsage, IoUsage, MemoryUsage, NetworkUsage, SwapUsage, UInt64Value};
 use http::StatusCode;
+use object::Value;
 
 use super::Context;
 use super::answer::{self, Answer};
@@ -43,10 +45,13 @@ pub struct Summary {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeStats {
     pub name: String,
+    /// Groups of processes, such as all pods.
+    pub system_containers: Vec<ContainerStats>,
     /// When the machine started.
     pub started_at: i64,
     pub cpu: Option<CpuUsage>,
     pub memory: Option<MemoryUsage>,
+    pub io: Option<IoUsage>,
     pub swap: Option<SwapUsage>,
     pub network: Option<NetworkUsage>,
     pub fs: Option<FsStats>,
@@ -113,7 +118,7 @@ fn number(of: &Option<UInt64Value>) -> Option<u64> {
 pub(super) async fn summary(context: &Arc<Context>, query: &Query) -> Answer {
     let mut only = query.all("only_cpu_and_memory");
     let light = only.next() == Some("true") && only.next().is_none();
-    let collected = if light { collect::light(context).await } else { collect::full(context).await };
+    let collected = if light { collect::light(context).await } else { collect::full(context, true).await };
     match collected {
         Ok(summary) => answer::json(&to_value(&summary)),
         Err(message) => {
@@ -133,12 +138,51 @@ pub(super) async fn resource_metrics(context: &Arc<Context>) -> Answer {
 
 pub(super) async fn container_metrics(context: &Arc<Context>) -> Answer {
     let machine = Machine::read();
-    let summary = collect::full(context).await.unwrap_or_else(|message| {
+    let summary = collect::full(context, false).await.unwrap_or_else(|message| {
         tracing::error!(message, "usage cannot be told");
         Summary::default()
     });
     let groups = Groups::read(Path::new("/sys/fs/cgroup"), context.node.pod_groups());
     answer::metrics(containers::to_text(&machine, &summary, &groups, context.env.now_seconds()))
+}
+
+/// `kubelet_volume_stats_*` of claims, in Prometheus' text format.
+pub(super) async fn write_volume_metrics(context: &Context, out: &mut String) {
+    let mut claims = BTreeMap::new();
+    for pod in context.node.pods() {
+        // Only of a pod that runs there is something to measure.
+        if pod.str_at(&["status", "phase"]) == Some("Running") && has_claims(&pod) {
+            let measured = context.node.volumes(&pod).await.into_iter();
+            claims.extend(measured.filter_map(|volume| Some((volume.claim?, volume.fs))));
+        }
+    }
+    type Read = fn(&FsStats) -> Option<u64>;
+    const FAMILIES: [(&str, &str, Read); 6] = [
+        ("available_bytes", "Number of available bytes in the volume", |fs| fs.available_bytes),
+        ("capacity_bytes", "Capacity in bytes of the volume", |fs| fs.capacity_bytes),
+        ("inodes", "Maximum number of inodes in the volume", |fs| fs.inodes),
+        ("inodes_free", "Number of free inodes in the volume", |fs| fs.inodes_free),
+        ("inodes_used", "Number of used inodes in the volume", |fs| fs.inodes_used),
+        ("used_bytes", "Number of used bytes in the volume", |fs| fs.used_bytes),
+    ];
+    for (name, help, read) in FAMILIES.iter().filter(|_| !claims.is_empty()) {
+        let name = format!("kubelet_volume_stats_{name}");
+        metrics::header(out, &name, "gauge", &format!("[ALPHA] {help}"));
+        for ((namespace, claim), fs) in &claims {
+            if let Some(value) = read(fs) {
+                *out += &format!(
+                    "{name}{{namespace=\"{namespace}\",persistentvolumeclaim=\"{claim}\"}} {value}\n"
+                );
+            }
+        }
+    }
+}
+
+fn has_claims(pod: &Value) -> bool {
+    let volumes = pod.at(&["spec", "volumes"]).and_then(Value::as_list).unwrap_or_default();
+    volumes
+        .iter()
+        .any(|volume| volume.get("persistentVolumeClaim").is_some() || volume.get("ephemeral").is_some())
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! `/statusz`: since when the node runs, what it is, and what else it can be asked; for people, or as an object of config.k8s.io.
+//! `/statusz`: since when the node runs, what it is, and what else it can be asked. `/flagz`: the flags it was started with. Both for
+//! people, or as an object of config.k8s.io.
 
 use http::header::WARNING;
 use http::{HeaderValue, StatusCode};
@@ -10,26 +11,9 @@ use super::answer::{self, Answer};
 
 const GROUP: &str = "config.k8s.io";
 const VERSIONS: [&str; 2] = ["v1beta1", "v1alpha1"];
-/// Which of the two was asked for is no secret, but the older one is on its way out.
-const DEPRECATED: &str =
-    "299 - \"This version of the statusz endpoint is deprecated. Please use a newer version.\"";
-/// The first parts of all paths, in their order.
-const PATHS: [&str; 14] = [
-    "/attach",
-    "/checkpoint",
-    "/configz",
-    "/containerLogs",
-    "/debug",
-    "/exec",
-    "/healthz",
-    "/logs",
-    "/metrics",
-    "/pods",
-    "/portForward",
-    "/run",
-    "/runningpods",
-    "/stats",
-];
+/// The first parts of the paths that kubelet lists: those that belong to no resource.
+const PATHS: [&str; 5] = ["/configz", "/debug", "/flagz", "/healthz", "/metrics"];
+const NOTE: &str = "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is for debugging purposes only.";
 
 pub fn statusz(context: &Context, accept: Option<&HeaderValue>) -> Answer {
     let now = context.env.now_seconds();
@@ -37,11 +21,11 @@ pub fn statusz(context: &Context, accept: Option<&HeaderValue>) -> Answer {
     let version = KUBELET_VERSION.trim_start_matches('v');
     let minor = version.rsplit_once('.').map_or(version, |(minor, _)| minor);
     let started = time::format_seconds(i64::try_from(context.started_at).unwrap_or(0));
-    match wanted(accept) {
+    match wanted(accept, "Statusz") {
         Some(Form::Text) => answer::text(
             StatusCode::OK,
             format!(
-                "\nkubelet statusz\nWarning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is for debugging purposes only.\n\nStarted: {started}\nUp: {} hr {:02} min {:02} sec\nGo version: \nBinary version: {version}\nEmulation version: {minor}\nPaths: {}\n",
+                "\nkubelet statusz\n{NOTE}\n\nStarted: {started}\nUp: {} hr {:02} min {:02} sec\nGo version: \nBinary version: {version}\nEmulation version: {minor}\nPaths: {}\n",
                 up / 3600,
                 up / 60 % 60,
                 up % 60,
@@ -49,29 +33,66 @@ pub fn statusz(context: &Context, accept: Option<&HeaderValue>) -> Answer {
             ),
         ),
         Some(Form::Object(of)) => {
-            let mut status = Map::default();
-            status.set("kind", "Statusz");
-            status.set("apiVersion", format!("{GROUP}/{of}"));
-            let mut metadata = Map::default();
-            metadata.set("name", "kubelet");
-            status.set("metadata", metadata);
+            let mut status = object("Statusz", of);
             status.set("startTime", started);
             status.set("uptimeSeconds", Value::Int(i64::try_from(up).unwrap_or(i64::MAX)));
             status.set("goVersion", "");
             status.set("binaryVersion", version);
             status.set("emulationVersion", minor);
             status.set("paths", PATHS.map(Value::from).to_vec());
-            let mut answer = answer::json(&Value::Map(status));
-            if of != VERSIONS[0] {
-                answer.headers_mut().insert(WARNING, HeaderValue::from_static(DEPRECATED));
-            }
-            answer
+            versioned(status, "statusz", of)
         }
-        None => answer::text(
-            StatusCode::NOT_ACCEPTABLE,
-            "only the following media types are accepted: application/json, application/yaml, text/plain",
-        ),
+        None => not_acceptable(),
     }
+}
+
+pub fn flagz(context: &Context, accept: Option<&HeaderValue>) -> Answer {
+    match wanted(accept, "Flagz") {
+        Some(Form::Text) => {
+            let mut text = format!("\nkubelet flagz\n{NOTE}\n");
+            for (name, value) in &context.flags {
+                text += &format!("{name}={value}\n");
+            }
+            answer::text(StatusCode::OK, text)
+        }
+        Some(Form::Object(of)) => {
+            let mut page = object("Flagz", of);
+            let flags = context.flags.iter().map(|(name, value)| (name.clone().into(), value.clone().into()));
+            page.set("flags", Value::Map(flags.collect()));
+            versioned(page, "flagz", of)
+        }
+        None => not_acceptable(),
+    }
+}
+
+fn object(kind: &str, version: &str) -> Map {
+    let mut metadata = Map::default();
+    metadata.set("name", "kubelet");
+    let mut object = Map::default();
+    object.set("kind", kind);
+    object.set("apiVersion", format!("{GROUP}/{version}"));
+    object.set("metadata", metadata);
+    object
+}
+
+/// Which of the versions was asked for is no secret, but the older one is on its way out.
+fn versioned(object: Map, endpoint: &str, version: &str) -> Answer {
+    let mut answer = answer::json(&Value::Map(object));
+    if version != VERSIONS[0] {
+        let warning = format!(
+            "299 - \"This version of the {endpoint} endpoint is deprecated. Please use a newer version.\""
+        );
+        if let Ok(warning) = HeaderValue::from_str(&warning) {
+            answer.headers_mut().insert(WARNING, warning);
+        }
+    }
+    answer
+}
+
+fn not_acceptable() -> Answer {
+    let message =
+        "only the following media types are accepted: application/json, application/yaml, text/plain";
+    answer::text(StatusCode::NOT_ACCEPTABLE, message)
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -82,7 +103,7 @@ enum Form {
 }
 
 /// The first that can be had of what is accepted.
-fn wanted(accept: Option<&HeaderValue>) -> Option<Form> {
+fn wanted(accept: Option<&HeaderValue>, object: &str) -> Option<Form> {
     let accept = accept.and_then(|accept| accept.to_str().ok()).unwrap_or("");
     if accept.trim().is_empty() {
         return Some(Form::Text);
@@ -94,7 +115,9 @@ fn wanted(accept: Option<&HeaderValue>) -> Option<Form> {
         let of = |name: &str| parameters.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
         match (kind, of("as"), of("g"), of("v")) {
             ("*/*" | "text/*" | "text/plain", None, ..) => Some(Form::Text),
-            ("*/*" | "application/*" | "application/json", Some("Statusz"), Some(GROUP), Some(version)) => {
+            ("*/*" | "application/*" | "application/json", Some(kind), Some(GROUP), Some(version))
+                if kind == object =>
+            {
                 VERSIONS.into_iter().find(|known| *known == version).map(Form::Object)
             }
             _ => None,
@@ -115,10 +138,11 @@ mod tests {
             ("application/json;as=Statusz;g=config.k8s.io;v=v1beta1", Some(Form::Object("v1beta1"))),
             ("application/json;v=v1alpha1;g=config.k8s.io;as=Statusz", Some(Form::Object("v1alpha1"))),
             ("application/json;as=Statusz;g=config.k8s.io;v=v1", None),
+            ("application/json;as=Flagz;g=config.k8s.io;v=v1beta1", None),
             ("application/json", None),
             ("application/json, */*", Some(Form::Text)),
         ] {
-            assert_eq!(wanted(Some(&accept.parse().unwrap())), form, "{accept}");
+            assert_eq!(wanted(Some(&accept.parse().unwrap()), "Statusz"), form, "{accept}");
         }
     }
 }

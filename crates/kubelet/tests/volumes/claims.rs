@@ -169,3 +169,44 @@ async fn the_provisioners_directories_are_made_and_removed_with_their_volume() {
     assert!(!path.exists());
     node.end(&[&pod]).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn volumes_are_measured_as_kubelet_does() {
+    if !is_root() {
+        return;
+    }
+    let node = TestNode::new(29).await;
+    let disk = node.path().join("disk");
+    fs::create_dir(&disk).unwrap();
+    bound(&node, "data", "disk-1", json!({"spec": {"local": {"path": disk.to_str().unwrap()}}})).await;
+    node.config_map("settings", json!({"a": "1"})).await;
+    let volumes = json!([
+        {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+        {"name": "files", "emptyDir": {}},
+        {"name": "memory", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
+        {"name": "settings", "configMap": {"name": "settings"}},
+        {"name": "about", "downwardAPI": {"items": [{"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}]}},
+        {"name": "host", "hostPath": {"path": "/"}},
+    ]);
+    let pod = node.pod("web", volumes).await;
+    let mounted = node.volumes.mount(&pod).await.unwrap_or_else(|error| panic!("{error:?}"));
+    fs::write(mounted["files"].host_path.join("x"), vec![1; 100_000]).unwrap();
+    fs::write(mounted["memory"].host_path.join("x"), vec![1; 8192]).unwrap();
+    let stats = node.volumes.stats(&pod).await;
+    let names: Vec<&str> = stats.iter().map(|volume| volume.name.as_str()).collect();
+    assert_eq!(names, ["data", "files", "memory", "settings", "about"]);
+    let ephemeral: Vec<bool> = stats.iter().map(|volume| volume.is_ephemeral).collect();
+    assert_eq!(ephemeral, [false, true, false, true, false]);
+    let [data, files, memory, settings, about] = stats.as_slice() else { panic!("{stats:?}") };
+    assert_eq!(data.claim, Some(("default".to_owned(), "data".to_owned())));
+    let whole = kubelet::server::stats::fs_of(&disk, 0).unwrap();
+    assert_eq!((data.fs.capacity_bytes, data.fs.inodes), (whole.capacity_bytes, whole.inodes));
+    assert!(data.fs.used_bytes > files.fs.used_bytes, "all of the file system's");
+    assert!((100_000..300_000).contains(&files.fs.used_bytes.unwrap()), "{files:?}");
+    assert_eq!((files.fs.inodes_used, files.fs.capacity_bytes), (Some(2), whole.capacity_bytes));
+    assert_eq!((memory.fs.capacity_bytes, memory.fs.used_bytes), (Some(1 << 20), Some(8192)));
+    assert_eq!(memory.fs.available_bytes, Some((1 << 20) - 8192));
+    assert!(settings.fs.inodes_used.unwrap() >= 4 && about.fs.capacity_bytes != whole.capacity_bytes);
+    assert!(stats.iter().all(|volume| volume.fs.inodes_free.is_some() && volume.fs.timestamp > 0));
+    node.end(&[&pod]).await;
+}

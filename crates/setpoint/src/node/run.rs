@@ -1,5 +1,6 @@
 //! A node that has joined, until it is stopped.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -72,11 +73,13 @@ pub struct Run {
     pub node_ip: String,
     pub bridge: String,
     pub cluster_ranges: Vec<Cidr>,
+    /// What it was started with.
+    pub flags: BTreeMap<String, String>,
 }
 
 /// Runs pods and keeps the node in the cluster.
 pub async fn run(env: &Env, joined: Joined, settings: Run, mut signals: Signals) -> Result<()> {
-    let Run { config, node_ip, bridge, cluster_ranges } = settings;
+    let Run { config, node_ip, bridge, cluster_ranges, flags } = settings;
     tracing::info!(node = joined.node, bridge, port = config.port, pod_cidr = config.pod_cidr, "starting");
     let (stopper, stop) = Stopper::new();
     let client: Arc<dyn Client> = Arc::new(joined.client);
@@ -109,6 +112,7 @@ pub async fn run(env: &Env, joined: Joined, settings: Run, mut signals: Signals)
             node_ip,
             client_ca: ClientCa::new(&certificates.map_err(|error| anyhow!("the cluster's CA: {error}"))?),
             certificates: joined.store.clone(),
+            flags,
             config,
         };
         let started = Kubelet::start(env, of_node, &Arc::default(), stop.clone()).await;

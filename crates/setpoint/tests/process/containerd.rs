@@ -28,10 +28,39 @@ impl Containerd {
         daemon::configure(folder, PAUSE, range);
         let process = daemon::spawn(folder);
         let containerd = Containerd { process, folder: folder.to_owned() };
-        wait_until("containerd answers", || run(&mut daemon::ctr(folder, &["version"])).status.success());
+        containerd.wait();
         fs::create_dir(folder.join("pause")).unwrap();
         containerd.import(&archive_of(&folder.join("pause"), PAUSE, &["/bin/busybox", "sleep", "100000"]));
         Some(containerd)
+    }
+
+    fn wait(&self) {
+        let mut asked = || run(&mut daemon::ctr(&self.folder, &["version"])).status.success();
+        wait_until("containerd answers", &mut asked);
+    }
+
+    /// As a reboot leaves it: no process, no mount, nothing in `/run`.
+    pub fn lose(&mut self) {
+        let ids = self.containers();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        wait_until("no shim is left", || {
+            daemon::clean_up(&self.folder);
+            !daemon::processes().iter().any(|one| one.is_shim(&self.folder))
+        });
+        fs::remove_dir_all(self.folder.join("state")).unwrap();
+        for id in ids {
+            let of_runc = Path::new("/run/containerd/runc/k8s.io").join(id);
+            if of_runc.exists() {
+                fs::remove_dir_all(of_runc).unwrap();
+            }
+        }
+    }
+
+    /// Once more, after it was lost.
+    pub fn start_again(&mut self) {
+        self.process = daemon::spawn(&self.folder);
+        self.wait();
     }
 
     pub fn endpoint(&self) -> String {
@@ -47,6 +76,12 @@ impl Containerd {
         let listed = run(&mut daemon::ctr(&self.folder, &["-n", "k8s.io", "containers", "list", "--quiet"]));
         assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
         String::from_utf8(listed.stdout).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    /// How many containers and sandboxes run.
+    pub fn tasks(&self) -> usize {
+        let listed = run(&mut daemon::ctr(&self.folder, &["-n", "k8s.io", "tasks", "list"]));
+        String::from_utf8(listed.stdout).unwrap().matches("RUNNING").count()
     }
 
     pub fn images(&self) -> String {

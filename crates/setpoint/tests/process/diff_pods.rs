@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use crate::harness::*;
-use crate::node_cluster::Cluster;
+use crate::node_cluster::{Cluster, Runtime};
 
 /// Those that wait for nothing; with `SETPOINT_LONG=1` all are run.
 const QUICK: &[&str] = &[
@@ -36,6 +36,59 @@ const QUICK: &[&str] = &[
     "resize",
     "ephemeral",
 ];
+
+/// What no recording has yet, on one node twice: the tool can drive it, and the node does the same each time.
+#[test]
+fn scenarios_without_a_recording_can_be_compared_live() {
+    let manifests = tempfile::tempdir().unwrap();
+    let config = format!("staticPodPath: {}", manifests.path().display());
+    let Some(cluster) = Cluster::with(41, Runtime::Embedded, &config) else { return };
+    let long = rounds(0, 1) == 1;
+    let quick = ["static-*", "user-namespace*"];
+    let slow = ["empty-dir-too-large", "container-too-large"];
+    let only = quick.into_iter().chain(slow.into_iter().filter(|_| long));
+    let mut diff = Command::new(SETPOINT);
+    diff.args(["diff-pods", "--node", "one", "--against", "one", "--parallel", "4", "--kubeconfig"])
+        .arg(&cluster.server.as_ref().unwrap().kubeconfig)
+        .args(only.flat_map(|name| ["--only", name]))
+        .arg("--static-pods")
+        .arg(manifests.path())
+        .arg("--static-pods-against")
+        .arg(manifests.path());
+    let details = manifests.path().join(".details");
+    let done = diff.arg("--details").arg(&details).stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&done.stdout);
+    let seen = std::fs::read_to_string(details).unwrap_or_default();
+    assert!(done.status.success(), "{said}\n{}\n{seen}", String::from_utf8_lossy(&done.stderr));
+    assert!(!said.contains("left out"), "{said}");
+    let lines: Vec<&str> = seen.lines().map(str::trim).collect();
+    assert!(!lines.iter().any(|line| line.starts_with("trouble ")), "{seen}");
+    for line in [
+        "container c: waiting ContainerCreating > running started ready",
+        "container d: waiting ContainerCreating > running started ready",
+        "log c 000: 0 65536",
+        "log c 002: /m 0 2000 3777",
+    ] {
+        assert!(lines.iter().any(|seen| seen.starts_with(line)), "{line}\n{seen}");
+    }
+    // With nothing to compare with one is left out.
+    let scenario = |name: &str| {
+        format!(
+            "- name: {name}\n  spec: {{restartPolicy: Never, containers: [{{name: c, image: $IMAGE, command: [/bin/busybox, echo, done]}}]}}\n  \
+             steps: [{{until: phase Succeeded}}]\n"
+        )
+    };
+    let file = manifests.path().join(".scenarios");
+    std::fs::write(&file, scenario("exits") + &scenario("never-recorded")).unwrap();
+    let mut replay = Command::new(SETPOINT);
+    replay
+        .args(["diff-pods", "--node", "one", "--kubeconfig"])
+        .arg(&cluster.server.as_ref().unwrap().kubeconfig);
+    let done = run(replay.arg("--scenarios").arg(file));
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(done.status.success(), "{said}");
+    assert!(said.contains("left out: never-recorded was not recorded\n1 scenarios, "), "{said}");
+}
 
 #[test]
 fn pods_do_as_kubelet_recorded() {

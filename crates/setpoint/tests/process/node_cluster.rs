@@ -27,7 +27,7 @@ pub struct Cluster {
     pub kubectl: Kubectl,
     pub flags: Vec<String>,
     pub bridge: String,
-    containerd: Option<Containerd>,
+    pub containerd: Option<Containerd>,
     /// Last, so that it is removed after all that lives in it.
     pub folder: tempfile::TempDir,
 }

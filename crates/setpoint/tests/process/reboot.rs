@@ -5,15 +5,26 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use serde_json::Value;
+
 use crate::harness::*;
-use crate::node_cluster::{Cluster, left_behind};
+use crate::node_cluster::{Cluster, Runtime, left_behind};
 
 #[test]
 fn pods_come_back_in_place_after_a_reboot() {
+    come_back(Cluster::start(24));
+}
+
+#[test]
+fn pods_come_back_in_place_after_a_reboot_on_containerd() {
+    come_back(Cluster::with(25, Runtime::Containerd, ""));
+}
+
+fn come_back(cluster: Option<Cluster>) {
+    let Some(mut cluster) = cluster else { return };
     if !["ip", "nft", "unshare", "mount"].into_iter().all(available) {
         return;
     }
-    let Some(mut cluster) = Cluster::start(24) else { return };
     let script = "echo begun >> /disk/x; echo begun >> /memory/x; exec busybox sleep 1000";
     cluster.run_pod("web", &format!("initContainers: [{{name: init, image: IMAGE, command: [/bin/busybox, sh, -c, 'echo init >> /disk/init'], volumeMounts: [{{name: disk, mountPath: /disk}}]}}], containers: [{{name: c, image: IMAGE, command: [/bin/busybox, sh, -c, '{script}'], volumeMounts: [{{name: disk, mountPath: /disk}}, {{name: memory, mountPath: /memory}}]}}], volumes: [{{name: disk, emptyDir: {{}}}}, {{name: memory, emptyDir: {{medium: Memory}}}}]"));
     cluster.run_pod(
@@ -28,6 +39,9 @@ fn pods_come_back_in_place_after_a_reboot() {
     cluster.wait_for("Succeeded", &["done"]);
     let before = cluster.pod("web");
     cluster.server.take().unwrap().kill();
+    if let Some(containerd) = &mut cluster.containerd {
+        containerd.lose();
+    }
     lose_everything(&cluster);
     assert_eq!(left_behind(&cluster.bridge, cluster.folder.path()), Vec::<String>::new());
 
@@ -39,6 +53,12 @@ fn pods_come_back_in_place_after_a_reboot() {
     let script =
         "mount --make-rprivate /proc && mount --bind \"$0\" /proc/sys/kernel/random/boot_id && exec \"$@\"";
     machine.args(["--mount", "--propagation", "unchanged", "sh", "-c", script]).arg(&file).arg(SETPOINT);
+    // The node has mounts of its own below: what it mounts for pods must be seen by containerd, too.
+    let folder = cluster.folder.path().to_owned();
+    if let Some(containerd) = &mut cluster.containerd {
+        quiet(Command::new("mount").args(["--bind", "--make-shared"]).arg(&folder).arg(&folder));
+        containerd.start_again();
+    }
     cluster.restart_as(machine);
 
     cluster.wait("the pod is back", |cluster| {
@@ -63,11 +83,16 @@ fn pods_come_back_in_place_after_a_reboot() {
     cluster.wait("it is ready", |cluster| cluster.condition("web", "Ready")["status"] == "True");
     let address = cluster.pod("web")["status"]["podIP"].as_str().unwrap().to_owned();
     assert!(cluster.said("web", "busybox ip addr").contains(&format!("inet {address}/")), "{address}");
+    tells_what_is_used(&cluster);
     cluster.wait_for_event("web", "SandboxChanged: Pod sandbox changed, it will be killed and re-created.");
     cluster.wait_for("Failed", &["once"]);
     let ended = &cluster.container("once", "c")["state"]["terminated"];
     assert_eq!((&ended["exitCode"], &ended["reason"]), (&255.into(), &"Unknown".into()), "{ended}");
     assert_eq!(cluster.phase("done"), "Succeeded");
+    // Its sandbox and its container; nothing of before runs.
+    cluster.wait("only what is new runs", |cluster| {
+        cluster.containerd.as_ref().is_none_or(|containerd| containerd.tasks() == 2)
+    });
     cluster.wait_for_event("one", &format!("Rebooted: Node one has been rebooted, boot id: {boot_id}"));
     assert_eq!(cluster.kubectl.run("get node one -o jsonpath={.status.nodeInfo.bootID}"), boot_id);
 
@@ -76,12 +101,40 @@ fn pods_come_back_in_place_after_a_reboot() {
     cluster.wait_for("Running", &["new"]);
     cluster.kubectl.run("delete pod --all --wait=true");
     cluster.wait("nothing is left", |cluster| cluster.sandboxes() == 0);
+    if cluster.containerd.is_some() {
+        quiet(Command::new("umount").arg("-l").arg(&folder));
+    }
+}
+
+/// The node's port, through the API server: volumes of a pod, all pods together, flags.
+fn tells_what_is_used(cluster: &Cluster) {
+    let get = |path: &str| cluster.kubectl.run(&format!("get --raw /api/v1/nodes/one/proxy/{path}"));
+    let summary: Value = serde_json::from_str(&get("stats/summary")).unwrap();
+    let pods = summary["pods"].as_array().unwrap();
+    let web = pods.iter().find(|pod| pod["podRef"]["name"] == "web").expect("the pod that runs");
+    let volume = |name: &str| {
+        let volumes = web["volume"].as_array().unwrap();
+        volumes.iter().find(|volume| volume["name"].as_str().unwrap().starts_with(name)).unwrap().clone()
+    };
+    // A directory and two files of a block each, at least.
+    let disk = volume("disk");
+    assert!(disk["usedBytes"].as_u64() >= Some(8192) && disk["inodesUsed"] == 3, "{disk}");
+    assert!(disk["capacityBytes"].as_u64() > disk["usedBytes"].as_u64(), "{disk}");
+    let (memory, token) = (volume("memory"), volume("kube-api-access-"));
+    assert!(memory["inodesUsed"] == 2 && token["usedBytes"].as_u64() > Some(0), "{memory} {token}");
+    assert_eq!(web["volume"].as_array().unwrap().len(), 3);
+    assert!(web["ephemeral-storage"]["usedBytes"].as_u64() >= disk["usedBytes"].as_u64(), "{web}");
+    let all = &summary["node"]["systemContainers"];
+    assert!(all[0]["name"] == "pods" && all[0]["memory"]["workingSetBytes"].as_u64() > Some(0), "{all}");
+    let flags = get("flagz");
+    assert!(flags.contains("\nnode-name=one\n"), "{flags}");
 }
 
 /// All that the kernel held of the node.
 fn lose_everything(cluster: &Cluster) {
     let helpers: Vec<u32> = fs::read_dir(cluster.data().join("node/sandboxes"))
-        .unwrap()
+        .into_iter()
+        .flatten()
         .filter_map(|sandbox| fs::read_to_string(sandbox.unwrap().path().join("helper.pid")).ok())
         .filter_map(|pid| pid.trim().parse().ok())
         .collect();

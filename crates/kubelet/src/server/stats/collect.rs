@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use container::cgroup::Cgroup;
 use cri::{
     Code, Container, CpuUsage, ImageFsInfoRequest, ListContainerStatsRequest, ListPodSandboxStatsRequest,
     MemoryUsage, PodSandbox, PodSandboxStats, SwapUsage, UInt64Value,
@@ -12,6 +13,9 @@ use super::machine::Machine;
 use super::storage::{self, FsStats};
 use super::{ContainerStats, NodeStats, PodStats, Summary, number};
 use crate::server::{Context, containers};
+
+/// No pod's uid, and no container's id.
+const ALL_PODS: &str = "/pods";
 
 /// What a runtime tells: all of a pod, or of its containers alone.
 pub enum Usage {
@@ -27,14 +31,40 @@ pub(super) async fn light(context: &Arc<Context>) -> Result<Summary, String> {
     if let Some(cpu) = &mut node.cpu {
         context.sampler.complete("/", cpu);
     }
+    node.system_containers.extend(all_pods(context));
     Ok(Summary { node, pods })
 }
 
-/// With storage and network.
-pub(super) async fn full(context: &Arc<Context>) -> Result<Summary, String> {
+/// Kubelet's own and the runtime's are not told: no cgroup is named for them.
+fn all_pods(context: &Context) -> Option<ContainerStats> {
+    let group = Cgroup::at_host(&context.node.pods_group()?);
+    let used = group.usage();
+    let timestamp = i64::try_from(context.env.now_nanos()).unwrap_or(i64::MAX);
+    let some = |value| Some(UInt64Value { value });
+    let usage_core_nano_seconds = some(used.cpu_nanos);
+    let mut cpu = CpuUsage { timestamp, usage_core_nano_seconds, ..CpuUsage::default() };
+    context.sampler.complete(ALL_PODS, &mut cpu);
+    let memory = MemoryUsage {
+        timestamp,
+        usage_bytes: some(used.memory),
+        working_set_bytes: some(used.working_set),
+        ..MemoryUsage::default()
+    };
+    Some(ContainerStats {
+        name: "pods".to_owned(),
+        started_at: group.made_at()?,
+        cpu: Some(cpu),
+        memory: Some(memory),
+        ..ContainerStats::default()
+    })
+}
+
+/// With storage and network. `volumes`: to measure them takes time.
+pub(super) async fn full(context: &Arc<Context>, volumes: bool) -> Result<Summary, String> {
     let Summary { mut node, mut pods } = light(context).await?;
     let machine = Machine::read();
     let now = i64::try_from(context.env.now_nanos()).unwrap_or(i64::MAX);
+    node.io = machine.io(now);
     node.network = Some(machine.network(now));
     node.processes = Some(machine.processes(now));
     let root = storage::fs_of(&context.node.root_directory(), now);
@@ -46,7 +76,11 @@ pub(super) async fn full(context: &Arc<Context>) -> Result<Summary, String> {
     node.container_fs = containers.or_else(|| node.image_fs.clone());
     let logs = context.node.pod_logs_directory();
     for pod in &mut pods {
-        pod.volumes = context.node.volumes(&pod.uid);
+        if let Some(object) = context.node.find(&pod.namespace, &pod.name).filter(|_| volumes)
+            && object.str_at(&["metadata", "uid"]) == Some(pod.uid.as_str())
+        {
+            pod.volumes = context.node.volumes(&object).await;
+        }
         storage::complete(pod, &root, &logs, now);
     }
     node.fs = Some(root);
@@ -97,6 +131,7 @@ async fn pods_of(context: &Context) -> Result<Vec<PodStats>, String> {
     }
     context.sampler.retain(|whose| {
         whose == "/"
+            || whose == ALL_PODS
             || sandboxes.iter().any(|of| of.metadata.as_ref().is_some_and(|metadata| metadata.uid == whose))
             || containers.iter().any(|container| container.id == whose)
     });

@@ -1,6 +1,10 @@
 //! What the machine as a whole uses, by `/proc`.
 
-use cri::{CpuUsage, MemoryUsage, NetworkInterfaceUsage, NetworkUsage, SwapUsage, UInt64Value};
+use container::cgroup::{Pressure, Stall, Version};
+use cri::{
+    CpuUsage, IoUsage, MemoryUsage, NetworkInterfaceUsage, NetworkUsage, PsiData, PsiStats, SwapUsage,
+    UInt64Value,
+};
 
 use super::Processes;
 
@@ -26,6 +30,8 @@ pub struct Machine {
     interfaces: Vec<NetworkInterfaceUsage>,
     pid_max: i64,
     processes: i64,
+    /// Of processors, memory and disks.
+    pressure: [Option<PsiStats>; 3],
 }
 
 impl Machine {
@@ -33,14 +39,19 @@ impl Machine {
     pub fn read() -> Machine {
         let read = |name: &str| std::fs::read_to_string(format!("/proc/{name}")).unwrap_or_default();
         let limits = [read("sys/kernel/pid_max"), read("sys/kernel/threads-max")];
-        Machine::parse(
+        // As of cgroups: version 1 has none.
+        let counts = Version::of_host() == Version::V2;
+        let pressure = ["cpu", "memory", "io"]
+            .map(|name| if counts { psi(&read(&format!("pressure/{name}"))) } else { None });
+        let machine = Machine::parse(
             &read("stat"),
             &read("meminfo"),
             &read("vmstat"),
             &read("net/dev"),
             &read("loadavg"),
             limits.iter().filter_map(|text| text.trim().parse().ok()).min().unwrap_or(0),
-        )
+        );
+        Machine { pressure, ..machine }
     }
 
     fn parse(stat: &str, meminfo: &str, vmstat: &str, net: &str, loadavg: &str, pid_max: i64) -> Machine {
@@ -73,11 +84,13 @@ impl Machine {
             interfaces: net.lines().filter_map(interface).collect(),
             pid_max,
             processes: tasks.and_then(|(_, all)| all.parse().ok()).unwrap_or(0),
+            pressure: [const { None }; 3],
         }
     }
 
     pub fn cpu(&self, timestamp: i64) -> CpuUsage {
-        CpuUsage { timestamp, usage_core_nano_seconds: some(self.cpu_nanos), ..CpuUsage::default() }
+        let usage_core_nano_seconds = some(self.cpu_nanos);
+        CpuUsage { timestamp, usage_core_nano_seconds, usage_nano_cores: None, psi: self.pressure[0].clone() }
     }
 
     /// The working set is what cannot be given back at once.
@@ -92,8 +105,12 @@ impl Machine {
             rss_bytes: some(self.anonymous),
             page_faults: some(self.page_faults),
             major_page_faults: some(self.major_page_faults),
-            psi: None,
+            psi: self.pressure[1].clone(),
         }
+    }
+
+    pub fn io(&self, timestamp: i64) -> Option<IoUsage> {
+        self.pressure[2].clone().map(|psi| IoUsage { timestamp, psi: Some(psi) })
     }
 
     pub fn swap(&self, timestamp: i64) -> SwapUsage {
@@ -112,6 +129,16 @@ impl Machine {
     pub fn processes(&self, timestamp: i64) -> Processes {
         Processes { timestamp, most: self.pid_max, running: self.processes }
     }
+}
+
+/// A file of `/proc/pressure`.
+fn psi(text: &str) -> Option<PsiStats> {
+    let Pressure { some, full } = Pressure::parse(text)?;
+    let data = |stall: Stall| {
+        let Stall { total_micros: total, avg10, avg60, avg300 } = stall;
+        Some(PsiData { total, avg10, avg60, avg300 })
+    };
+    Some(PsiStats { full: data(full), some: data(some) })
 }
 
 /// A line of `/proc/net/dev`; those of pods, and loopback, are not the machine's.
@@ -162,5 +189,13 @@ mod tests {
         assert_eq!((eth0.tx_bytes, eth0.tx_errors), (some(22), some(6)));
         assert_eq!(machine.processes(1), Processes { timestamp: 1, most: 4096, running: 77 });
         assert_eq!(Machine::parse("", "", "", "", "", 0), Machine::default());
+        assert_eq!(machine.io(1), None);
+        let waits = psi(
+            "some avg10=0.50 avg60=0.00 avg300=0.00 total=9\nfull avg10=0.25 avg60=0.00 avg300=0.00 total=3\n",
+        );
+        let machine = Machine { pressure: [waits.clone(), None, waits], ..machine };
+        let io = machine.io(7).unwrap();
+        assert_eq!((io.timestamp, io.psi.unwrap().full.unwrap().avg10), (7, 0.25));
+        assert_eq!(machine.cpu(1).psi.unwrap().some.unwrap().total, 9);
     }
 }

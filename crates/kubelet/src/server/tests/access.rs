@@ -99,21 +99,101 @@ async fn paths_and_methods_are_answered_as_kubelet_does() {
     let post = fixture.send(Some(USER), Method::POST, "/pods", HeaderMap::new()).await;
     assert_eq!(post.headers()[ALLOW], "GET");
     assert_eq!(text(post).await, (StatusCode::METHOD_NOT_ALLOWED, "405: Method Not Allowed".to_owned()));
-    let off = fixture.get("/logs/syslog").await;
-    assert_eq!(off, (StatusCode::METHOD_NOT_ALLOWED, "logs endpoint is disabled.\n".to_owned()));
+    let off = fixture.get("/debug/pprof/heap").await;
+    assert_eq!(off, (StatusCode::METHOD_NOT_ALLOWED, "profiling endpoint is disabled.\n".to_owned()));
     assert_eq!(fixture.get("/runningpods").await.0, StatusCode::MOVED_PERMANENTLY);
     let accept = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("text/html"))]);
     let html = fixture.send(Some(USER), Method::GET, "/pods", accept).await;
     assert_eq!(html.status(), StatusCode::NOT_ACCEPTABLE);
-    let checkpoint = |target: &'static str| fixture.send(Some(USER), Method::POST, target, HeaderMap::new());
-    let (status, message) = text(checkpoint("/checkpoint/default/web/app").await).await;
-    assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
-    assert!(
-        message.starts_with("checkpointing of default/web/app failed (rpc error: code = Unimplemented"),
-        "{message}"
+}
+
+#[tokio::test]
+async fn a_checkpoint_is_asked_of_the_runtime() {
+    let fixture = Fixture::start().await;
+    let checkpoint = async |user: &str, target: &str| {
+        text(fixture.send(Some(user), Method::POST, target, HeaderMap::new()).await).await
+    };
+    let web = "/checkpoint/default/web/app";
+    let why = "rpc error: code = Unimplemented desc = unknown method CheckpointContainer for service runtime.v1.RuntimeService";
+    let message = format!("checkpointing of default/web/app failed ({why})");
+    assert_eq!(checkpoint(USER, web).await, (StatusCode::INTERNAL_SERVER_ERROR, message));
+    let missing = |message: &str| (StatusCode::NOT_FOUND, message.to_owned());
+    assert_eq!(checkpoint(USER, "/checkpoint/default/no/app").await, missing("pod does not exist"));
+    assert_eq!(
+        checkpoint(USER, "/checkpoint/default/web/none").await,
+        missing("container none does not exist")
     );
-    let (status, message) = text(checkpoint("/checkpoint/default/web/none").await).await;
-    assert_eq!((status, message.as_str()), (StatusCode::NOT_FOUND, "container none does not exist"));
+    let odd = format!("{web}?timeout=5&timeout=soon");
+    assert_eq!(checkpoint(USER, &odd).await, missing("cannot parse value of timeout parameter"));
+    let failed = |why: &str| (StatusCode::INTERNAL_SERVER_ERROR, why.to_owned());
+    assert_eq!(
+        checkpoint(USER, &format!("{web}?timeout=-1")).await,
+        failed(
+            "checkpointing of default/web/app failed (CheckpointContainer requires the timeout value to be > 0)"
+        )
+    );
+    // In the spec, and not running.
+    assert_eq!(
+        checkpoint(USER, "/checkpoint/default/web/later").await,
+        failed("checkpointing of default/web/later failed (container later not found)")
+    );
+    *fixture.host.checkpoints.lock() = Some(Vec::new());
+    let (status, written) = checkpoint(USER, &format!("{web}?timeout=x&timeout=7")).await;
+    assert_eq!(status, StatusCode::OK);
+    let asked = fixture.host.checkpoints.lock().clone().unwrap();
+    let [request] = asked.as_slice() else { panic!("{asked:?}") };
+    assert_eq!((request.container_id.as_str(), request.timeout), ("c1", 7));
+    let begin = fixture.directory.path().join("checkpoints/checkpoint-web_default-app-2");
+    assert!(request.location.starts_with(begin.to_str().unwrap()) && request.location.ends_with("Z.tar"));
+    assert_eq!(written, format!("{{\"items\":[\"{}\"]}}", request.location));
+    // Nobody may by nodes/proxy alone.
+    fixture.reviews.allowed.lock().push(("broad".to_owned(), "proxy".to_owned()));
+    let refusal = "Forbidden (user=broad, verb=create, resource=nodes, subresource(s)=[checkpoint])\n";
+    assert_eq!(checkpoint("broad", web).await, (StatusCode::FORBIDDEN, refusal.to_owned()));
+}
+
+#[tokio::test]
+async fn flags_are_told() {
+    let fixture = Fixture::start().await;
+    let (status, page) = fixture.get("/flagz").await;
+    assert_eq!(status, StatusCode::OK);
+    assert!(page.starts_with("\nkubelet flagz\nWarning: "), "{page}");
+    assert!(page.ends_with("purposes only.\ndata-dir=/d\ntoken=CLASSIFIED\n"), "{page}");
+    for (version, warns) in [("v1beta1", false), ("v1alpha1", true)] {
+        let accept = format!("application/json;as=Flagz;g=config.k8s.io;v={version}");
+        let accept = HeaderMap::from_iter([(ACCEPT, accept.parse().unwrap())]);
+        let response = fixture.send(Some(USER), Method::GET, "/flagz", accept).await;
+        assert_eq!(response.headers().contains_key("warning"), warns);
+        let expected = format!(
+            r#"{{"kind":"Flagz","apiVersion":"config.k8s.io/{version}","metadata":{{"name":"kubelet"}},"flags":{{"data-dir":"/d","token":"CLASSIFIED"}}}}"#
+        );
+        assert_eq!(text(response).await.1, expected);
+    }
+    // By the permission to read the configuration, and no other.
+    fixture.reviews.allowed.lock().push(("reader".to_owned(), "configz".to_owned()));
+    let read = fixture.send(Some("reader"), Method::GET, "/flagz", HeaderMap::new()).await;
+    assert_eq!(read.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn log_files_of_the_machine_are_shown() {
+    let fixture = Fixture::start().await;
+    let logs = fixture.directory.path().join("system");
+    std::fs::create_dir_all(logs.join("apt")).unwrap();
+    let long = "a line\n".repeat(50_000);
+    std::fs::write(logs.join("apt/history.log"), &long).unwrap();
+    let page = fixture.get("/logs/").await;
+    assert!(page.0 == StatusCode::OK && page.1.contains("<a href=\"apt/\">apt/</a>\n"), "{page:?}");
+    let moved = fixture.send(Some(USER), Method::GET, "/logs/apt", HeaderMap::new()).await;
+    assert_eq!(
+        (moved.status(), &moved.headers()["location"]),
+        (StatusCode::MOVED_PERMANENTLY, &"apt/".parse().unwrap())
+    );
+    assert_eq!(fixture.get("/logs/apt/history.log").await, (StatusCode::OK, long));
+    assert_eq!(fixture.get("/logs/none").await, (StatusCode::NOT_FOUND, "404 page not found\n".to_owned()));
+    let refusal = "Forbidden (user=other, verb=get, resource=nodes, subresource(s)=[log])\n";
+    let refused = fixture.send(Some("other"), Method::GET, "/logs/none", HeaderMap::new()).await;
+    assert_eq!(text(refused).await, (StatusCode::FORBIDDEN, refusal.to_owned()));
 }
 
 #[tokio::test]

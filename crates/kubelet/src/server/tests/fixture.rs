@@ -10,6 +10,7 @@ use client::{
     WriteOptions,
 };
 use env::Env;
+use futures_util::future::BoxFuture;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
@@ -26,7 +27,8 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::runtime::{Host, Shared};
-use crate::server::{Node, Server, Settings};
+use crate::server::stats::VolumeStats;
+use crate::server::{Enabled, Node, Server, Settings};
 
 pub const USER: &str = "kube-apiserver-kubelet-client";
 
@@ -35,6 +37,7 @@ pub struct TestNode {
     pub pods: Mutex<Vec<Arc<Value>>>,
     pub directory: PathBuf,
     pub stuck: Mutex<Option<String>>,
+    pub volumes: Mutex<Vec<VolumeStats>>,
 }
 
 impl Node for TestNode {
@@ -52,6 +55,10 @@ impl Node for TestNode {
     }
     fn pod_logs_directory(&self) -> PathBuf {
         self.directory.join("logs")
+    }
+    fn volumes<'a>(&'a self, _: &'a Value) -> BoxFuture<'a, Vec<VolumeStats>> {
+        let volumes = self.volumes.lock().clone();
+        Box::pin(async move { volumes })
     }
     fn sync_loop(&self) -> Result<(), String> {
         self.stuck.lock().clone().map_or(Ok(()), Err)
@@ -164,7 +171,13 @@ impl Fixture {
         let host = Host::new(&env);
         let pods = Mutex::new(vec![web()]);
         let path = directory.path().to_owned();
-        let node = Arc::new(TestNode { host: host.clone(), pods, directory: path, stuck: Mutex::default() });
+        let node = Arc::new(TestNode {
+            host: host.clone(),
+            pods,
+            directory: path,
+            stuck: Mutex::default(),
+            volumes: Mutex::default(),
+        });
         let reviews = Arc::new(Reviews::default());
         let (stopper, stop): (Stopper, Stop) = Stopper::new();
         let settings = Settings {
@@ -173,6 +186,11 @@ impl Fixture {
             certificate: certificate.clone(),
             client_ca: pki.client_ca(),
             node_name: "n1".to_owned(),
+            enabled: Enabled { debugging: true, system_logs: true },
+            system_logs: directory.path().join("system"),
+            flags: [("data-dir", "/d"), ("token", "CLASSIFIED")]
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
         };
         let server = Server::start(&env, settings, node.clone(), reviews.clone(), stop).await.unwrap();
         Fixture { env, node, host, reviews, directory, pki, certificate, server, stopper }

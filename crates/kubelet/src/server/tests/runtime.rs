@@ -27,6 +27,8 @@ pub struct Host {
     pub killed: watch::Sender<usize>,
     /// Streams are at a server of the runtime's own.
     pub url: Mutex<Option<String>>,
+    /// Those asked for, by a runtime that can.
+    pub checkpoints: Mutex<Option<Vec<CheckpointContainerRequest>>>,
 }
 
 impl Host {
@@ -75,6 +77,7 @@ impl Host {
             sizes: Mutex::default(),
             killed: watch::Sender::new(0),
             url: Mutex::default(),
+            checkpoints: Mutex::default(),
         })
     }
 
@@ -172,6 +175,21 @@ impl Runtime for Shared {
             let status = Some(status.ok_or(missing)?);
             Ok(ContainerStatusResponse { status, ..ContainerStatusResponse::default() })
         })
+    }
+    fn checkpoint_container(
+        &self,
+        request: CheckpointContainerRequest,
+    ) -> Call<'_, CheckpointContainerResponse> {
+        /// One that cannot.
+        struct Unable;
+        impl Runtime for Unable {}
+        match &mut *self.0.checkpoints.lock() {
+            Some(asked) => {
+                asked.push(request);
+                Box::pin(async { Ok(CheckpointContainerResponse {}) })
+            }
+            None => Box::pin(async move { Unable.checkpoint_container(request).await }),
+        }
     }
     fn exec_sync(&self, request: ExecSyncRequest) -> Call<'_, ExecSyncResponse> {
         let done = Command::new("/bin/busybox").args(&request.cmd).output();

@@ -4,6 +4,7 @@ use cri::{ContainerAttributes, ContainerStats, CpuUsage, MemoryUsage, UInt64Valu
 use http::StatusCode;
 
 use super::fixture::{Fixture, parse};
+use crate::server::stats::{FsStats, VolumeStats};
 
 fn usage() -> ContainerStats {
     let some = |value| Some(UInt64Value { value });
@@ -75,6 +76,51 @@ async fn the_summary_has_logs_and_file_systems() {
     assert_eq!(ephemeral, Some(logs));
     let (_, light) = fixture.get("/stats/summary?only_cpu_and_memory=true").await;
     assert!(!light.contains("ephemeral-storage") && light.contains("workingSetBytes"), "{light}");
+}
+
+#[tokio::test]
+async fn volumes_of_pods_are_told_and_those_of_claims_counted() {
+    let fixture = Fixture::start().await;
+    *fixture.host.container_stats.lock() = vec![usage()];
+    let volume = |name: &str, used: u64, is_ephemeral: bool, claim: Option<&str>| VolumeStats {
+        name: name.to_owned(),
+        fs: FsStats {
+            timestamp: 1_700_000_100_000_000_000,
+            available_bytes: Some(900),
+            capacity_bytes: Some(1000),
+            used_bytes: Some(used),
+            inodes_free: Some(7),
+            inodes: Some(9),
+            inodes_used: Some(2),
+        },
+        claim: claim.map(|claim| ("default".to_owned(), claim.to_owned())),
+        is_ephemeral,
+    };
+    *fixture.node.volumes.lock() = vec![volume("tmp", 100, true, None), volume("data", 50, false, Some("c"))];
+    let (_, text) = fixture.get("/stats/summary").await;
+    let summary = parse(&text);
+    let pod = &summary.get("pods").unwrap().as_list().unwrap()[0];
+    let told = String::from_utf8(codec::json::to_vec(pod.get("volume").unwrap())).unwrap();
+    let head = r#""time":"2023-11-14T22:15:00Z","availableBytes":900,"capacityBytes":1000,"#;
+    let inodes = r#""inodesFree":7,"inodes":9,"inodesUsed":2"#;
+    assert_eq!(
+        told,
+        format!(
+            r#"[{{{head}"usedBytes":100,{inodes},"name":"tmp"}},{{{head}"usedBytes":50,{inodes},"name":"data","pvcRef":{{"name":"c","namespace":"default"}}}}]"#
+        )
+    );
+    // What is on the node's own disk, and no other.
+    assert_eq!(pod.at(&["ephemeral-storage", "usedBytes"]).and_then(|used| used.as_int()), Some(100));
+    let claimed = r#"{"metadata":{"name":"web","namespace":"default","uid":"u1"},"spec":{"volumes":[{"name":"data","persistentVolumeClaim":{"claimName":"c"}}]},"status":{"phase":"Running"}}"#;
+    *fixture.node.pods.lock() = vec![std::sync::Arc::new(parse(claimed))];
+    let (_, metrics) = fixture.get("/metrics").await;
+    for (name, value) in [("capacity_bytes", 1000), ("used_bytes", 50), ("inodes_free", 7)] {
+        let line = format!(
+            "kubelet_volume_stats_{name}{{namespace=\"default\",persistentvolumeclaim=\"c\"}} {value}"
+        );
+        assert!(metrics.lines().any(|found| found == line), "{line}\n{metrics}");
+    }
+    assert!(!metrics.contains("\"tmp\""));
 }
 
 #[tokio::test]
