@@ -134,18 +134,6 @@ pub struct Running {
     pub hook_error: Option<Box<StartError>>,
 }
 
-impl Running {
-    /// Ended, when its back-off begins. Of one that the node ended itself the end of the run before counts, as in kubelet, which
-    /// ends and starts it in one go: `None`, if there was none.
-    pub fn waits_from(&self) -> Option<Millis> {
-        match &self.state {
-            Container::Exited(_) if self.replaced => self.last.as_ref().map(|exit| exit.finished),
-            Container::Exited(exit) => Some(exit.finished),
-            _ => None,
-        }
-    }
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Container {
     /// Asked for, not there yet.

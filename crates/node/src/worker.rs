@@ -521,10 +521,10 @@ impl PodWorker {
                 }
                 Some((Container::Exited(exit), attempt)) => {
                     if pod.restarts(container, exit.code) {
-                        let from = there.and_then(Running::waits_from);
-                        let verdict = from.map_or(backoff::Verdict::Now, |from| {
-                            self.backoff(pod, index).try_restart(from, now)
-                        });
+                        let backoff = self.backoff(pod, index);
+                        let from = there.and_then(|there| backoff.begins(there));
+                        let verdict =
+                            from.map_or(backoff::Verdict::Now, |from| backoff.try_restart(from, now));
                         match verdict {
                             backoff::Verdict::Now => starts.push((index, attempt + 1)),
                             backoff::Verdict::Wait { until, new } => {

@@ -333,7 +333,7 @@ fn crash_loop(view: &View<'_>, index: usize, exit: &Exit) -> Option<ContainerSta
         return None;
     }
     let backoff = view.backoffs.get(index)?;
-    backoff.waits_until(view.sandbox.container(index)?.waits_from()?, view.now)?;
+    backoff.waits_until(backoff.begins(view.sandbox.container(index)?)?, view.now)?;
     let container = &view.pod.containers[index];
     if !view.pod.restarts(container, exit.code) {
         return None;
