@@ -429,7 +429,9 @@ impl PodWorker {
         step.wake = earlier(step.wake, Some(failure.next(now)));
         if failure.is_pull_back_off(now) && !std::mem::replace(&mut failure.told, true) {
             let told = format!("Back-off pulling image {}", object::quote(failure.missing_image()));
-            step.tell(Some(index), Severity::Normal, "BackOff", told);
+            // The image of a volume is the pod's.
+            let whose = Some(index).filter(|_| failure.error.volume_image.is_none());
+            step.tell(whose, Severity::Normal, "BackOff", told);
             step.tell(Some(index), Severity::Warning, "Failed", "Error: ImagePullBackOff".to_owned());
         }
         false
