@@ -48,7 +48,7 @@ pub fn statusz(context: &Context, accept: Option<&HeaderValue>) -> Answer {
                 PATHS.join(" ")
             ),
         ),
-        Some(Form::Object(of)) => {
+        Some(Form::Object(of, encode)) => {
             let mut status = Map::default();
             status.set("kind", "Statusz");
             status.set("apiVersion", format!("{GROUP}/{of}"));
@@ -61,7 +61,7 @@ pub fn statusz(context: &Context, accept: Option<&HeaderValue>) -> Answer {
             status.set("binaryVersion", version);
             status.set("emulationVersion", minor);
             status.set("paths", PATHS.map(Value::from).to_vec());
-            let mut answer = answer::json(&Value::Map(status));
+            let mut answer = encode(&Value::Map(status));
             if of != VERSIONS[0] {
                 answer.headers_mut().insert(WARNING, HeaderValue::from_static(DEPRECATED));
             }
@@ -74,12 +74,13 @@ pub fn statusz(context: &Context, accept: Option<&HeaderValue>) -> Answer {
     }
 }
 
-#[derive(Debug, PartialEq, Eq)]
 enum Form {
     Text,
-    /// In a version.
-    Object(&'static str),
+    /// In a version, as JSON or YAML.
+    Object(&'static str, Encode),
 }
+
+type Encode = fn(&Value) -> Answer;
 
 /// The first that can be had of what is accepted.
 fn wanted(accept: Option<&HeaderValue>) -> Option<Form> {
@@ -92,10 +93,15 @@ fn wanted(accept: Option<&HeaderValue>) -> Option<Form> {
         let kind = parts.next().unwrap_or("");
         let parameters: Vec<(&str, &str)> = parts.filter_map(|part| part.split_once('=')).collect();
         let of = |name: &str| parameters.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
-        match (kind, of("as"), of("g"), of("v")) {
-            ("*/*" | "text/*" | "text/plain", None, ..) => Some(Form::Text),
-            ("*/*" | "application/*" | "application/json", Some("Statusz"), Some(GROUP), Some(version)) => {
-                VERSIONS.into_iter().find(|known| *known == version).map(Form::Object)
+        let encode: Option<Encode> = match kind {
+            "*/*" | "application/*" | "application/json" => Some(answer::json),
+            "application/yaml" => Some(answer::yaml),
+            _ => None,
+        };
+        match (kind, encode, of("as"), of("g"), of("v")) {
+            ("*/*" | "text/*" | "text/plain", _, None, ..) => Some(Form::Text),
+            (_, Some(encode), Some("Statusz"), Some(GROUP), Some(version)) => {
+                VERSIONS.into_iter().find(|known| *known == version).map(|known| Form::Object(known, encode))
             }
             _ => None,
         }
@@ -109,16 +115,28 @@ mod tests {
     #[test]
     fn people_get_text_and_programs_what_they_name() {
         for (accept, form) in [
-            ("", Some(Form::Text)),
-            ("*/*", Some(Form::Text)),
-            ("text/html,text/plain;q=0.5", Some(Form::Text)),
-            ("application/json;as=Statusz;g=config.k8s.io;v=v1beta1", Some(Form::Object("v1beta1"))),
-            ("application/json;v=v1alpha1;g=config.k8s.io;as=Statusz", Some(Form::Object("v1alpha1"))),
+            ("", Some(("text/plain; charset=utf-8", ""))),
+            ("*/*", Some(("text/plain; charset=utf-8", ""))),
+            ("text/html,text/plain;q=0.5", Some(("text/plain; charset=utf-8", ""))),
+            ("application/json;as=Statusz;g=config.k8s.io;v=v1beta1", Some(("application/json", "v1beta1"))),
+            (
+                "application/json;v=v1alpha1;g=config.k8s.io;as=Statusz",
+                Some(("application/json", "v1alpha1")),
+            ),
+            ("application/yaml;as=Statusz;g=config.k8s.io;v=v1beta1", Some(("application/yaml", "v1beta1"))),
             ("application/json;as=Statusz;g=config.k8s.io;v=v1", None),
             ("application/json", None),
-            ("application/json, */*", Some(Form::Text)),
+            ("application/yaml", None),
+            ("application/json, */*", Some(("text/plain; charset=utf-8", ""))),
         ] {
-            assert_eq!(wanted(Some(&accept.parse().unwrap())), form, "{accept}");
+            let found = wanted(Some(&accept.parse().unwrap())).map(|form| match form {
+                Form::Text => (answer::text(StatusCode::OK, ""), ""),
+                Form::Object(version, encode) => (encode(&Value::map()), version),
+            });
+            let found = found.as_ref().map(|(answer, version)| {
+                (answer.headers()[http::header::CONTENT_TYPE].to_str().unwrap(), *version)
+            });
+            assert_eq!(found, form, "{accept}");
         }
     }
 }
