@@ -1,8 +1,10 @@
 //! `setpoint diff-pods`: a node beside upstream's kubelet, or beside what kubelet did when it was recorded. Needs root.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::time::Duration;
 
 use crate::harness::*;
+use crate::kubectl::Kubectl;
 use crate::node_cluster::Cluster;
 
 /// Those that wait for nothing; with `SETPOINT_LONG=1` all are run.
@@ -47,7 +49,8 @@ fn pods_do_as_kubelet_recorded() {
         .arg(&cluster.server.as_ref().unwrap().kubeconfig)
         .args(QUICK.iter().filter(|_| !long).flat_map(|name| ["--only", name]));
     // Longer than any other program of these tests takes.
-    let done = diff.arg("--details").arg(&details).stdin(Stdio::null()).output().unwrap();
+    let limit = Duration::from_secs(if long { 3600 } else { 900 });
+    let done = run_within(diff.arg("--details").arg(&details), limit);
     let said = String::from_utf8_lossy(&done.stdout);
     assert!(done.status.success(), "{said}\neverything: {}", details.display());
     std::fs::remove_file(details).unwrap();
