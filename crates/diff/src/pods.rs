@@ -116,17 +116,27 @@ pub fn run(matches: &ArgMatches) -> Result<(), DiffError> {
     let node = text("node").unwrap_or_default();
     let at_once = matches.get_one::<u64>("parallel").map_or(4, |n| *n as usize);
     let recorded = recorded(RECORDED);
+    scenarios.retain(|one| {
+        let comparable = against.is_some() || recorded.contains_key(&one.name);
+        if !comparable {
+            println!("left out: {} was not recorded", one.name);
+        }
+        comparable
+    });
     let word = crate::run::run_word();
     let ours = Driver::open(&endpoint, &node, &format!("{word}a"), &image)?;
     let theirs = match &against {
-        Some(node) => Some(Driver::open(&endpoint, node, &format!("{word}b"), &image)?),
-        None => None,
+        Some(node) => Driver::open(&endpoint, node, &format!("{word}b"), &image).map(Some),
+        None => Ok(None),
     };
-    let seen = observe_all(&scenarios, at_once, &ours, theirs.as_ref())?;
-    ours.close()?;
-    if let Some(theirs) = theirs {
-        theirs.close()?;
-    }
+    let (seen, theirs) = match theirs {
+        Ok(theirs) => (observe_all(&scenarios, at_once, &ours, theirs.as_ref()), theirs),
+        Err(error) => (Err(error), None),
+    };
+    // Whatever came of it, no namespace is left.
+    let closed = (ours.close(), theirs.map_or(Ok(()), |theirs| theirs.close()));
+    let seen = seen?;
+    closed.0.and(closed.1)?;
     let nothing = Observation::default();
     let mut details = String::new();
     let (mut different, mut known, mut places) = (0, 0, 0);
@@ -234,15 +244,30 @@ fn recorded(text: &str) -> BTreeMap<String, Observation> {
 mod tests {
     use super::*;
 
+    /// Changed since they were; who records them takes their names out.
+    const NOT_RECORDED: [&str; 2] = ["environment", "volumes"];
+
     #[test]
     fn the_built_in_scenarios_can_be_read_and_were_recorded() {
         let scenarios = scenario::read(SCENARIOS).unwrap();
         let recorded = recorded(RECORDED);
         for one in &scenarios {
-            assert!(recorded.contains_key(&one.name), "{} was not recorded", one.name);
+            let expected = !NOT_RECORDED.contains(&one.name.as_str());
+            assert_eq!(recorded.contains_key(&one.name), expected, "{}", one.name);
         }
-        assert_eq!(scenarios.len(), recorded.len());
+        assert_eq!(scenarios.len(), recorded.len() + NOT_RECORDED.len());
         Explained::read(EXPLAINED, Against::Live).unwrap();
         command().debug_assert();
+    }
+
+    /// The API server refuses it, whatever the node.
+    const REFUSED: &[&str] = &["unknown-runtime-class"];
+
+    #[test]
+    fn what_was_recorded_came_to_what_it_was_meant_to() {
+        for (name, seen) in recorded(RECORDED) {
+            let trouble = seen.places().find(|(place, _)| place.starts_with("trouble"));
+            assert_eq!(trouble.is_some(), REFUSED.contains(&&*name), "{name}: {trouble:?}");
+        }
     }
 }

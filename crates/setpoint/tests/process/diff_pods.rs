@@ -55,3 +55,22 @@ fn pods_do_as_kubelet_recorded() {
     assert!(done.status.success(), "{said}\neverything: {}", details.display());
     std::fs::remove_file(details).unwrap();
 }
+
+#[test]
+fn no_namespace_is_left_behind_when_the_other_node_is_not_there() {
+    let folder = folder();
+    let server = Proc::start_cluster(&folder.path().join("data"), &[]);
+    let Some(kubectl) = Kubectl::new(&server, folder.path()) else { return };
+    kubectl.file("node.yaml", "apiVersion: v1\nkind: Node\nmetadata: {name: here}\n");
+    kubectl.run("create -f node.yaml");
+    let mut diff = Command::new(SETPOINT);
+    diff.args(["diff-pods", "--node", "here", "--against", "nowhere", "--kubeconfig"])
+        .arg(&server.kubeconfig);
+    let done = run(&mut diff);
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(!done.status.success() && said.contains("nowhere"), "{said}");
+    wait_until("the namespace is gone", || {
+        kubectl.run("get namespaces -l setpoint-diff=true -o name").trim().is_empty()
+    });
+    server.stop();
+}
