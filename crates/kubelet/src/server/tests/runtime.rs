@@ -149,7 +149,7 @@ fn matches(wanted: &BTreeMap<String, String>, labels: &BTreeMap<String, String>)
 #[derive(Clone)]
 pub struct Shared(pub Arc<Host>);
 
-impl Runtime for Shared {
+impl PartialRuntime for Shared {
     fn list_containers(&self, request: ListContainersRequest) -> Call<'_, ListContainersResponse> {
         let filter = request.filter.unwrap_or_default();
         let mut containers = self.0.containers.lock().clone();
