@@ -151,6 +151,9 @@ pub enum Container {
     Exited(Exit),
 }
 
+/// The reason of a container whose hook after its start failed.
+pub const HOOK_FAILED: &str = "PostStartHookError";
+
 /// Why a container could not be started, in kubelet's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartError {

@@ -97,10 +97,10 @@ pub struct Slot {
     pub run: Option<Run>,
     /// How the run before that ended.
     pub before: Option<Exit>,
-    /// The latest run was in a sandbox that is gone.
-    pub outlived: bool,
     /// And the one before it.
     before_that: Option<Exit>,
+    /// The latest run was in a sandbox that is gone.
+    pub outlived: bool,
     /// The run that is ended because a probe failed.
     pub replaced: Option<String>,
     /// Why the hook after the last start failed.
