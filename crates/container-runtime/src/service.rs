@@ -217,6 +217,13 @@ impl Runtime for Embedded {
         })
     }
 
+    fn checkpoint_container(
+        &self,
+        _: cri::CheckpointContainerRequest,
+    ) -> Call<'_, cri::CheckpointContainerResponse> {
+        Box::pin(async { Err(cri::no_checkpoints()) })
+    }
+
     fn exec_sync(&self, request: cri::ExecSyncRequest) -> Call<'_, cri::ExecSyncResponse> {
         Box::pin(streams::exec_sync(self.inner.clone(), request))
     }

@@ -17,137 +17,76 @@ pub use messages::*;
 
 pub type Call<'a, T> = BoxFuture<'a, Result<T, Error>>;
 
-/// RuntimeService and ImageService, method by method as the protocol has them. What a runtime does not have is answered as a gRPC
-/// server does.
-pub trait Runtime: Send + Sync {
-    fn version(&self, request: VersionRequest) -> Call<'_, VersionResponse> {
-        unserved(request)
-    }
-    fn status(&self, request: StatusRequest) -> Call<'_, StatusResponse> {
-        unserved(request)
-    }
-    fn runtime_config(&self, request: RuntimeConfigRequest) -> Call<'_, RuntimeConfigResponse> {
-        unserved(request)
-    }
-    /// The pod CIDR of the node, once it is known.
-    fn update_runtime_config(
-        &self,
-        request: UpdateRuntimeConfigRequest,
-    ) -> Call<'_, UpdateRuntimeConfigResponse> {
-        unserved(request)
-    }
+/// Both traits from one list, so that neither has a method the other has not.
+macro_rules! services {
+    ($($(#[$about:meta])* fn $method:ident($request:ty) -> $response:ty;)*) => {
+        /// RuntimeService and ImageService, method by method as the protocol has them.
+        pub trait Runtime: Send + Sync {
+            $($(#[$about])* fn $method(&self, request: $request) -> Call<'_, $response>;)*
+        }
 
-    fn run_pod_sandbox(&self, request: RunPodSandboxRequest) -> Call<'_, RunPodSandboxResponse> {
-        unserved(request)
-    }
-    fn stop_pod_sandbox(&self, request: StopPodSandboxRequest) -> Call<'_, StopPodSandboxResponse> {
-        unserved(request)
-    }
-    fn remove_pod_sandbox(&self, request: RemovePodSandboxRequest) -> Call<'_, RemovePodSandboxResponse> {
-        unserved(request)
-    }
-    fn pod_sandbox_status(&self, request: PodSandboxStatusRequest) -> Call<'_, PodSandboxStatusResponse> {
-        unserved(request)
-    }
-    fn list_pod_sandbox(&self, request: ListPodSandboxRequest) -> Call<'_, ListPodSandboxResponse> {
-        unserved(request)
-    }
-    fn update_pod_sandbox_resources(
-        &self,
-        request: UpdatePodSandboxResourcesRequest,
-    ) -> Call<'_, UpdatePodSandboxResourcesResponse> {
-        unserved(request)
-    }
+        /// For tests: a runtime with some of the methods. What it does not have is answered as a gRPC server does.
+        pub trait PartialRuntime: Send + Sync {
+            $(fn $method(&self, _: $request) -> Call<'_, $response> {
+                Box::pin(async { Err(Error::new(Code::Unimplemented, "method not implemented")) })
+            })*
+        }
 
-    fn create_container(&self, request: CreateContainerRequest) -> Call<'_, CreateContainerResponse> {
-        unserved(request)
-    }
-    fn start_container(&self, request: StartContainerRequest) -> Call<'_, StartContainerResponse> {
-        unserved(request)
-    }
-    fn stop_container(&self, request: StopContainerRequest) -> Call<'_, StopContainerResponse> {
-        unserved(request)
-    }
-    fn remove_container(&self, request: RemoveContainerRequest) -> Call<'_, RemoveContainerResponse> {
-        unserved(request)
-    }
-    fn list_containers(&self, request: ListContainersRequest) -> Call<'_, ListContainersResponse> {
-        unserved(request)
-    }
-    fn container_status(&self, request: ContainerStatusRequest) -> Call<'_, ContainerStatusResponse> {
-        unserved(request)
-    }
-    fn update_container_resources(
-        &self,
-        request: UpdateContainerResourcesRequest,
-    ) -> Call<'_, UpdateContainerResourcesResponse> {
-        unserved(request)
-    }
-    fn reopen_container_log(
-        &self,
-        request: ReopenContainerLogRequest,
-    ) -> Call<'_, ReopenContainerLogResponse> {
-        unserved(request)
-    }
-
-    /// In the words of a server that has no such method, as containerd's before version 2.
-    fn checkpoint_container(&self, _: CheckpointContainerRequest) -> Call<'_, CheckpointContainerResponse> {
-        let why = "unknown method CheckpointContainer for service runtime.v1.RuntimeService";
-        Box::pin(async move { Err(Error::new(Code::Unimplemented, why)) })
-    }
-
-    fn exec_sync(&self, request: ExecSyncRequest) -> Call<'_, ExecSyncResponse> {
-        unserved(request)
-    }
-    fn exec(&self, request: ExecRequest) -> Call<'_, Session> {
-        unserved(request)
-    }
-    fn attach(&self, request: AttachRequest) -> Call<'_, Session> {
-        unserved(request)
-    }
-    fn port_forward(&self, request: PortForwardRequest) -> Call<'_, PortForward> {
-        unserved(request)
-    }
-
-    fn list_container_stats(
-        &self,
-        request: ListContainerStatsRequest,
-    ) -> Call<'_, ListContainerStatsResponse> {
-        unserved(request)
-    }
-    fn list_pod_sandbox_stats(
-        &self,
-        request: ListPodSandboxStatsRequest,
-    ) -> Call<'_, ListPodSandboxStatsResponse> {
-        unserved(request)
-    }
-    /// Containers that were created, started, ended, removed. Ends when the runtime goes away.
-    fn container_events(
-        &self,
-        request: GetEventsRequest,
-    ) -> Call<'_, BoxStream<'static, Result<ContainerEventResponse, Error>>> {
-        unserved(request)
-    }
-
-    fn list_images(&self, request: ListImagesRequest) -> Call<'_, ListImagesResponse> {
-        unserved(request)
-    }
-    fn image_status(&self, request: ImageStatusRequest) -> Call<'_, ImageStatusResponse> {
-        unserved(request)
-    }
-    fn pull_image(&self, request: PullImageRequest) -> Call<'_, PullImageResponse> {
-        unserved(request)
-    }
-    fn remove_image(&self, request: RemoveImageRequest) -> Call<'_, RemoveImageResponse> {
-        unserved(request)
-    }
-    fn image_fs_info(&self, request: ImageFsInfoRequest) -> Call<'_, ImageFsInfoResponse> {
-        unserved(request)
-    }
+        impl<T: PartialRuntime> Runtime for T {
+            $(fn $method(&self, request: $request) -> Call<'_, $response> {
+                PartialRuntime::$method(self, request)
+            })*
+        }
+    };
 }
 
-fn unserved<'a, T: Send + 'a>(_: impl Sized) -> Call<'a, T> {
-    Box::pin(async { Err(Error::new(Code::Unimplemented, "method not implemented")) })
+services! {
+    fn version(VersionRequest) -> VersionResponse;
+    fn status(StatusRequest) -> StatusResponse;
+    fn runtime_config(RuntimeConfigRequest) -> RuntimeConfigResponse;
+    /// The pod CIDR of the node, once it is known.
+    fn update_runtime_config(UpdateRuntimeConfigRequest) -> UpdateRuntimeConfigResponse;
+
+    fn run_pod_sandbox(RunPodSandboxRequest) -> RunPodSandboxResponse;
+    fn stop_pod_sandbox(StopPodSandboxRequest) -> StopPodSandboxResponse;
+    fn remove_pod_sandbox(RemovePodSandboxRequest) -> RemovePodSandboxResponse;
+    fn pod_sandbox_status(PodSandboxStatusRequest) -> PodSandboxStatusResponse;
+    fn list_pod_sandbox(ListPodSandboxRequest) -> ListPodSandboxResponse;
+    fn update_pod_sandbox_resources(UpdatePodSandboxResourcesRequest) -> UpdatePodSandboxResourcesResponse;
+
+    fn create_container(CreateContainerRequest) -> CreateContainerResponse;
+    fn start_container(StartContainerRequest) -> StartContainerResponse;
+    fn stop_container(StopContainerRequest) -> StopContainerResponse;
+    fn remove_container(RemoveContainerRequest) -> RemoveContainerResponse;
+    fn list_containers(ListContainersRequest) -> ListContainersResponse;
+    fn container_status(ContainerStatusRequest) -> ContainerStatusResponse;
+    fn update_container_resources(UpdateContainerResourcesRequest) -> UpdateContainerResourcesResponse;
+    fn reopen_container_log(ReopenContainerLogRequest) -> ReopenContainerLogResponse;
+    fn checkpoint_container(CheckpointContainerRequest) -> CheckpointContainerResponse;
+
+    fn exec_sync(ExecSyncRequest) -> ExecSyncResponse;
+    fn exec(ExecRequest) -> Session;
+    fn attach(AttachRequest) -> Session;
+    fn port_forward(PortForwardRequest) -> PortForward;
+
+    fn list_container_stats(ListContainerStatsRequest) -> ListContainerStatsResponse;
+    fn list_pod_sandbox_stats(ListPodSandboxStatsRequest) -> ListPodSandboxStatsResponse;
+    /// Containers that were created, started, ended, removed. Ends when the runtime goes away.
+    fn container_events(GetEventsRequest) -> BoxStream<'static, Result<ContainerEventResponse, Error>>;
+
+    fn list_images(ListImagesRequest) -> ListImagesResponse;
+    fn image_status(ImageStatusRequest) -> ImageStatusResponse;
+    fn pull_image(PullImageRequest) -> PullImageResponse;
+    fn remove_image(RemoveImageRequest) -> RemoveImageResponse;
+    fn image_fs_info(ImageFsInfoRequest) -> ImageFsInfoResponse;
+}
+
+/// Of a runtime without checkpoints, in the words of a server that has no such method, as containerd's before version 2.
+pub fn no_checkpoints() -> Error {
+    Error::new(
+        Code::Unimplemented,
+        "unknown method CheckpointContainer for service runtime.v1.RuntimeService",
+    )
 }
 
 /// Where the streams of an exec or attach are.

@@ -1,6 +1,7 @@
 //! The client against Debian's containerd and runc: pods, containers, their logs and ends.
 
 #![allow(clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, reason = "another program is waited for")]
 
 #[path = "containerd/daemon.rs"]
 #[allow(dead_code, reason = "other crates' tests include it too")]

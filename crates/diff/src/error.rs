@@ -32,6 +32,9 @@ pub enum DiffError {
     #[error("{request}: {message}")]
     Refused { request: String, message: String },
 
+    #[error("there is no {what} after {seconds} s; are the controllers running?")]
+    Late { what: String, seconds: u64 },
+
     #[error("{0} unexplained differences")]
     Different(usize),
 

@@ -43,6 +43,13 @@ pub struct Rejection {
 }
 
 impl Taken {
+    /// By one pod.
+    pub fn of(pod: &Pod<'_>, amounts: Requests) -> Taken {
+        let mut taken = Taken::default();
+        taken.add(pod, amounts);
+        taken
+    }
+
     pub fn add(&mut self, pod: &Pod<'_>, amounts: Requests) {
         let uid = short_uid(pod.uid);
         self.amounts = self.amounts.plus(amounts);
@@ -50,6 +57,14 @@ impl Taken {
         self.ports.extend(host_ports(pod).into_iter().map(|port| (uid, port)));
         self.scalars.extend(scalars(pod).into_iter().map(|(name, amount)| (uid, name.into(), amount)));
     }
+
+    pub fn merge(&mut self, other: &Taken) {
+        self.amounts = self.amounts.plus(other.amounts);
+        self.pods += other.pods;
+        self.ports.extend_from_slice(&other.ports);
+        self.scalars.extend_from_slice(&other.scalars);
+    }
+
     pub fn remove(&mut self, uid: u128, amounts: Requests) {
         self.amounts = self.amounts.minus(amounts);
         self.pods -= 1;
@@ -93,7 +108,7 @@ pub fn missing(
     let short = shortages(pod, requests, capacity, taken, node).into_iter();
     let missing = |(short, used, capacity): (Shortage<'_>, i64, i64)| preemption::Missing {
         resource: short.resource.to_owned(),
-        amount: short.requested - (capacity - used),
+        amount: short.requested.saturating_sub(capacity - used),
     };
     Ok(short.map(missing).collect())
 }

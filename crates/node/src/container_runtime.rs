@@ -134,18 +134,6 @@ pub struct Running {
     pub hook_error: Option<Box<StartError>>,
 }
 
-impl Running {
-    /// Ended, when its back-off begins. Of one that the node ended itself the end of the run before counts, as in kubelet, which
-    /// ends and starts it in one go: `None`, if there was none.
-    pub fn waits_from(&self) -> Option<Millis> {
-        match &self.state {
-            Container::Exited(_) if self.replaced => self.last.as_ref().map(|exit| exit.finished),
-            Container::Exited(exit) => Some(exit.finished),
-            _ => None,
-        }
-    }
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Container {
     /// Asked for, not there yet.
@@ -162,6 +150,9 @@ pub enum Container {
     },
     Exited(Exit),
 }
+
+/// The reason of a container whose hook after its start failed.
+pub const HOOK_FAILED: &str = "PostStartHookError";
 
 /// Why a container could not be started, in kubelet's words.
 #[derive(Clone, Debug, PartialEq, Eq)]

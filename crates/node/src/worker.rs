@@ -24,11 +24,9 @@ use std::collections::BTreeMap;
 use object::Value;
 use runtime::Severity;
 
-use crate::admit::Rejection;
 use crate::admit::preemption::{self, Standing};
-use crate::container_runtime::{
-    Container, Evicted, Happening, Millis, Running, Runtime, Sandbox, StartError,
-};
+use crate::admit::{Rejection, Taken};
+use crate::container_runtime::{Container, Evicted, Happening, Millis, Runtime, Sandbox, StartError};
 use crate::pod::{Pod, Requests, Role, short_uid};
 use backoff::{BackOff, StartBackOff};
 pub use devices::ClaimDevices;
@@ -51,8 +49,8 @@ pub struct PodWorker {
     pub standing: Standing,
     /// It has to go, for a critical pod's sake.
     pub preempted: bool,
-    /// It is critical, and these have to go first.
-    pub waits_for: Vec<u128>,
+    /// It is new, and others have to go first.
+    pub waiting: Option<Box<Waiting>>,
     stage: Stage,
     /// In the order of the pod's containers; empty until one was restarted.
     backoffs: Vec<BackOff>,
@@ -104,6 +102,15 @@ impl SyncResult {
     }
 }
 
+/// What a new pod waits for.
+#[derive(Debug)]
+pub struct Waiting {
+    /// Nothing of these may run any more.
+    pub ends: Vec<u128>,
+    /// What is kept for it meanwhile, if it is critical.
+    pub takes: Option<Taken>,
+}
+
 /// Why a pod ends though its containers might go on.
 struct Ending {
     grace_seconds: i64,
@@ -131,7 +138,7 @@ impl PodWorker {
             },
             standing: Standing::of(pod),
             preempted: false,
-            waits_for: Vec::new(),
+            waiting: None,
             stage: Stage::New,
             backoffs: Vec::new(),
             failures: BTreeMap::new(),
@@ -148,7 +155,7 @@ impl PodWorker {
 
     /// Waits for room for what it asks for beyond what it has.
     pub fn waits_for_room(&self) -> bool {
-        self.resize.pending.is_some() || !self.waits_for.is_empty()
+        self.resize.pending.is_some() || self.waiting.is_some()
     }
 
     /// Nobody decided yet whether the node takes it.
@@ -429,7 +436,9 @@ impl PodWorker {
         step.wake = earlier(step.wake, Some(failure.next(now)));
         if failure.is_pull_back_off(now) && !std::mem::replace(&mut failure.told, true) {
             let told = format!("Back-off pulling image {}", object::quote(failure.missing_image()));
-            step.tell(Some(index), Severity::Normal, "BackOff", told);
+            // The image of a volume is the pod's.
+            let whose = Some(index).filter(|_| failure.error.volume_image.is_none());
+            step.tell(whose, Severity::Normal, "BackOff", told);
             step.tell(Some(index), Severity::Warning, "Failed", "Error: ImagePullBackOff".to_owned());
         }
         false
@@ -521,10 +530,10 @@ impl PodWorker {
                 }
                 Some((Container::Exited(exit), attempt)) => {
                     if pod.restarts(container, exit.code) {
-                        let from = there.and_then(Running::waits_from);
-                        let verdict = from.map_or(backoff::Verdict::Now, |from| {
-                            self.backoff(pod, index).try_restart(from, now)
-                        });
+                        let backoff = self.backoff(pod, index);
+                        let from = there.and_then(|there| backoff.begins(there));
+                        let verdict =
+                            from.map_or(backoff::Verdict::Now, |from| backoff.try_restart(from, now));
                         match verdict {
                             backoff::Verdict::Now => starts.push((index, attempt + 1)),
                             backoff::Verdict::Wait { until, new } => {

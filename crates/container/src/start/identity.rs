@@ -76,7 +76,8 @@ fn resolve_with(user: &User, passwd: &str, group: &str) -> Result<ResolvedUser, 
             groups().filter(|f| f.get(3).is_some_and(|members| members.split(',').any(|m| m == name)));
         all.extend(listed.filter_map(|fields| fields[2].parse::<u32>().ok()));
     }
-    // One may not lose by dropping it what a file denies to its group.
+    // The primary group is among the supplementary ones, as in containerd (CVE-2022-36109): a process that changes its gid must
+    // not escape a file's group denial.
     all.insert(gid);
     let home = field(5).filter(|home| !home.is_empty()).unwrap_or("/").to_owned();
     // The greatest number means "as it is" to the kernel: root would stay root.

@@ -4,12 +4,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 const PLUGINS: &str = "/usr/lib/cni";
+/// For what takes seconds.
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// What is not installed, if anything.
 pub fn missing() -> Option<&'static str> {
-    let installed = |program: &str| Command::new(program).arg("--version").output().is_ok();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let installed = |program: &str| std::env::split_paths(&path).any(|dir| dir.join(program).is_file());
     if !["containerd", "ctr", "runc"].into_iter().all(installed) {
         return Some("containerd and runc");
     }
@@ -79,8 +83,24 @@ pub fn ctr(folder: &Path, words: &[&str]) -> Command {
 
 pub fn import(folder: &Path, archive: &Path) {
     let mut import = ctr(folder, &["-n", "k8s.io", "images", "import", "--snapshotter", "native"]);
-    let done = import.arg(archive).output().unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let (said, log) = (folder.join("import.log"), fs::File::create(folder.join("import.log")).unwrap());
+    let mut child =
+        import.arg(archive).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap();
+    let deadline = Instant::now() + LIMIT;
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break Some(status);
+        }
+        if Instant::now() > deadline {
+            let _ = child.kill();
+            let _ = child.wait();
+            break None;
+        }
+        // The end of a child cannot be waited for with a limit in std.
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let said = fs::read_to_string(said).unwrap_or_default();
+    assert!(status.is_some_and(|status| status.success()), "{import:?}: {status:?}: {said}");
 }
 
 /// What a test that failed left behind; the daemon itself has ended.

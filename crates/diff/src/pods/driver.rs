@@ -28,6 +28,8 @@ pub struct Driver {
     image: String,
     /// The node's `staticPodPath`, where it is known.
     manifests: Option<PathBuf>,
+    /// Of the Service `kubernetes`, which every pod is told.
+    service_ip: String,
 }
 
 impl Driver {
@@ -38,25 +40,44 @@ impl Driver {
         image: &str,
         manifests: Option<PathBuf>,
     ) -> Result<Driver, DiffError> {
-        let driver = Driver {
+        let mut driver = Driver {
             endpoint: endpoint.clone(),
             node: node.to_owned(),
             namespace: namespace.to_owned(),
             image: image.to_owned(),
             manifests,
+            service_ip: String::new(),
         };
         let mut client = driver.client();
         client.ask("GET", &format!("/api/v1/nodes/{node}"), "", "")?;
+        let (_, service) = client.try_ask("GET", "/api/v1/namespaces/default/services/kubernetes", "", "")?;
+        driver.service_ip = service.str_at(&["spec", "clusterIP"]).unwrap_or_default().to_owned();
         let body = format!(
             r#"{{"apiVersion":"v1","kind":"Namespace","metadata":{{"name":"{namespace}","labels":{{"setpoint-diff":"true"}}}}}}"#
         );
         client.ask("POST", "/api/v1/namespaces", JSON, &body)?;
-        let account = format!("/api/v1/namespaces/{namespace}/serviceaccounts/default");
+        match driver.until_ready(&mut client) {
+            Ok(()) => Ok(driver),
+            Err(error) => {
+                // That one is told.
+                let _ = driver.close();
+                Err(error)
+            }
+        }
+    }
+
+    /// Until pods can be created in the namespace.
+    fn until_ready(&self, client: &mut Asker) -> Result<(), DiffError> {
+        let account = format!("/api/v1/namespaces/{}/serviceaccounts/default", self.namespace);
         let deadline = Instant::now() + PATIENCE;
-        while client.try_ask("GET", &account, "", "")?.0 != 200 && Instant::now() < deadline {
+        while client.try_ask("GET", &account, "", "")?.0 != 200 {
+            if Instant::now() > deadline {
+                let what = format!("service account default in namespace {}", self.namespace);
+                return Err(DiffError::Late { what, seconds: PATIENCE.as_secs() });
+            }
             std::thread::sleep(AGAIN);
         }
-        Ok(driver)
+        Ok(())
     }
 
     pub fn close(&self) -> Result<(), DiffError> {
@@ -177,7 +198,10 @@ impl Driver {
             std::thread::sleep(AGAIN);
         }
         run.rest()?;
-        told.versions.extend(run.versions(&name, &begin)?);
+        match run.versions(&name, &begin)? {
+            Ok(versions) => told.versions.extend(versions),
+            Err(why) => told.troubles.push(format!("watch: {why}")),
+        }
         told.events = run.events()?;
         let words = self.words(told.versions.iter().chain(&told.at_rest));
         Ok(Observation::of(&told, &words))
@@ -218,6 +242,7 @@ impl Driver {
         words.add(&self.namespace, "NS");
         words.add(&self.node, "NODE");
         words.add(&self.image, "IMAGE");
+        words.add(&self.service_ip, "SERVICE_IP");
         for pod in versions {
             words.add(pod.str_at(&["metadata", "uid"]).unwrap_or_default(), "UID");
             // A static pod's own, which no API server gave it.
@@ -302,16 +327,26 @@ impl Run {
         Ok(logs)
     }
 
-    /// Every version after the first: the server still has them.
-    fn versions(&mut self, name: &str, begin: &str) -> Result<Vec<Value>, DiffError> {
+    /// Every version after the first, if the server still has them.
+    fn versions(&mut self, name: &str, begin: &str) -> Result<Result<Vec<Value>, String>, DiffError> {
         let path = format!(
             "{}?watch=1&timeoutSeconds=1&resourceVersion={begin}&fieldSelector=metadata.name%3D{name}",
             self.pods
         );
-        let text = self.client.text(&path)?;
-        let events = text.lines().filter_map(parse);
-        Ok(events.filter_map(|event| event.get("object").cloned()).collect())
+        Ok(objects_of(&self.client.text(&path)?))
     }
+}
+
+/// The objects of a watch; `Err`: why it ended early.
+fn objects_of(watch: &str) -> Result<Vec<Value>, String> {
+    let object = |event: Value| {
+        let object = event.get("object").cloned().unwrap_or_else(Value::map);
+        match event.str_at(&["type"]) {
+            Some("ADDED" | "MODIFIED" | "DELETED") => Ok(object),
+            _ => Err(object.str_at(&["message"]).unwrap_or(watch).to_owned()),
+        }
+    };
+    watch.lines().filter_map(parse).map(object).collect()
 }
 
 /// Requests whose answers are JSON, or text.
@@ -349,5 +384,20 @@ impl Asker {
     fn text(&mut self, path: &str) -> Result<String, DiffError> {
         let answer = self.client.exchange_raw("GET", path, &[("Accept", "*/*")], "")?;
         Ok(String::from_utf8_lossy(&answer.body).into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watch_that_fails_gives_no_versions() {
+        let pod = r#"{"type":"MODIFIED","object":{"kind":"Pod"}}"#;
+        assert_eq!(objects_of(&format!("{pod}\n{pod}\n")).map(|all| all.len()), Ok(2));
+        let gone = r#"{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old"}}"#;
+        assert_eq!(objects_of(&format!("{pod}\n{gone}\n")), Err("too old".to_owned()));
+        let refused = r#"{"kind":"Status","message":"no","code":403}"#;
+        assert_eq!(objects_of(refused), Err(refused.to_owned()));
     }
 }

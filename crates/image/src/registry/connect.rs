@@ -142,7 +142,6 @@ fn words(authority: &str, error: &io::Error) -> String {
     }
 }
 
-/// The machine's authorities, and those of the registry.
 /// The authorities this machine trusts.
 pub fn machine_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
@@ -153,6 +152,7 @@ pub fn machine_roots() -> RootCertStore {
     roots
 }
 
+/// The machine's authorities, and those of the registry.
 fn roots(authorities: &[PathBuf]) -> Result<RootCertStore, HostsError> {
     let mut roots = machine_roots();
     for path in authorities {

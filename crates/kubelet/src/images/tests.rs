@@ -32,7 +32,7 @@ struct State {
     stuck: Vec<String>,
 }
 
-impl cri::Runtime for Fake {
+impl cri::PartialRuntime for Fake {
     fn list_images(&self, _: cri::ListImagesRequest) -> Call<'_, cri::ListImagesResponse> {
         let here = self.state.lock().here.clone();
         let image = |(name, id): (String, String)| cri::Image {

@@ -97,10 +97,10 @@ pub struct Slot {
     pub run: Option<Run>,
     /// How the run before that ended.
     pub before: Option<Exit>,
-    /// The latest run was in a sandbox that is gone.
-    pub outlived: bool,
     /// And the one before it.
     before_that: Option<Exit>,
+    /// The latest run was in a sandbox that is gone.
+    pub outlived: bool,
     /// The run that is ended because a probe failed.
     pub replaced: Option<String>,
     /// Why the hook after the last start failed.
@@ -126,6 +126,17 @@ pub enum RunState {
     Created,
     Running { since: Millis },
     Exited(Exit),
+}
+
+impl RunState {
+    /// It only grows.
+    fn stage(&self) -> u8 {
+        match self {
+            RunState::Created => 0,
+            RunState::Running { .. } => 1,
+            RunState::Exited(_) => 2,
+        }
+    }
 }
 
 impl Run {
@@ -171,8 +182,8 @@ impl Slot {
                 self.before_that = std::mem::replace(&mut self.before, known.exit().cloned());
                 self.run = Some(run);
             }
-            // Nothing comes back from the dead.
-            Some(known) if known.id == run.id && known.exit().is_some() && run.exit().is_none() => {}
+            // News overtake each other: nothing comes back from the dead, and nothing that was started has only been made.
+            Some(known) if known.id == run.id && known.state.stage() > run.state.stage() => {}
             _ => self.run = Some(run),
         }
     }
@@ -337,6 +348,14 @@ mod tests {
         slot.saw(run(1, RunState::Running { since: 5 }));
         slot.saw(run(0, RunState::Running { since: 1 }));
         assert!(matches!(slot.view("test", HASH, PROBED).unwrap().state, Container::Exited(_)));
+    }
+
+    #[test]
+    fn a_container_that_runs_is_not_started_again_because_of_old_news() {
+        let mut slot = Slot::default();
+        slot.saw(run(0, RunState::Running { since: 5 }));
+        slot.saw(run(0, RunState::Created));
+        assert!(matches!(slot.view("test", HASH, PROBED).unwrap().state, Container::Running { .. }));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use node::container_runtime::StartError;
+use node::container_runtime::{HOOK_FAILED, StartError};
 use node::pod::{Container, Pod, Role};
 use object::Value;
 use runtime::Severity;
@@ -15,10 +15,17 @@ use crate::hooks::{Hook, HookEvent};
 use crate::images::{ImageError, PulledImage};
 use crate::volumes;
 
-const HOOK_FAILED: &str = "PostStartHookError";
+/// What of a start failed.
+enum Stage {
+    /// It does not run.
+    Start,
+    /// It ran, and was ended because of its hook.
+    Hook,
+}
 
 /// How a start failed: the container's reason and message, and the event that tells of it.
 pub struct Failed {
+    stage: Stage,
     pub reason: Cow<'static, str>,
     pub message: String,
     /// The image that is missing, if it is that of a volume.
@@ -27,7 +34,7 @@ pub struct Failed {
 
 impl Failed {
     fn new(reason: impl Into<Cow<'static, str>>, message: String) -> Failed {
-        Failed { reason: reason.into(), message, volume_image: None }
+        Failed { stage: Stage::Start, reason: reason.into(), message, volume_image: None }
     }
 }
 
@@ -39,7 +46,7 @@ pub async fn start(shared: &Arc<Shared>, task: &Arc<PodTask>, name: &str, attemp
     slot.end_start();
     slot.hook_error = None;
     if let Err(Some(failed)) = outcome {
-        let Failed { reason, message, volume_image } = failed;
+        let Failed { stage, reason, message, volume_image } = failed;
         tracing::info!(
             pod = task.key.as_str(),
             container = name,
@@ -48,10 +55,10 @@ pub async fn start(shared: &Arc<Shared>, task: &Arc<PodTask>, name: &str, attemp
             "failed to start container"
         );
         let error = StartError { reason, message, at: shared.now(), volume_image };
-        match error.reason == HOOK_FAILED {
-            // It ran, and was ended: it waits as others that end do.
-            true => slot.hook_error = Some(Box::new(error)),
-            false => slot.error = Some(error),
+        match stage {
+            Stage::Start => slot.error = Some(error),
+            // It waits as others that end do.
+            Stage::Hook => slot.hook_error = Some(Box::new(error)),
         }
     }
 }
@@ -178,5 +185,5 @@ async fn post_start(
     );
     task.cache.lock().tell(container.name, Severity::Normal, "Killing", "FailedPostStartHook");
     stop::container(shared, task, tree, container.name, id, pod.grace_seconds).await;
-    Err(Some(Failed::new(HOOK_FAILED, error.message)))
+    Err(Some(Failed { stage: Stage::Hook, ..Failed::new(HOOK_FAILED, error.message) }))
 }

@@ -41,7 +41,7 @@ macro_rules! answered {
     };
 }
 
-impl cri::Runtime for Quick {
+impl cri::PartialRuntime for Quick {
     answered! {
         list_pod_sandbox(ListPodSandboxRequest) -> Default::default(), cri::ListPodSandboxResponse;
         list_containers(ListContainersRequest) -> Default::default(), cri::ListContainersResponse;

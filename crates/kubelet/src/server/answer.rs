@@ -21,6 +21,7 @@ pub type Answer = Response<Body>;
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const YAML: HeaderValue = HeaderValue::from_static("application/yaml");
 /// Prometheus' text format.
 const METRICS: HeaderValue =
     HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8; escaping=underscores");
@@ -55,6 +56,12 @@ pub fn plain_ok(message: impl Into<Bytes>) -> Answer {
 
 pub fn json(value: &Value) -> Answer {
     answer(StatusCode::OK, Some(JSON), codec::json::to_vec(value))
+}
+
+pub fn yaml(value: &Value) -> Answer {
+    let mut text = Vec::new();
+    codec::yaml::write(value, &mut text);
+    answer(StatusCode::OK, Some(YAML), text)
 }
 
 pub fn json_bytes(bytes: Vec<u8>) -> Answer {

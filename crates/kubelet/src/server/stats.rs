@@ -26,6 +26,7 @@ use object::Value;
 use super::Context;
 use super::answer::{self, Answer};
 use super::query::Query;
+use crate::blocking::block;
 
 pub use collect::{Usage, pods};
 use groups::Groups;
@@ -137,13 +138,20 @@ pub(super) async fn resource_metrics(context: &Arc<Context>) -> Answer {
 }
 
 pub(super) async fn container_metrics(context: &Arc<Context>) -> Answer {
-    let machine = Machine::read();
-    let summary = collect::full(context, false).await.unwrap_or_else(|message| {
+    let summary = collect::full(context, false).await;
+    if let Err(message) = &summary {
         tracing::error!(message, "usage cannot be told");
-        Summary::default()
+    }
+    let now = context.env.now_seconds();
+    let context = context.clone();
+    let read = block(move || {
+        let groups = Groups::read(Path::new("/sys/fs/cgroup"), context.node.pod_groups());
+        containers::to_text(&Machine::read(), summary.as_ref().ok(), &groups, now)
     });
-    let groups = Groups::read(Path::new("/sys/fs/cgroup"), context.node.pod_groups());
-    answer::metrics(containers::to_text(&machine, &summary, &groups, context.env.now_seconds()))
+    match read.await {
+        Ok(text) => answer::metrics(text),
+        Err(error) => answer::text(StatusCode::INTERNAL_SERVER_ERROR, format!("Internal Error: {error}")),
+    }
 }
 
 /// `kubelet_volume_stats_*` of claims, in Prometheus' text format.

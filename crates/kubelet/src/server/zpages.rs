@@ -32,7 +32,7 @@ pub fn statusz(context: &Context, accept: Option<&HeaderValue>) -> Answer {
                 PATHS.join(" ")
             ),
         ),
-        Some(Form::Object(of)) => {
+        Some(Form::Object(of, encode)) => {
             let mut status = object("Statusz", of);
             status.set("startTime", started);
             status.set("uptimeSeconds", Value::Int(i64::try_from(up).unwrap_or(i64::MAX)));
@@ -40,7 +40,7 @@ pub fn statusz(context: &Context, accept: Option<&HeaderValue>) -> Answer {
             status.set("binaryVersion", version);
             status.set("emulationVersion", minor);
             status.set("paths", PATHS.map(Value::from).to_vec());
-            versioned(status, "statusz", of)
+            versioned(status, "statusz", of, encode)
         }
         None => not_acceptable(),
     }
@@ -55,11 +55,11 @@ pub fn flagz(context: &Context, accept: Option<&HeaderValue>) -> Answer {
             }
             answer::text(StatusCode::OK, text)
         }
-        Some(Form::Object(of)) => {
+        Some(Form::Object(of, encode)) => {
             let mut page = object("Flagz", of);
             let flags = context.flags.iter().map(|(name, value)| (name.clone().into(), value.clone().into()));
             page.set("flags", Value::Map(flags.collect()));
-            versioned(page, "flagz", of)
+            versioned(page, "flagz", of, encode)
         }
         None => not_acceptable(),
     }
@@ -76,8 +76,8 @@ fn object(kind: &str, version: &str) -> Map {
 }
 
 /// Which of the versions was asked for is no secret, but the older one is on its way out.
-fn versioned(object: Map, endpoint: &str, version: &str) -> Answer {
-    let mut answer = answer::json(&Value::Map(object));
+fn versioned(object: Map, endpoint: &str, version: &str, encode: Encode) -> Answer {
+    let mut answer = encode(&Value::Map(object));
     if version != VERSIONS[0] {
         let warning = format!(
             "299 - \"This version of the {endpoint} endpoint is deprecated. Please use a newer version.\""
@@ -95,12 +95,13 @@ fn not_acceptable() -> Answer {
     answer::text(StatusCode::NOT_ACCEPTABLE, message)
 }
 
-#[derive(Debug, PartialEq, Eq)]
 enum Form {
     Text,
-    /// In a version.
-    Object(&'static str),
+    /// In a version, as JSON or YAML.
+    Object(&'static str, Encode),
 }
+
+type Encode = fn(&Value) -> Answer;
 
 /// The first that can be had of what is accepted.
 fn wanted(accept: Option<&HeaderValue>, object: &str) -> Option<Form> {
@@ -113,12 +114,15 @@ fn wanted(accept: Option<&HeaderValue>, object: &str) -> Option<Form> {
         let kind = parts.next().unwrap_or("");
         let parameters: Vec<(&str, &str)> = parts.filter_map(|part| part.split_once('=')).collect();
         let of = |name: &str| parameters.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
-        match (kind, of("as"), of("g"), of("v")) {
-            ("*/*" | "text/*" | "text/plain", None, ..) => Some(Form::Text),
-            ("*/*" | "application/*" | "application/json", Some(kind), Some(GROUP), Some(version))
-                if kind == object =>
-            {
-                VERSIONS.into_iter().find(|known| *known == version).map(Form::Object)
+        let encode: Option<Encode> = match kind {
+            "*/*" | "application/*" | "application/json" => Some(answer::json),
+            "application/yaml" => Some(answer::yaml),
+            _ => None,
+        };
+        match (kind, encode, of("as"), of("g"), of("v")) {
+            ("*/*" | "text/*" | "text/plain", _, None, ..) => Some(Form::Text),
+            (_, Some(encode), Some(kind), Some(GROUP), Some(version)) if kind == object => {
+                VERSIONS.into_iter().find(|known| *known == version).map(|known| Form::Object(known, encode))
             }
             _ => None,
         }
@@ -132,17 +136,29 @@ mod tests {
     #[test]
     fn people_get_text_and_programs_what_they_name() {
         for (accept, form) in [
-            ("", Some(Form::Text)),
-            ("*/*", Some(Form::Text)),
-            ("text/html,text/plain;q=0.5", Some(Form::Text)),
-            ("application/json;as=Statusz;g=config.k8s.io;v=v1beta1", Some(Form::Object("v1beta1"))),
-            ("application/json;v=v1alpha1;g=config.k8s.io;as=Statusz", Some(Form::Object("v1alpha1"))),
+            ("", Some(("text/plain; charset=utf-8", ""))),
+            ("*/*", Some(("text/plain; charset=utf-8", ""))),
+            ("text/html,text/plain;q=0.5", Some(("text/plain; charset=utf-8", ""))),
+            ("application/json;as=Statusz;g=config.k8s.io;v=v1beta1", Some(("application/json", "v1beta1"))),
+            (
+                "application/json;v=v1alpha1;g=config.k8s.io;as=Statusz",
+                Some(("application/json", "v1alpha1")),
+            ),
+            ("application/yaml;as=Statusz;g=config.k8s.io;v=v1beta1", Some(("application/yaml", "v1beta1"))),
             ("application/json;as=Statusz;g=config.k8s.io;v=v1", None),
             ("application/json;as=Flagz;g=config.k8s.io;v=v1beta1", None),
             ("application/json", None),
-            ("application/json, */*", Some(Form::Text)),
+            ("application/yaml", None),
+            ("application/json, */*", Some(("text/plain; charset=utf-8", ""))),
         ] {
-            assert_eq!(wanted(Some(&accept.parse().unwrap()), "Statusz"), form, "{accept}");
+            let found = wanted(Some(&accept.parse().unwrap()), "Statusz").map(|form| match form {
+                Form::Text => (answer::text(StatusCode::OK, ""), ""),
+                Form::Object(version, encode) => (encode(&Value::map()), version),
+            });
+            let found = found.as_ref().map(|(answer, version)| {
+                (answer.headers()[http::header::CONTENT_TYPE].to_str().unwrap(), *version)
+            });
+            assert_eq!(found, form, "{accept}");
         }
     }
 }

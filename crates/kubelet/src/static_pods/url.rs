@@ -1,13 +1,18 @@
 //! Static pods of a URL: asked over and over; what it says holds until it says something else.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine;
 use catalog::Catalog;
 use env::Env;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use node::static_pods::StaticPods;
 use object::Value;
+use percent_encoding::percent_decode_str;
 use runtime::Stop;
 
 use super::URL_SOURCE;
@@ -23,13 +28,16 @@ const LOUD: usize = 3;
 
 struct Source {
     client: Client,
+    /// As it is configured, with a password perhaps: it names the pods, and is not for people.
     text: String,
     url: Url,
     headers: HeaderMap,
     node: String,
     catalog: Catalog,
-    /// What it said last.
+    /// What it said last; empty: nothing.
     said: Vec<u8>,
+    /// What that came to.
+    decoded: Result<Vec<Value>, String>,
     failures: usize,
 }
 
@@ -41,24 +49,12 @@ pub fn follow(
     stop: Stop,
 ) -> Option<tokio::task::JoinHandle<()>> {
     let text = Some(config.static_pod_url.clone()).filter(|url| !url.is_empty())?;
-    // Any base will do: it is not relative to it.
-    let parsed = text.contains("://").then(|| Url::new(false, "localhost", 80, "/").join(&text));
-    let Some(Ok(url)) = parsed else {
-        tracing::error!(url = text, "the URL of static pods is not one of http or https");
+    let given = headers(&config.static_pod_url_header);
+    let Some(source) = Source::new(env, text, given, config.node_name.clone()) else {
+        tracing::error!("the URL of static pods is not one of http or https");
         return None;
     };
-    tracing::info!(url = text, "watching static pods");
-    let client = Client::verifying(env, image::machine_roots(), MOST_BYTES as usize + 1);
-    let source = Source {
-        client,
-        text,
-        url,
-        headers: headers(&config.static_pod_url_header),
-        node: config.node_name.clone(),
-        catalog: Catalog::builtin(),
-        said: Vec::new(),
-        failures: 0,
-    };
+    tracing::info!(url = %source.url, "watching static pods");
     let (env, pods, period) = (env.clone(), pods.clone(), config.http_check_frequency);
     let spawner = env.clone();
     Some(spawner.spawn("static pods of a URL", run(env, source, pods, period, stop)))
@@ -102,38 +98,38 @@ async fn look(env: &Env, mut source: Source, pods: &StaticPods) -> Option<Source
     let failed = match source.fetch().await {
         Err(why) => Some(why),
         Ok(said) if said.is_empty() => {
+            // Differs from kubelet: what it said before is forgotten, so that the same comes back when it says it again.
+            source.said = Vec::new();
             pods.set(URL_SOURCE, Vec::new(), now);
-            Some(format!("zero-length data received from {}", source.text))
+            Some(format!("zero-length data received from {}", source.url))
         }
-        Ok(said) if said == source.said => None,
         Ok(said) => {
-            let nanos = env.now_nanos();
-            let decoded;
-            (source, decoded) = block(move || source.decode(said, nanos)).await.ok()?;
-            match decoded {
+            if said != source.said {
+                let nanos = env.now_nanos();
+                source = block(move || source.decode(said, nanos)).await.ok()?;
+            }
+            match &source.decoded {
+                // Also what it said before: a pod may have been ignored because of another that is gone now.
                 Ok(read) => {
-                    pods.set(URL_SOURCE, read, now);
+                    pods.set(URL_SOURCE, read.clone(), now);
                     None
                 }
-                Err(why) => Some(why),
+                Err(why) => Some(why.clone()),
             }
         }
     };
+    let url = &source.url;
     match failed {
         None if source.failures > 0 => {
             source.failures = 0;
-            tracing::info!(url = source.text, "static pods are read from their URL again");
+            tracing::info!(%url, "static pods are read from their URL again");
         }
         None => {}
         Some(error) => {
             source.failures += 1;
             match source.failures <= LOUD {
-                true => {
-                    tracing::error!(url = source.text, error, "failed to read static pods from their URL")
-                }
-                false => {
-                    tracing::debug!(url = source.text, error, "failed to read static pods from their URL")
-                }
+                true => tracing::error!(%url, error, "failed to read static pods from their URL"),
+                false => tracing::debug!(%url, error, "failed to read static pods from their URL"),
             }
         }
     }
@@ -141,6 +137,27 @@ async fn look(env: &Env, mut source: Source, pods: &StaticPods) -> Option<Source
 }
 
 impl Source {
+    /// `None`: the text is no URL.
+    fn new(env: &Env, text: String, mut headers: HeaderMap, node: String) -> Option<Source> {
+        // Any base will do: it is not relative to it.
+        let parsed = text.contains("://").then(|| Url::new(false, "localhost", 80, "/").join(&text));
+        let url = parsed?.ok()?;
+        if let Some(basic) = basic_auth(&text).filter(|_| !headers.contains_key(AUTHORIZATION)) {
+            headers.insert(AUTHORIZATION, basic);
+        }
+        Some(Source {
+            client: Client::verifying(env, image::machine_roots(), MOST_BYTES as usize + 1),
+            text,
+            url,
+            headers,
+            node,
+            catalog: Catalog::builtin(),
+            said: Vec::new(),
+            decoded: Ok(Vec::new()),
+            failures: 0,
+        })
+    }
+
     async fn fetch(&self) -> Result<Vec<u8>, String> {
         let request = Request::to(self.url.clone(), self.headers.clone());
         let response = self.client.get(&request, Some(LIMIT)).await?;
@@ -149,15 +166,30 @@ impl Source {
             200 => Ok(body),
             status => {
                 let told = http::StatusCode::from_u16(status).ok().and_then(|code| code.canonical_reason());
-                Err(format!("{}: {status} {}", self.text, told.unwrap_or_default()))
+                Err(format!("{}: {status} {}", self.url, told.unwrap_or_default()))
             }
         }
     }
 
-    fn decode(mut self, said: Vec<u8>, now_nanos: u128) -> (Source, Result<Vec<Value>, String>) {
+    fn decode(mut self, said: Vec<u8>, now_nanos: u128) -> Source {
         let decoded = decode_all(&self.catalog, &said, &self.node, Origin::Url(&self.text), now_nanos);
         // Also what is no pod is not looked at twice.
+        self.decoded = decoded.map_err(|error| error.to_string());
         self.said = said;
-        (self, decoded.map_err(|error| error.to_string()))
+        self
     }
+}
+
+/// What the user and password of a URL come to, as Go's client sends them.
+fn basic_auth(url: &str) -> Option<HeaderValue> {
+    let (_, rest) = url.split_once("://")?;
+    let (user, _) = rest.split(['/', '?', '#']).next()?.rsplit_once('@')?;
+    let (name, password) = user.split_once(':').unwrap_or((user, ""));
+    let mut both: Vec<u8> = percent_decode_str(name).collect();
+    both.push(b':');
+    both.extend(percent_decode_str(password));
+    let encoded = base64::engine::general_purpose::STANDARD.encode(both);
+    let mut value = HeaderValue::try_from(format!("Basic {encoded}")).ok()?;
+    value.set_sensitive(true);
+    Some(value)
 }

@@ -169,7 +169,8 @@ pub fn evicted(pod: &Pod<'_>) -> Evicted {
     Evicted {
         reason: REASON.into(),
         message: MESSAGE.to_owned(),
-        grace_seconds: pod.grace_seconds,
+        // Containers have a moment, whatever the pod says.
+        grace_seconds: pod.grace_seconds.max(1),
         disruption: Some(DISRUPTION.to_owned()),
     }
 }
@@ -246,5 +247,10 @@ mod tests {
         with.scalars = vec![("example.com/gpu", 2)];
         let pods = [pod("without", Class::Burstable, 100, 100), with];
         assert_eq!(choose(&CRITICAL, &pods, &missing(&[("example.com/gpu", 1)])), Ok(vec!["with"]));
+    }
+    #[test]
+    fn containers_have_a_moment() {
+        let tree = codec::json::parse(br#"{"spec":{"terminationGracePeriodSeconds":0}}"#, None).unwrap();
+        assert_eq!(evicted(&Pod::read(&tree)).grace_seconds, 1);
     }
 }

@@ -38,6 +38,17 @@ fn resources_are_refused_in_order_with_upstreams_numbers() {
 }
 
 #[test]
+fn more_than_any_node_has_is_missing_on_one_that_has_given_too_much() {
+    let tree = tree(r#"{"spec":{"containers":[{"resources":{"requests":{"memory":"9E"}}}]}}"#);
+    let pod = Pod::read(&tree);
+    let requests = Requests { memory: i64::MAX, ..Requests::of(&pod) };
+    let taken = Taken { amounts: Requests { memory: 1001, ..Requests::default() }, ..Taken::default() };
+    let missing = missing(&pod, requests, &CAPACITY, &taken, None).unwrap();
+    let all = preemption::Missing { resource: "memory".to_owned(), amount: i64::MAX };
+    assert_eq!(missing, [all]);
+}
+
+#[test]
 fn requests_are_the_larger_of_init_and_main_containers() {
     let tree = tree(
         r#"{"spec":{"overhead":{"cpu":"10m"},"initContainers":[

@@ -94,6 +94,7 @@ impl Agent {
                 return Some(SyncResult::default());
             }
         };
+        let with_reserved = inner.taken_with_reserved(key);
         let Inner { pods, runtime, taken, heartbeat, .. } = &mut *inner;
         let worker = pods.entry(key.clone()).or_insert_with(|| PodWorker::new(&pod));
         if revision < worker.written {
@@ -108,6 +109,7 @@ impl Agent {
             }
             self.admit.as_ref().map_or(Ok(()), |admit| admit(pod))?;
             let node = if heartbeat.evicts || admit::is_choosy(pod) { node() } else { None };
+            let taken = with_reserved.as_ref().unwrap_or(taken);
             if !counted {
                 return admit::admit(pod, requests, &self.capacity, taken, node.as_ref());
             }

@@ -1,10 +1,10 @@
 //! How long a container that keeps ending waits before it is started again: not at all, then 10 s, doubled up to 5 min.
 
-use crate::container_runtime::{Millis, StartError};
+use crate::container_runtime::{Container, Millis, Running, StartError};
 
 const FIRST_SECONDS: u32 = 10;
 const MOST_SECONDS: u32 = 300;
-/// A run longer than this is forgiven.
+/// One that was not lengthened for so long is forgotten, as kubelet's is.
 const FORGOTTEN_MILLIS: Millis = 2 * MOST_SECONDS as Millis * 1000;
 
 /// Of one container.
@@ -29,23 +29,40 @@ pub enum Verdict {
 }
 
 impl BackOff {
-    /// For a container whose last run ended at `finished`.
-    pub fn try_restart(&mut self, finished: Millis, now: Millis) -> Verdict {
-        if let Some(until) = self.waits_until(finished, now) {
+    /// When the wait of a container that ended begins. `None`: it is started at once, and nothing is lengthened.
+    ///
+    /// Kubelet ends a container that failed a probe and starts it in one go, so that the run before that one is what counts. If it
+    /// may not be started then, the next look finds the run that was ended, and counts from its end.
+    pub fn begins(&self, container: &Running) -> Option<Millis> {
+        let Container::Exited(exit) = &container.state else { return None };
+        if !container.replaced {
+            return Some(exit.finished);
+        }
+        let before = container.last.as_ref()?.finished;
+        Some(self.waits_until(before, exit.finished).map_or(before, |_| exit.finished))
+    }
+
+    /// For a container whose wait begins at `from`.
+    pub fn try_restart(&mut self, from: Millis, now: Millis) -> Verdict {
+        if let Some(until) = self.waits_until(from, now) {
             let new = !std::mem::replace(&mut self.told, true);
             return Verdict::Wait { until, new };
         }
-        let fresh = self.seconds == 0 || finished - self.updated > FORGOTTEN_MILLIS;
+        let fresh = self.seconds == 0 || now > self.forgotten_after();
         let seconds = if fresh { FIRST_SECONDS } else { (self.seconds * 2).min(MOST_SECONDS) };
         *self = BackOff { seconds, updated: now, told: false };
         Verdict::Now
     }
 
-    /// Until when a container that ended then has to wait.
-    pub fn waits_until(&self, finished: Millis, now: Millis) -> Option<Millis> {
-        let until = finished + Millis::from(self.seconds) * 1000;
-        let counts = self.seconds > 0 && finished - self.updated <= FORGOTTEN_MILLIS;
-        (counts && now < until).then_some(until)
+    /// Until when a container has to wait whose wait begins at `from`.
+    pub fn waits_until(&self, from: Millis, now: Millis) -> Option<Millis> {
+        let until = from + Millis::from(self.seconds) * 1000;
+        let until = until.min(self.forgotten_after() + 1);
+        (self.seconds > 0 && now < until).then_some(until)
+    }
+
+    fn forgotten_after(&self) -> Millis {
+        self.updated + FORGOTTEN_MILLIS
     }
 
     pub fn seconds(&self) -> u32 {
@@ -103,6 +120,7 @@ impl StartBackOff {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::container_runtime::Exit;
 
     #[test]
     fn the_first_restart_is_at_once_and_later_ones_wait_twice_as_long_each_time() {
@@ -124,6 +142,46 @@ mod tests {
         assert_eq!(backoff.try_restart(0, 0), Verdict::Now);
         let finished = 601_000;
         assert_eq!(backoff.try_restart(finished, finished), Verdict::Now);
+        assert_eq!(backoff.seconds(), 10);
+    }
+
+    #[test]
+    fn a_wait_ends_when_the_backoff_is_forgotten() {
+        let mut backoff = BackOff { seconds: 300, updated: 0, told: false };
+        let until = 600_001;
+        assert_eq!(backoff.try_restart(590_000, 600_000), Verdict::Wait { until, new: true });
+        assert_eq!(backoff.try_restart(590_000, until), Verdict::Now);
+        assert_eq!(backoff.seconds(), 10);
+    }
+
+    fn ended_by_a_probe(before: Option<Millis>, finished: Millis) -> Running {
+        let exit = |finished| Exit::new(137, 0, finished, String::new());
+        Running {
+            id: String::new(),
+            image_id: String::new(),
+            image: String::new(),
+            outdated: false,
+            attempt: 1,
+            state: Container::Exited(exit(finished)),
+            last: before.map(exit),
+            replaced: true,
+            hook_error: None,
+        }
+    }
+
+    #[test]
+    fn a_container_that_failed_a_probe_too_soon_waits_from_its_own_end() {
+        let backoff = BackOff { seconds: 20, updated: 2000, told: false };
+        assert_eq!(backoff.begins(&ended_by_a_probe(None, 3000)), None);
+        assert_eq!(backoff.begins(&ended_by_a_probe(Some(1000), 20_999)), Some(20_999));
+        assert_eq!(backoff.begins(&ended_by_a_probe(Some(1000), 21_000)), Some(1000));
+    }
+
+    #[test]
+    fn a_container_that_failed_a_probe_after_a_long_run_begins_anew() {
+        let mut backoff = BackOff { seconds: 300, updated: 2000, told: false };
+        let from = backoff.begins(&ended_by_a_probe(Some(1000), 700_000)).unwrap();
+        assert_eq!(backoff.try_restart(from, 700_000), Verdict::Now);
         assert_eq!(backoff.seconds(), 10);
     }
 }

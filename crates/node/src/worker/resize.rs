@@ -92,10 +92,17 @@ fn of_pod(pod: &Pod<'_>) -> Option<Value> {
     let mut given = wanted.clone();
     for list in ["requests", "limits"] {
         let Some(Value::Map(amounts)) = given.make_map().get_mut(list) else { continue };
-        for (name, amount) in amounts.iter_mut() {
-            if let Some(said) = said.at(&[list, name.as_str()]) {
-                *amount = said.clone();
+        let names: Vec<String> = amounts.iter().map(|(name, _)| name.as_str().to_owned()).collect();
+        for name in names {
+            match said.at(&[list, &name]) {
+                Some(said) => amounts.set(name, said.clone()),
+                // It was added; nothing else can be.
+                None if matches!(name.as_str(), "cpu" | "memory") => drop(amounts.remove(&name)),
+                None => {}
             }
+        }
+        if amounts.is_empty() {
+            given.make_map().remove(list);
         }
     }
     differs(Some(&given), Some(wanted)).then_some(given)

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use object::{Map, Value, time};
 
 use crate::admit::Rejection;
-use crate::container_runtime::{Container as State, Evicted, Exit, Millis, Sandbox, StartError};
+use crate::container_runtime::{Container as State, Evicted, Exit, HOOK_FAILED, Millis, Sandbox, StartError};
 use crate::pod::{Container, Pod, Role, resources};
 use crate::worker::backoff::{BackOff, StartBackOff};
 use crate::worker::conditions;
@@ -15,7 +15,6 @@ use crate::worker::resize::Resize;
 use crate::worker::restart_all::{self, RestartAll};
 
 const CRASH_LOOP: &str = "CrashLoopBackOff";
-const HOOK_FAILED: &str = "PostStartHookError";
 pub const DEADLINE_REASON: &str = "DeadlineExceeded";
 pub const DEADLINE_MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
 
@@ -333,7 +332,7 @@ fn crash_loop(view: &View<'_>, index: usize, exit: &Exit) -> Option<ContainerSta
         return None;
     }
     let backoff = view.backoffs.get(index)?;
-    backoff.waits_until(view.sandbox.container(index)?.waits_from()?, view.now)?;
+    backoff.waits_until(backoff.begins(view.sandbox.container(index)?)?, view.now)?;
     let container = &view.pod.containers[index];
     if !view.pod.restarts(container, exit.code) {
         return None;

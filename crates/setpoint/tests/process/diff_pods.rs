@@ -1,8 +1,10 @@
 //! `setpoint diff-pods`: a node beside upstream's kubelet, or beside what kubelet did when it was recorded. Needs root.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::time::Duration;
 
 use crate::harness::*;
+use crate::kubectl::Kubectl;
 use crate::node_cluster::{Cluster, Runtime};
 
 /// Those that wait for nothing; with `SETPOINT_LONG=1` all are run.
@@ -56,7 +58,7 @@ fn scenarios_without_a_recording_can_be_compared_live() {
         .arg("--static-pods-against")
         .arg(manifests.path());
     let details = manifests.path().join(".details");
-    let done = diff.arg("--details").arg(&details).stdin(Stdio::null()).output().unwrap();
+    let done = run_within(diff.arg("--details").arg(&details), Duration::from_secs(900));
     let said = String::from_utf8_lossy(&done.stdout);
     let seen = std::fs::read_to_string(details).unwrap_or_default();
     assert!(done.status.success(), "{said}\n{}\n{seen}", String::from_utf8_lossy(&done.stderr));
@@ -100,8 +102,28 @@ fn pods_do_as_kubelet_recorded() {
         .arg(&cluster.server.as_ref().unwrap().kubeconfig)
         .args(QUICK.iter().filter(|_| !long).flat_map(|name| ["--only", name]));
     // Longer than any other program of these tests takes.
-    let done = diff.arg("--details").arg(&details).stdin(Stdio::null()).output().unwrap();
+    let limit = Duration::from_secs(if long { 3600 } else { 900 });
+    let done = run_within(diff.arg("--details").arg(&details), limit);
     let said = String::from_utf8_lossy(&done.stdout);
     assert!(done.status.success(), "{said}\neverything: {}", details.display());
     std::fs::remove_file(details).unwrap();
+}
+
+#[test]
+fn no_namespace_is_left_behind_when_the_other_node_is_not_there() {
+    let folder = folder();
+    let server = Proc::start_cluster(&folder.path().join("data"), &[]);
+    let Some(kubectl) = Kubectl::new(&server, folder.path()) else { return };
+    kubectl.file("node.yaml", "apiVersion: v1\nkind: Node\nmetadata: {name: here}\n");
+    kubectl.run("create -f node.yaml");
+    let mut diff = Command::new(SETPOINT);
+    diff.args(["diff-pods", "--node", "here", "--against", "nowhere", "--kubeconfig"])
+        .arg(&server.kubeconfig);
+    let done = run(&mut diff);
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(!done.status.success() && said.contains("nowhere"), "{said}");
+    wait_until("the namespace is gone", || {
+        kubectl.run("get namespaces -l setpoint-diff=true -o name").trim().is_empty()
+    });
+    server.stop();
 }

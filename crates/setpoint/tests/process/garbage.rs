@@ -7,28 +7,30 @@ use crate::node_cluster::{Cluster, Runtime};
 
 /// The disk is always too full for images nobody uses.
 const CONFIG: &str =
-    "imageGCHighThresholdPercent: 2\nimageGCLowThresholdPercent: 1\nimageMinimumGCAge: 1ms\n";
+    "imageGCHighThresholdPercent: 1\nimageGCLowThresholdPercent: 0\nimageMinimumGCAge: 1ms\n";
 const OFTEN: &[&str] = &["--garbage-period=1"];
 
 #[test]
 fn garbage_is_collected_from_time_to_time() {
-    collect(Cluster::with_flags(22, Runtime::Embedded, CONFIG, OFTEN));
+    collect(Cluster::with_flags(22, Runtime::Embedded, "", OFTEN));
 }
 
 #[test]
 fn garbage_is_collected_from_time_to_time_on_containerd() {
-    collect(Cluster::with_flags(23, Runtime::Containerd, CONFIG, OFTEN));
+    collect(Cluster::with_flags(23, Runtime::Containerd, "", OFTEN));
 }
 
 fn collect(cluster: Option<Cluster>) {
-    let Some(cluster) = cluster else { return };
-    let unused = cluster.folder.path().join("unused");
-    fs::create_dir(&unused).unwrap();
-    cluster.import(&archive_of(&unused, "docker.io/test/unused:1", &["/bin/x"]));
+    let Some(mut cluster) = cluster else { return };
     cluster.run_pod("stays", "containers: [{name: c, image: IMAGE, command: [/bin/busybox, sleep, '1000']}]");
     // Ends twice, then goes on.
     cluster.run_pod("ends", "containers: [{name: c, image: IMAGE, command: [/bin/busybox, sh, -c, 'n=$(busybox cat /data/n); echo x$n > /data/n; [ x$n = xxx ] || exit 1; exec busybox sleep 1000'], volumeMounts: [{name: data, mountPath: /data}]}], volumes: [{name: data, emptyDir: {}}]");
-    cluster.wait_for("Running", &["stays"]);
+    cluster.wait_for("Running", &["stays", "ends"]);
+    let unused = cluster.folder.path().join("unused");
+    fs::create_dir(&unused).unwrap();
+    cluster.import(&archive_of(&unused, "docker.io/test/unused:1", &["/bin/x"]));
+    // Only now that the pods have theirs: an image is nobody's until a container was made of it.
+    cluster.restart_with(CONFIG);
 
     // Images that nobody uses, however they came.
     cluster.wait("the unused image is gone", |cluster| !cluster.images().contains("test/unused"));
@@ -59,6 +61,10 @@ fn collect(cluster: Option<Cluster>) {
     cluster.wait("the directories are gone", |cluster| {
         let pods = cluster.data().join("node/pods").join(uid);
         !pods.exists() && !log.parent().unwrap().exists()
+    });
+    // Its port is another one since it was restarted.
+    cluster.wait("the node is asked where it is", |cluster| {
+        cluster.kubectl.try_run("get --raw /api/v1/nodes/one/proxy/healthz").status.success()
     });
     for pod in ["stays", "ends"] {
         assert_eq!(cluster.said(pod, "echo here"), "here");

@@ -185,6 +185,10 @@ pub fn folder() -> tempfile::TempDir {
 
 /// Runs a program to its end; one that does not end is killed and fails the test.
 pub fn run(command: &mut Command) -> Output {
+    run_within(command, PATIENCE * 2)
+}
+
+pub fn run_within(command: &mut Command, limit: Duration) -> Output {
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // Read aside, so that much output cannot block the program while we wait for its end.
@@ -197,7 +201,7 @@ pub fn run(command: &mut Command) -> Output {
     std::thread::scope(|scope| {
         let out = scope.spawn(move || read(&mut out));
         let err = scope.spawn(move || read(&mut err));
-        let ended = wait(&mut child, PATIENCE * 2);
+        let ended = wait(&mut child, limit);
         if ended.is_none() {
             let _ = child.kill();
             let _ = child.wait();

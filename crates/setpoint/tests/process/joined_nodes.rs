@@ -24,11 +24,14 @@ impl Worker {
         let config = folder.join("kubelet.yaml").display().to_string();
         let mut words: Vec<&str> = line.split_whitespace().skip(1).collect();
         words.extend(["--config", &config]);
-        let bridge = bridge(&format!("w{at}"));
+        // No bridge's name begins with another's, also of other processes: what is left behind is found by that.
+        let bridge = format!("{}n{at}", bridge("w"));
         let range = format!("10.{}.{}.0/24", 100 + std::process::id() % 100, 200 + at);
-        let mut node = Node::start_as(name, &bridge, &range, &data, &words);
-        node.until_log("has joined", 1);
-        Worker { name, bridge, node: Some(node), data }
+        let node = Node::start_as(name, &bridge, &range, &data, &words);
+        // Whatever comes of it is cleaned up.
+        let mut worker = Worker { name, bridge, node: Some(node), data };
+        worker.node.as_mut().unwrap().until_log("has joined", 1);
+        worker
     }
 }
 

@@ -336,11 +336,16 @@ pub fn left_behind(bridge: &str, folder: &Path) -> Vec<String> {
             left.push(format!("{}: {groups}", process.path().display()));
         }
     }
-    for hierarchy in std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten() {
-        let group = hierarchy.path().join(bridge);
-        left.extend(group.exists().then(|| group.display().to_string()));
-    }
+    let groups = groups(bridge).into_iter().filter(|group| group.exists());
+    left.extend(groups.map(|group| group.display().to_string()));
     left
+}
+
+/// Where a node's cgroup may be: in the one hierarchy of cgroup v2, or in each of v1.
+pub fn groups(bridge: &str) -> Vec<PathBuf> {
+    let root = Path::new("/sys/fs/cgroup");
+    let hierarchies = std::fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path());
+    std::iter::once(root.to_owned()).chain(hierarchies).map(|root| root.join(bridge)).collect()
 }
 
 /// A program that is read while it runs; killed when dropped.

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use crate::harness::*;
-use crate::node_cluster::{Cluster, Runtime, left_behind};
+use crate::node_cluster::{Cluster, Runtime, groups, left_behind};
 
 #[test]
 fn pods_come_back_in_place_after_a_reboot() {
@@ -169,8 +169,7 @@ fn lose_everything(cluster: &Cluster) {
     for family in ["ip", "ip6", "inet", "bridge", "netdev"] {
         quiet(Command::new("nft").args(["delete", "table", family, &cluster.bridge]));
     }
-    for hierarchy in fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten() {
-        let group = hierarchy.path().join(&cluster.bridge);
+    for group in groups(&cluster.bridge) {
         wait_until("the groups are gone", || {
             remove_groups(&group);
             !group.exists()

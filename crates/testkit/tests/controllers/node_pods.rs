@@ -265,6 +265,38 @@ async fn pods_that_do_not_fit_are_rejected_with_the_kubelets_message() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn room_that_is_made_for_a_critical_pod_is_kept_for_it() {
+    let world = World::with(58, Settings { cpu: "1".to_owned(), ..Settings::default() }).await;
+    let asks = |cpu: &'static str| {
+        move |pod: &mut Value| pod["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": cpu}})
+    };
+    let slow = |pod: &mut Value| {
+        asks("600m")(pod);
+        pod["metadata"]["annotations"] = json!({"sim.setpoint.dev/stop-seconds": "20"});
+    };
+    world.run("slow", "sim-0", Value::Null, slow).await;
+    world.pod("slow", "running", phase("Running")).await;
+    for (name, cpu) in [("critical", "700m"), ("other", "200m")] {
+        let critical = |pod: &mut Value| {
+            asks(cpu)(pod);
+            pod["spec"]["priorityClassName"] = json!("system-node-critical");
+        };
+        world.run(name, "sim-0", Value::Null, critical).await;
+    }
+    // There is room for it now, but not beside the critical pods; for the other there will be.
+    world.run("thief", "sim-0", Value::Null, asks("400m")).await;
+    world.run("small", "sim-0", Value::Null, asks("100m")).await;
+    let thief = world.pod("thief", "refused", phase("Failed")).await;
+    assert_eq!(thief["status"]["reason"], "OutOfcpu");
+    for name in ["critical", "other", "small"] {
+        world.pod(name, "running", phase("Running")).await;
+    }
+    let slow = world.pod("slow", "ended", phase("Failed")).await;
+    assert_eq!(slow["status"]["reason"], "Preempting");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_node_that_fails_its_containers_does_so_at_its_rate() {
     let world = World::new(51, 1).await;
     let often = json!({"metadata": {"annotations": {"sim.setpoint.dev/failure-probability": "0.5"}}});

@@ -30,7 +30,7 @@ struct Host {
     pods: Vec<(&'static str, u64)>,
 }
 
-impl cri::Runtime for Host {
+impl cri::PartialRuntime for Host {
     fn list_pod_sandbox(&self, _: cri::ListPodSandboxRequest) -> Call<'_, cri::ListPodSandboxResponse> {
         let sandbox = |uid: &str| cri::PodSandbox {
             id: format!("sandbox-{uid}"),

@@ -119,7 +119,7 @@ type ReadGroup = fn(&Group) -> Option<f64>;
 const NANOS: f64 = 1e9;
 
 /// Name, type, help, and how it is read.
-const GROUPS: [(&str, &str, &str, ReadGroup); 18] = [
+const GROUPS: [(&str, &str, &str, ReadGroup); 17] = [
     ("container_cpu_cfs_periods_total", "counter", "Number of elapsed enforcement period intervals.", |of| {
         of.quota_micros.and(of.periods).map(|periods| periods as f64)
     }),
@@ -172,17 +172,18 @@ const GROUPS: [(&str, &str, &str, ReadGroup); 18] = [
         // No container has swap beside its memory.
         of.memory_limit_bytes.map(|_| 0.0)
     }),
-    ("container_last_seen", "gauge", "Last time a container was seen by the exporter", |_| None),
 ];
 
 fn bytes(of: Option<u64>) -> Option<f64> {
     of.map(|of| of as f64)
 }
 
-pub fn to_text(machine: &Machine, summary: &Summary, groups: &Groups, now_seconds: u64) -> String {
+/// `None`: the runtime could not be asked.
+pub fn to_text(machine: &Machine, summary: Option<&Summary>, groups: &Groups, now_seconds: u64) -> String {
     let mut out = String::new();
+    let pods = summary.map(|summary| &*summary.pods).unwrap_or_default();
     let all = || {
-        summary.pods.iter().flat_map(|pod| {
+        pods.iter().flat_map(|pod| {
             let of = move |container: Option<&'_ ContainerStats>| {
                 container.map_or(pod.uid.as_str(), |of| of.id.as_str()).to_owned()
             };
@@ -194,17 +195,21 @@ pub fn to_text(machine: &Machine, summary: &Summary, groups: &Groups, now_second
             })
         })
     };
+    let samples =
+        |out: &mut String, name: &str, kind: &str, help: &str, read: &dyn Fn(&Of<'_>) -> Option<f64>| {
+            let samples: Vec<_> = all().filter_map(|of| Some((of.labels(""), read(&of)?))).collect();
+            if !samples.is_empty() {
+                header(out, name, kind, help);
+            }
+            for (labels, value) in samples {
+                write_sample(out, name, &labels, value, 0);
+            }
+        };
     for (name, kind, help, read) in GROUPS {
-        let seen = name == "container_last_seen";
-        let value = |of: &Of<'_>| if seen { Some(now_seconds as f64) } else { of.group.and_then(read) };
-        let samples: Vec<_> = all().filter_map(|of| Some((of.labels(""), value(&of)?))).collect();
-        if !samples.is_empty() {
-            header(&mut out, name, kind, help);
-        }
-        for (labels, value) in samples {
-            write_sample(&mut out, name, &labels, value, 0);
-        }
+        samples(&mut out, name, kind, help, &|of| of.group.and_then(read));
     }
+    let (name, help) = ("container_last_seen", "Last time a container was seen by the exporter");
+    samples(&mut out, name, "gauge", help, &|_| Some(now_seconds as f64));
     for (name, kind, help, labels, read) in FAMILIES {
         let samples: Vec<_> =
             all().filter_map(|of| read(&of).map(|read| (of.labels(labels), read))).collect();
@@ -217,7 +222,7 @@ pub fn to_text(machine: &Machine, summary: &Summary, groups: &Groups, now_second
         }
     }
     for (name, help, read) in INTERFACES {
-        let pods = summary.pods.iter().filter_map(|pod| Some((pod, pod.network.as_ref()?)));
+        let pods = pods.iter().filter_map(|pod| Some((pod, pod.network.as_ref()?)));
         let samples: Vec<_> = pods
             .flat_map(|(pod, network)| {
                 let interfaces = network.default_interface.iter().chain(&network.interfaces);
@@ -241,7 +246,7 @@ pub fn to_text(machine: &Machine, summary: &Summary, groups: &Groups, now_second
         "container_scrape_error",
         "gauge",
         "1 if there was an error while getting container metrics, 0 otherwise",
-        0,
+        u8::from(summary.is_none()),
     );
     single(&mut out, "machine_cpu_cores", "gauge", "Number of logical CPU cores.", machine.cores);
     single(

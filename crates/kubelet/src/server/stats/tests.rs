@@ -98,4 +98,9 @@ fn a_failure_is_a_metric() {
     let text = resource_metrics_text(None);
     assert!(text.ends_with("# TYPE resource_scrape_error gauge\nresource_scrape_error 1\n"), "{text}");
     assert!(!text.contains("node_cpu"));
+    for (summary, failed) in [(Some(&Summary::default()), 0), (None, 1)] {
+        let text = containers::to_text(&Machine::default(), summary, &Groups::default(), 0);
+        let line = format!("container_scrape_error {failed}");
+        assert!(text.lines().any(|found| found == line), "{text}");
+    }
 }

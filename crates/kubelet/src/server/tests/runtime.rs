@@ -152,7 +152,7 @@ fn matches(wanted: &BTreeMap<String, String>, labels: &BTreeMap<String, String>)
 #[derive(Clone)]
 pub struct Shared(pub Arc<Host>);
 
-impl Runtime for Shared {
+impl PartialRuntime for Shared {
     fn list_containers(&self, request: ListContainersRequest) -> Call<'_, ListContainersResponse> {
         let filter = request.filter.unwrap_or_default();
         let mut containers = self.0.containers.lock().clone();
@@ -180,15 +180,12 @@ impl Runtime for Shared {
         &self,
         request: CheckpointContainerRequest,
     ) -> Call<'_, CheckpointContainerResponse> {
-        /// One that cannot.
-        struct Unable;
-        impl Runtime for Unable {}
         match &mut *self.0.checkpoints.lock() {
             Some(asked) => {
                 asked.push(request);
                 Box::pin(async { Ok(CheckpointContainerResponse {}) })
             }
-            None => Box::pin(async move { Unable.checkpoint_container(request).await }),
+            None => Box::pin(async { Err(cri::no_checkpoints()) }),
         }
     }
     fn exec_sync(&self, request: ExecSyncRequest) -> Call<'_, ExecSyncResponse> {

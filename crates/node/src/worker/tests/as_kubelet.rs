@@ -100,3 +100,24 @@ fn statuses_have_the_runtimes_name_of_an_image_and_ephemeral_containers_never_st
     assert_eq!(status.get("started").and_then(Value::as_bool), Some(true));
     assert_eq!(life.container_status("ephemeralContainerStatuses").get("started"), None);
 }
+
+#[test]
+fn the_image_of_a_volume_is_waited_for_by_the_pod() {
+    for (volume_image, whose) in [(None, Some(0)), (Some("other:1".to_owned()), None)] {
+        let mut life = Life::new(ONE);
+        life.step();
+        let error = StartError {
+            reason: "ErrImagePull".into(),
+            message: "no".to_owned(),
+            at: life.now,
+            volume_image,
+        };
+        life.running().state = Container::Failed(error);
+        life.step();
+        life.now += 1000;
+        let step = life.step();
+        assert_eq!(told(&step), ["BackOff", "Failed"]);
+        assert_eq!(step.events[0].container, whose);
+        assert_eq!(step.events[1].container, Some(0));
+    }
+}

@@ -162,3 +162,24 @@ fn pods_have_resources_of_their_own() {
     life.step_with(true);
     assert_eq!(life.tree.str_at(&["status", "allocatedResources", "cpu"]), Some("2"));
 }
+
+#[test]
+fn what_a_pod_did_not_have_before_has_to_fit_too() {
+    let of = |requests: &str, limits: &str| {
+        format!(
+            r#"{{"resources":{{"requests":{{"cpu":"1"{requests}}}{limits}}},"containers":[{{"name":"c"}}]}}"#
+        )
+    };
+    for (requests, limits) in [(r#","memory":"1Gi""#, ""), ("", r#","limits":{"cpu":"2"}"#)] {
+        let mut life = Life::new(&of("", ""));
+        life.step();
+        life.ask_for(&of(requests, limits));
+        life.step_with(false);
+        assert!(life.condition("PodResizePending").is_some(), "{requests}{limits}");
+        assert_eq!(life.tree.at(&["status", "resources", "requests", "memory"]), None);
+        assert_eq!(life.tree.at(&["status", "resources", "limits"]), None);
+        let step = life.step_with(true);
+        assert_eq!(step.events[0].reason, "ResizeStarted");
+        assert!(life.step_with(true).events.is_empty(), "{requests}{limits}");
+    }
+}
