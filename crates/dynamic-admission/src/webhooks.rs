@@ -70,7 +70,7 @@ impl Webhooks {
         match hook.criteria.matches(attempt, object) {
             Ok(Match::Yes(invocation)) => Ok(Some(invocation)),
             Ok(Match::No(mismatch)) => {
-                self.note(attempt, hook, || format!("not called: {}", mismatch.why()), None);
+                self.pass_over(attempt, hook, || mismatch.why().to_owned());
                 Ok(None)
             }
             Err(status) => {
@@ -106,6 +106,14 @@ impl Webhooks {
     ) {
         if attempt.trace.is_some() {
             attempt.note(self.phase, self.name(), hook.who(), did(), took);
+        }
+    }
+
+    /// The same of one that is not called.
+    fn pass_over(&self, attempt: &Attempt<'_>, hook: &Webhook, why: impl FnOnce() -> String) {
+        if attempt.trace.is_some() {
+            let why = format!("not called: {}", why());
+            attempt.note_passed_over(self.phase, self.name(), hook.who(), why);
         }
     }
 

@@ -179,7 +179,9 @@ impl Registry {
         // are asked once, so they are asked about the newest.
         let mut fresh = false;
         let mut contended = None;
+        let mark = request.mark();
         loop {
+            request.begin_attempt(mark);
             // Asked once: somebody may configure a webhook while we wait below. The next try is asked about then.
             let is_extended = self.is_extended(request, storage, rules, Operation::Update);
             let rules =
