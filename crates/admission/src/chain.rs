@@ -444,7 +444,7 @@ impl Chain {
                 if count > MAX_NAMED {
                     text.push_str(&format!(" and {} more", count - MAX_NAMED));
                 }
-                attempt.note(phase, extension.name(), "", format!("no rule matches: {text}"), None);
+                attempt.note_passed_over(phase, extension.name(), "", format!("no rule matches: {text}"));
             }
         }
     }

@@ -48,9 +48,9 @@ pub use extension::{Extension, Invocations, Versions};
 pub use list::{list_newest, list_readable};
 pub use memo::Memo;
 pub use observe::{Observer, Phase};
-pub use pod_security::PodSecurityConfiguration;
+pub use pod_security::{PodSecurityConfiguration, is_unrestricted};
 pub use request::{LeaderFence, RequestContext};
-pub use trace::{Noted, Step, Trace, changes};
+pub use trace::{Mark, Noted, Step, Trace, changes};
 
 use object::{Status, Value};
 use store::{Commit, Guard, Key, Op};

@@ -27,6 +27,14 @@ pub use configuration::PodSecurityConfiguration;
 
 /// The prefix of its audit annotations.
 const ANNOTATIONS: &str = "pod-security.kubernetes.io";
+/// Name and value of the annotation of a pod whose namespace asks for nothing: of most pods.
+const UNRESTRICTED: (&str, &str) = ("enforce-policy", "privileged:latest");
+
+/// Whether an audit annotation says only that nothing is asked of a pod.
+pub fn is_unrestricted(key: &str, value: &str) -> bool {
+    let name = key.strip_prefix(ANNOTATIONS).and_then(|rest| rest.strip_prefix('/'));
+    (name, value) == (Some(UNRESTRICTED.0), UNRESTRICTED.1)
+}
 
 pub struct PodSecurity(pub PodSecurityConfiguration);
 
@@ -83,8 +91,9 @@ impl PodSecurity {
             let why = format!("failed to lookup namespace {}", quote(attempt.namespace));
             return Err(Status::internal(why).into());
         };
-        let policy = self.policy_of(&namespace);
-        if policy.is_privileged() {
+        let (policy, broken) = self.policy_of(&namespace);
+        if broken.is_empty() && policy.is_privileged() {
+            annotate(attempt, UNRESTRICTED.0, UNRESTRICTED.1.to_owned());
             return Ok(());
         }
         if let Some(old) = attempt.old
@@ -96,6 +105,7 @@ impl PodSecurity {
             return Ok(());
         }
         let pod = Pod::of(new);
+        annotate_broken(attempt, broken);
         annotate(attempt, "enforce-policy", policy.enforce.to_string());
         let found = evaluate(policy.enforce, &pod);
         audit(attempt, &policy, &pod);
@@ -114,12 +124,13 @@ impl PodSecurity {
             return;
         }
         let Some(namespace) = attempt.find("", "namespaces", "", attempt.namespace) else { return };
-        let policy = self.policy_of(&namespace);
+        let (policy, broken) = self.policy_of(&namespace);
         let is_silent = policy.warn.level == Level::Privileged && policy.audit.level == Level::Privileged;
-        if is_silent || self.is_exempt_pod(attempt, template) {
+        if is_silent && broken.is_empty() || self.is_exempt_pod(attempt, template) {
             return;
         }
         let pod = Pod::of(template);
+        annotate_broken(attempt, broken);
         audit(attempt, &policy, &pod);
         warn(&policy, &pod, effects);
     }
@@ -161,8 +172,9 @@ impl PodSecurity {
         Ok(())
     }
 
-    fn policy_of(&self, namespace: &Obj) -> Policy {
-        Policy::of(self.0.defaults, |name| namespace.label(name).map(str::to_owned)).0
+    /// With the labels that could not be read.
+    fn policy_of(&self, namespace: &Obj) -> (Policy, Vec<policy::Broken>) {
+        Policy::of(self.0.defaults, |name| namespace.label(name).map(str::to_owned))
     }
 
     fn is_exempt_request(&self, attempt: &Attempt<'_>) -> bool {
@@ -194,10 +206,26 @@ fn annotate(attempt: &Attempt<'_>, key: &str, value: String) {
     }
 }
 
+/// Says which labels of the namespace are not followed.
+fn annotate_broken(attempt: &Attempt<'_>, broken: Vec<policy::Broken>) {
+    let mut errors: Vec<String> = broken.into_iter().map(|label| label.into_error().to_string()).collect();
+    let error = match errors.len() {
+        0 => return,
+        1 => errors.remove(0),
+        _ => format!("[{}]", errors.join(", ")),
+    };
+    annotate(attempt, "error", format!("Failed to parse policy: {error}"));
+}
+
 /// People who ask why a pod came through are told.
 fn note_exemption(attempt: &Attempt<'_>, by: &str) {
     if attempt.is_traced_in_full() {
-        attempt.note(Phase::Validate, "PodSecurity", "", format!("passed over: exempt by its {by}"), None);
+        attempt.note_passed_over(
+            Phase::Validate,
+            "PodSecurity",
+            "",
+            format!("passed over: exempt by its {by}"),
+        );
     }
 }
 

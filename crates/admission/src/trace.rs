@@ -15,22 +15,43 @@ use object::Status;
 use object::validate_text::qualified_name;
 use parking_lot::Mutex;
 
-use crate::{Attempt, Phase};
+use crate::{Attempt, Phase, RequestContext};
 
 pub use changes::changes;
 
-/// Steps of one request; more are counted.
+/// Steps of one request; more are counted, and those of who was not asked go first.
 const MAX_STEPS: usize = 256;
 /// Bytes of one text.
 const MAX_TEXT: usize = 1024;
 /// Audit annotations of one request.
 const MAX_ANNOTATIONS: usize = 128;
+/// Bytes of the value of one, as upstream bounds those of policies. Differs from kube-apiserver: those of webhooks, too, since they
+/// are kept in memory.
+const MAX_ANNOTATION_BYTES: usize = 10 * 1024;
 
 /// One per request, whoever sent it.
 #[derive(Default)]
 pub struct Trace {
     /// Guards what was noted; held to add one line.
-    noted: Mutex<Noted>,
+    notes: Mutex<Notes>,
+}
+
+/// What a trace holds.
+#[derive(Default)]
+struct Notes {
+    name: String,
+    /// Steps so far, with those that were dropped.
+    added: usize,
+    /// With the number each got when it was added.
+    steps: Vec<(usize, Step)>,
+    annotations: Vec<(String, String)>,
+}
+
+/// How far a trace has come.
+#[derive(Clone, Copy, Default)]
+pub struct Mark {
+    added: usize,
+    annotations: usize,
 }
 
 /// What a trace holds in the end.
@@ -55,6 +76,8 @@ pub struct Step {
     /// In words: `allowed`, `changed spec.x`, `not asked: ...`.
     pub did: String,
     pub took: Option<Duration>,
+    /// Otherwise it says why it was passed over.
+    pub asked: bool,
 }
 
 impl Trace {
@@ -69,40 +92,82 @@ impl Trace {
             let fits = text.floor_char_boundary(MAX_TEXT);
             text.truncate(fits);
         }
-        let mut noted = self.noted.lock();
-        if noted.name.is_empty() {
-            noted.name = [attempt.name, attempt.generate_name]
+        let mut notes = self.notes.lock();
+        if notes.name.is_empty() {
+            notes.name = [attempt.name, attempt.generate_name]
                 .into_iter()
                 .find(|name| !name.is_empty())
                 .unwrap_or_default()
                 .to_owned();
         }
-        // A write that waits for something is tried again, and told the same.
-        let again = |last: &Step| (last.plugin, &last.who, &last.did) == (step.plugin, &step.who, &step.did);
-        if noted.steps.last().is_some_and(again) {
-            return;
-        }
-        match noted.steps.len() < MAX_STEPS {
-            true => noted.steps.push(step),
-            false => noted.left_off += 1,
+        // Of many objects that are deleted at once the same is told of each.
+        let again = |(_, last): &(usize, Step)| {
+            (last.plugin, &last.who, &last.did) == (step.plugin, &step.who, &step.did)
+        };
+        if !notes.steps.last().is_some_and(again) {
+            notes.push(step);
         }
     }
 
-    fn annotate(&self, key: String, value: String) {
-        let mut noted = self.noted.lock();
-        match noted.annotations.iter().find(|(own, _)| *own == key) {
+    fn annotate(&self, key: String, mut value: String) {
+        let fits = value.floor_char_boundary(MAX_ANNOTATION_BYTES);
+        value.truncate(fits);
+        let mut notes = self.notes.lock();
+        match notes.annotations.iter().find(|(own, _)| *own == key) {
             Some((_, own)) if *own != value => {
                 tracing::warn!(key, "audit annotation has already been set to another value");
             }
             Some(_) => {}
-            None if noted.annotations.len() < MAX_ANNOTATIONS => noted.annotations.push((key, value)),
+            None if notes.annotations.len() < MAX_ANNOTATIONS => notes.annotations.push((key, value)),
             None => tracing::warn!(key, "too many audit annotations"),
         }
     }
 
+    fn mark(&self) -> Mark {
+        let notes = self.notes.lock();
+        Mark { added: notes.added, annotations: notes.annotations.len() }
+    }
+
+    /// Forgets what was noted since.
+    fn back_to(&self, mark: Mark) {
+        let mut notes = self.notes.lock();
+        notes.added = mark.added;
+        notes.steps.retain(|(number, _)| *number < mark.added);
+        notes.annotations.truncate(mark.annotations);
+    }
+
     /// What was noted so far; nothing of it stays.
     pub fn take(&self) -> Noted {
-        std::mem::take(&mut *self.noted.lock())
+        let Notes { name, added, steps, annotations } = std::mem::take(&mut *self.notes.lock());
+        let left_off = added - steps.len();
+        Noted { name, steps: steps.into_iter().map(|(_, step)| step).collect(), left_off, annotations }
+    }
+}
+
+impl Notes {
+    fn push(&mut self, step: Step) {
+        let number = self.added;
+        self.added += 1;
+        if self.steps.len() == MAX_STEPS {
+            let passed_over = self.steps.iter().rposition(|(_, step)| !step.asked);
+            let Some(at) = passed_over.filter(|_| step.asked) else { return };
+            self.steps.remove(at);
+        }
+        self.steps.push((number, step));
+    }
+}
+
+impl RequestContext<'_> {
+    /// Where its first attempt begins.
+    pub fn mark(&self) -> Mark {
+        self.trace.map(Trace::mark).unwrap_or_default()
+    }
+
+    /// What an attempt before this one noted is forgotten: nothing came of it.
+    pub fn begin_attempt(&self, mark: Mark) {
+        if let Some(trace) = self.trace {
+            trace.back_to(mark);
+        }
     }
 }
 
@@ -121,7 +186,22 @@ impl Attempt<'_> {
         took: Option<Duration>,
     ) {
         if let Some(trace) = self.trace {
-            trace.add(self, Step { phase, plugin, who: who.into(), did: did.into(), took });
+            let (who, did) = (who.into(), did.into());
+            trace.add(self, Step { phase, plugin, who, did, took, asked: true });
+        }
+    }
+
+    /// Why somebody is not asked.
+    pub fn note_passed_over(
+        &self,
+        phase: Phase,
+        plugin: &'static str,
+        who: impl Into<String>,
+        why: impl Into<String>,
+    ) {
+        if let Some(trace) = self.trace {
+            let (who, did) = (who.into(), why.into());
+            trace.add(self, Step { phase, plugin, who, did, took: None, asked: false });
         }
     }
 
@@ -142,5 +222,52 @@ impl Attempt<'_> {
             true => trace.annotate(key, value),
             false => tracing::warn!(key, wrong, "audit annotation key has invalid format"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(number: usize, asked: bool) -> Step {
+        let did = number.to_string();
+        Step { phase: Phase::Admit, plugin: "P", who: String::new(), did, took: None, asked }
+    }
+
+    fn told(noted: &Noted) -> Vec<&str> {
+        noted.steps.iter().map(|step| step.did.as_str()).collect()
+    }
+
+    #[test]
+    fn those_who_were_asked_are_told_before_those_who_were_not() {
+        let trace = Trace::default();
+        (0..MAX_STEPS).for_each(|number| trace.notes.lock().push(step(number, false)));
+        trace.notes.lock().push(step(MAX_STEPS, true));
+        trace.notes.lock().push(step(MAX_STEPS + 1, false));
+        let noted = trace.take();
+        assert_eq!((noted.steps.len(), noted.left_off), (MAX_STEPS, 2));
+        assert_eq!(told(&noted)[MAX_STEPS - 2..], ["254", "256"]);
+    }
+
+    #[test]
+    fn an_abandoned_attempt_leaves_nothing() {
+        let trace = Trace::default();
+        (0..MAX_STEPS).for_each(|number| trace.notes.lock().push(step(number, number > 0)));
+        trace.annotate("a".to_owned(), "kept".to_owned());
+        let mark = trace.mark();
+        trace.notes.lock().push(step(MAX_STEPS, true));
+        trace.annotate("b".to_owned(), "gone".to_owned());
+        trace.back_to(mark);
+        let noted = trace.take();
+        assert_eq!((noted.left_off, noted.annotations.len()), (1, 1));
+        assert_eq!(told(&noted)[..1], ["1"]);
+        assert_eq!(told(&noted)[MAX_STEPS - 2..], ["255"]);
+    }
+
+    #[test]
+    fn annotations_are_bounded() {
+        let trace = Trace::default();
+        trace.annotate("a".to_owned(), "ä".repeat(MAX_ANNOTATION_BYTES));
+        assert_eq!(trace.take().annotations[0].1.len(), MAX_ANNOTATION_BYTES);
     }
 }

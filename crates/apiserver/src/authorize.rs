@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use admission::{Attempt, Effects, Plugin, Refusal, list_newest};
+use auth::rbac::Rule;
+use auth::reviews::ResolvedRules;
 use auth::{Attributes, Decision, Policy, UserInfo, groups, node, rbac};
 use catalog::Storage;
 use codec::json;
@@ -75,6 +77,34 @@ impl Authorizer {
                 Decision { allowed: false, reason: "Everything is forbidden.".to_owned() }
             }
         }
+    }
+
+    /// What a user may do in a namespace, as far as the authorizers in use can list it.
+    pub fn rules_for(&self, user: &UserInfo, namespace: &str) -> ResolvedRules {
+        let mut all = ResolvedRules::default();
+        for mode in &self.modes.0 {
+            match mode {
+                // A node's permissions depend on its pods: no list of rules can express them.
+                AuthorizationMode::Node if node::name_of(user).is_some() => {
+                    all.incomplete = true;
+                    all.unresolved.push("node authorizer does not support user rule resolution".to_owned());
+                }
+                AuthorizationMode::Rbac => {
+                    let (rules, unresolved) = self.with_policy(|policy| policy.rules_for(user, namespace));
+                    all.rules.extend(rules);
+                    all.unresolved.extend(unresolved);
+                }
+                AuthorizationMode::AlwaysAllow => {
+                    let any = || vec!["*".to_owned()];
+                    let (verbs, api_groups, resources, non_resource_urls) = (any(), any(), any(), any());
+                    let everything =
+                        Rule { verbs, api_groups, resources, non_resource_urls, ..Rule::default() };
+                    all.rules.push(everything);
+                }
+                AuthorizationMode::Node | AuthorizationMode::AlwaysDeny => {}
+            }
+        }
+        all
     }
 
     /// `Err` is the 403 to answer.

@@ -5,7 +5,7 @@
 //! ?resource=pods   also ?namespace=, ?name= (or the beginning of one), ?user=, ?verdict=refused|admitted
 //! ?limit=N         so many of the newest; 20 unless said
 //! ```
-//! The last requests that policies, webhooks or exemptions had to do with, that a plugin refused, or that were dry runs. A dry run is
+//! The last requests that policies or webhooks were asked about, that left an audit annotation, that a plugin refused, or that were dry runs. A dry run is
 //! told in full: what each built-in plugin changed, and which configurations have no rule about it.
 
 use std::collections::VecDeque;
@@ -27,6 +27,8 @@ use crate::respond::{self, Answer};
 const MAX_RECORDS: usize = 512;
 /// What they may hold together; the oldest go first.
 const MAX_BYTES: usize = 4 << 20;
+/// Bytes of the message of a refusal: one record never takes the place of all others.
+const MAX_MESSAGE: usize = 4096;
 const WITHHELD: &str = "(withheld: the object is a Secret)";
 const DEFAULT_LIMIT: usize = 20;
 
@@ -79,8 +81,16 @@ impl AdmissionLog {
         if noted.steps.is_empty() && noted.annotations.is_empty() {
             return;
         }
+        // A webhook about everything that is asked about little must not push out what people look for.
+        let is_kept = request.options.dry_run
+            || refused.is_some()
+            || noted.annotations.iter().any(|(key, value)| !admission::is_unrestricted(key, value))
+            || noted.steps.iter().any(|step| step.asked);
+        self.audit_annotations.fetch_add(noted.annotations.len() as u64, Ordering::Relaxed);
+        if !is_kept && !tracing::enabled!(target: "audit", tracing::Level::DEBUG) {
+            return;
+        }
         let record = Record::new(request, noted, audit_id(), env.now_seconds(), refused);
-        self.audit_annotations.fetch_add(record.annotations.len() as u64, Ordering::Relaxed);
         for (key, value) in &record.annotations {
             tracing::debug!(
                 target: "audit",
@@ -94,6 +104,9 @@ impl AdmissionLog {
                 value,
                 "audit annotation"
             );
+        }
+        if !is_kept {
+            return;
         }
         let mut kept = self.kept.lock();
         kept.bytes += record.bytes();
@@ -197,7 +210,10 @@ impl Record {
         let is_secret = resource == "secrets";
         // Messages may quote what they are about.
         let said = |text: &str| if is_secret { WITHHELD.to_owned() } else { text.to_owned() };
-        let refused = refused.map(|status| (status.code, said(&status.message)));
+        let refused = refused.map(|status| {
+            let fits = status.message.floor_char_boundary(MAX_MESSAGE);
+            (status.code, said(&status.message[..fits]))
+        });
         let annotations = noted.annotations.into_iter().map(|(key, value)| (key, said(&value)));
         Record {
             seconds,

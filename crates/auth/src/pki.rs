@@ -41,7 +41,10 @@ pub(crate) use der::sequence;
 pub use front_proxy::FrontProxy;
 pub use identity::{Identity, ServingCertificate, kubeconfig, kubeconfig_with_token};
 pub use issuer::{IssueError, Issuer, not_after};
-pub use pem::{certificates as certificates_from_pem, private_key as private_key_from_pem};
+pub use pem::{
+    certificates as certificates_from_pem, of_certificates as certificates_to_pem,
+    private_key as private_key_from_pem,
+};
 pub use request::{RequestError, SigningRequest, new_request, request_of};
 pub use service_account::service_account_key;
 

@@ -6,7 +6,7 @@ use rustls_pki_types::CertificateDer;
 
 use crate::UserInfo;
 use crate::impersonation::unescape;
-use crate::pki::{Parsed, certificates_from_pem};
+use crate::pki::{Parsed, certificates_from_pem, certificates_to_pem};
 use crate::x509::{self, ClientCa, X509Error};
 
 /// Which proxies are believed, and in which headers they speak.
@@ -44,9 +44,10 @@ impl RequestHeaderNames {
 }
 
 impl RequestHeaders {
-    /// The error says what is wrong with the CA.
+    /// The error says what is wrong with the CA. Clients are shown its certificates, and nothing else of the file.
     pub fn new(authority_pem: String, names: RequestHeaderNames) -> Result<RequestHeaders, String> {
         let certificates = certificates_from_pem(authority_pem.as_bytes())?;
+        let authority_pem = certificates_to_pem(&certificates);
         Ok(RequestHeaders { authority: ClientCa::new(&certificates), authority_pem, names })
     }
 
@@ -136,6 +137,15 @@ mod tests {
         let other = Issuer::in_memory(NOW).expect("a CA");
         let other = RequestHeaders::new(other.ca_pem().to_owned(), any.names.clone()).expect("a CA");
         assert!(other.proxy(&chain, NOW).is_none());
+    }
+
+    #[test]
+    fn nothing_but_certificates_is_shown_of_the_file() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let proxy = FrontProxy::open_or_create(dir.path(), NOW).expect("made");
+        let combined = format!("{}{}", proxy.client().key_pem(), proxy.ca_pem());
+        let headers = RequestHeaders::new(combined, RequestHeaderNames::usual("x")).expect("a CA");
+        assert_eq!(headers.authority_pem(), proxy.ca_pem());
     }
 
     #[test]

@@ -16,8 +16,18 @@ use crate::{Attributes, Decision, UserInfo};
 
 /// Answers an access check: the policy's `authorize`, or a chain of authorizers.
 pub type Authorize<'a> = dyn Fn(&UserInfo, &Attributes<'_>) -> Decision + 'a;
-/// The policy's `rules_for`: the rules of a user in a namespace, and what could not be resolved.
-pub type RulesFor<'a> = dyn Fn(&UserInfo, &str) -> (Vec<Rule>, Vec<String>) + 'a;
+/// The rules of a user in a namespace, of all authorizers.
+pub type RulesFor<'a> = dyn Fn(&UserInfo, &str) -> ResolvedRules + 'a;
+
+/// What authorizers say a user may do.
+#[derive(Debug, Default)]
+pub struct ResolvedRules {
+    pub rules: Vec<Rule>,
+    /// What could not be resolved.
+    pub unresolved: Vec<String>,
+    /// There is more that no list of rules can express.
+    pub incomplete: bool,
+}
 
 /// `SelfSubjectAccessReview`: about the requester.
 pub fn self_subject_access_review(
@@ -83,12 +93,7 @@ pub fn self_subject_rules_review(
     if namespace.is_empty() {
         return Err(Status::bad_request("no namespace on request"));
     }
-    let (rules, mut unresolved) = rules_for(user, namespace);
-    // A node's permissions depend on its pods: no list of rules can express them.
-    let is_node = crate::node::name_of(user).is_some();
-    if is_node {
-        unresolved.insert(0, "node authorizer does not support user rule resolution".to_owned());
-    }
+    let ResolvedRules { rules, unresolved, incomplete } = rules_for(user, namespace);
     let (mut on_resources, mut on_paths) = (Vec::new(), Vec::new());
     for rule in &rules {
         if !rule.resources.is_empty() {
@@ -102,7 +107,7 @@ pub fn self_subject_rules_review(
     let mut status = Map::default();
     status.set("resourceRules", on_resources);
     status.set("nonResourceRules", on_paths);
-    status.set("incomplete", is_node);
+    status.set("incomplete", incomplete);
     match unresolved.as_slice() {
         [] => {}
         [one] => status.set("evaluationError", one.as_str()),

@@ -117,7 +117,14 @@ async fn serve(listener: TcpListener, acceptor: TlsAcceptor, answer: Arc<Answer>
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
-            Ok((tcp, _)) = listener.accept() => {
+            biased;
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            accepted = listener.accept() => {
+                let Ok((tcp, _)) = accepted else {
+                    // Too many files are open, say: others may close theirs.
+                    tokio::task::yield_now().await;
+                    continue;
+                };
                 let (acceptor, answer) = (acceptor.clone(), answer.clone());
                 connections.spawn(async move {
                     let _ = tcp.set_nodelay(true);
@@ -128,7 +135,6 @@ async fn serve(listener: TcpListener, acceptor: TlsAcceptor, answer: Arc<Answer>
                     let _ = server.serve_connection(TokioIo::new(tls), service).await;
                 });
             }
-            Some(_) = connections.join_next() => {}
         }
     }
 }

@@ -13,6 +13,7 @@ mod shape;
 mod tests;
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -166,14 +167,11 @@ impl AdmissionConfiguration {
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>, String> {
-    let open = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::NotFound => format!("open {}: no such file or directory", path.display()),
+    env::file::read_limited(path, MAX_BYTES).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => format!("open {}: no such file or directory", path.display()),
+        ErrorKind::FileTooLarge => format!("{} is larger than {} MiB", path.display(), MAX_BYTES >> 20),
         _ => format!("open {}: {error}", path.display()),
-    };
-    if std::fs::metadata(path).map_err(open)?.len() > MAX_BYTES {
-        return Err(format!("{} is larger than {} MiB", path.display(), MAX_BYTES >> 20));
-    }
-    std::fs::read(path).map_err(open)
+    })
 }
 
 /// YAML or JSON of one of these kinds, strictly.

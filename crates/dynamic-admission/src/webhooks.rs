@@ -13,6 +13,7 @@ use catalog::Resource;
 use futures_util::future::join_all;
 use object::{Status, Value};
 use store::BoxFuture;
+use tokio::time::Instant;
 use webhook::{Kubeconfig, WebhookClient};
 
 use call::{Call, Failure};
@@ -70,7 +71,7 @@ impl Webhooks {
         match hook.criteria.matches(attempt, object) {
             Ok(Match::Yes(invocation)) => Ok(Some(invocation)),
             Ok(Match::No(mismatch)) => {
-                self.note(attempt, hook, || format!("not called: {}", mismatch.why()), None);
+                self.pass_over(attempt, hook, || mismatch.why().to_owned());
                 Ok(None)
             }
             Err(status) => {
@@ -109,23 +110,38 @@ impl Webhooks {
         }
     }
 
-    /// Calls one; what it said besides yes or no is in `effects`.
-    async fn call(
-        &self,
-        call: &Call<'_>,
-        effects: &mut Effects,
-    ) -> (Result<response::Verdict, Failure>, Duration) {
-        let begun = call.attempt.env.monotonic();
-        let answer = call.send(&self.client, self.kubeconfig.as_deref()).await;
-        let took = call.attempt.env.monotonic() - begun;
-        self.metrics.called(call.hook, self.phase, call.attempt.operation, took, &answer);
-        if let Ok(verdict) = &answer {
-            for (key, value) in &verdict.audit_annotations {
-                call.attempt.annotate(format!("{}/{key}", call.hook.name), value.clone());
-            }
-            effects.warnings.extend(verdict.warnings.iter().cloned());
+    /// The same of one that is not called.
+    fn pass_over(&self, attempt: &Attempt<'_>, hook: &Webhook, why: impl FnOnce() -> String) {
+        if attempt.trace.is_some() {
+            let why = format!("not called: {}", why());
+            attempt.note_passed_over(self.phase, self.name(), hook.who(), why);
         }
-        (answer, took)
+    }
+
+    /// Calls one; what it said besides yes or no is in `effects`.
+    async fn call(&self, call: &Call<'_>, effects: &mut Effects) -> Result<response::Verdict, Failure> {
+        let verdict = call.send(&self.client, self.kubeconfig.as_deref()).await?;
+        for (key, value) in &verdict.audit_annotations {
+            call.attempt.annotate(format!("{}/{key}", call.hook.name), value.clone());
+        }
+        effects.warnings.extend(verdict.warnings.iter().cloned());
+        Ok(verdict)
+    }
+
+    /// The same, and the object with its patch; `None` if it has none.
+    async fn call_patching(&self, call: &Call<'_>, effects: &mut Effects) -> Result<Option<Value>, Failure> {
+        let verdict = self.call(call, effects).await?;
+        let Some(patched) = verdict.patched(call.hook, call.object)? else { return Ok(None) };
+        let decoded = call.attempt.versions.decode(call.attempt, &call.invocation.resource, patched).await;
+        decoded.map(Some).map_err(Failure::Internal)
+    }
+
+    /// What came of a call is counted once all of it is known. Returns how long it took.
+    fn count<T>(&self, call: &Call<'_>, begun: Instant, answer: &Result<T, Failure>) -> Duration {
+        let took = call.attempt.env.monotonic() - begun;
+        let failure = answer.as_ref().err();
+        self.metrics.called(call.hook, self.phase, call.attempt.operation, took, failure);
+        took
     }
 
     /// What becomes of a call that failed. `place`: upstream's key of the annotation.
@@ -139,12 +155,21 @@ impl Webhooks {
     ) -> Result<(), Status> {
         let answer = match failure {
             Failure::Rejected(status) | Failure::Internal(status) => Err(status),
-            Failure::Calling { message, .. } if hook.ignores_failures => {
-                tracing::warn!(webhook = hook.name, error = message, "failed calling webhook, failing open");
-                self.metrics.failed_open(hook, self.phase);
-                if attempt.trace.is_some() {
-                    let kind = if self.phase == Phase::Admit { "mutation" } else { "validating" };
-                    attempt.annotate(format!("failed-open.{kind}.{place}"), hook.name.clone());
+            Failure::Calling { message, canceled, .. } if hook.ignores_failures => {
+                // A call that is given up says nothing about the webhook.
+                if canceled {
+                    tracing::warn!(webhook = hook.name, "context canceled when calling webhook");
+                } else {
+                    tracing::warn!(
+                        webhook = hook.name,
+                        error = message,
+                        "failed calling webhook, failing open"
+                    );
+                    self.metrics.failed_open(hook, self.phase);
+                    if attempt.trace.is_some() {
+                        let kind = if self.phase == Phase::Admit { "mutation" } else { "validating" };
+                        attempt.annotate(format!("failed-open.{kind}.{place}"), hook.name.clone());
+                    }
                 }
                 match attempt.env.monotonic() < attempt.deadline {
                     true => {
@@ -284,11 +309,11 @@ impl Webhooks {
                 }
             };
             let versioned = shown.insert(versioned);
-            if !invocations.is_due(&hook.id) {
-                continue;
-            }
             let (object, old) = (versioned.object.as_ref(), versioned.old.as_ref());
-            if !self.conditions_hold(attempt, hook, &invocation, object, old)? {
+            // As upstream: conditions are evaluated, and may refuse, also for a webhook that is not asked again.
+            if !self.conditions_hold(attempt, hook, &invocation, object, old)?
+                || !invocations.is_due(&hook.id)
+            {
                 continue;
             }
             let call = Call {
@@ -299,18 +324,9 @@ impl Webhooks {
                 old: versioned.old.as_ref(),
                 mutating: true,
             };
-            let (answer, took) = self.call(&call, effects).await;
-            let changed = match answer {
-                Ok(verdict) => match verdict.patched(hook, versioned.object.as_ref()) {
-                    Ok(None) => Ok(None),
-                    Ok(Some(patched)) => {
-                        let decoded = attempt.versions.decode(attempt, &versioned.resource, patched).await;
-                        decoded.map(Some).map_err(Failure::Internal)
-                    }
-                    Err(failure) => Err(failure),
-                },
-                Err(failure) => Err(failure),
-            };
+            let begun = attempt.env.monotonic();
+            let changed = self.call_patching(&call, effects).await;
+            let took = self.count(&call, begun, &changed);
             let mut mutated = false;
             match changed {
                 Ok(None) => self.note(attempt, hook, || "allowed".to_owned(), Some(took)),
@@ -415,8 +431,11 @@ impl Webhooks {
             };
             async move {
                 let mut said = Effects::default();
-                let (answer, took) = self.call(&call, &mut said).await;
-                let answer = match answer.and_then(|verdict| verdict.allowed(call.hook)) {
+                let begun = attempt.env.monotonic();
+                let answer = self.call(&call, &mut said).await;
+                let answer = answer.and_then(|verdict| verdict.allowed(call.hook));
+                let took = self.count(&call, begun, &answer);
+                let answer = match answer {
                     Ok(()) => {
                         self.note(attempt, call.hook, || "allowed".to_owned(), Some(took));
                         Ok(())

@@ -7,7 +7,7 @@
 //! planted by another user or a leftover with wider permissions, is removed, never opened.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -24,6 +24,16 @@ pub fn create(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let mut new = New::beside(path, mode)?;
     new.file().write_all(content)?;
     new.create()
+}
+
+/// The content of a file of at most that many bytes; of a longer one, be it a device or a pipe without end, no more is read.
+pub fn read_limited(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    File::open(path)?.take(limit.saturating_add(1)).read_to_end(&mut content)?;
+    if content.len() as u64 > limit {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("larger than {limit} bytes")));
+    }
+    Ok(content)
 }
 
 /// A temporary file that will be renamed. Deleted if dropped before.
@@ -165,6 +175,18 @@ mod tests {
         assert_eq!(create(&path, b"other", 0o600).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read(&path).unwrap(), b"one");
         assert_eq!(names(home.path()), ["key"]);
+    }
+
+    #[test]
+    fn no_more_is_read_than_the_limit() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("file");
+        fs::write(&path, b"four").unwrap();
+        assert_eq!(read_limited(&path, 4).unwrap(), b"four");
+        // What says it is empty, and never ends.
+        for (path, limit) in [(path.as_path(), 3), (Path::new("/dev/zero"), 1 << 20)] {
+            assert_eq!(read_limited(path, limit).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        }
     }
 
     #[test]

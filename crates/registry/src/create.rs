@@ -160,7 +160,9 @@ impl Registry {
             self.linearizable_read().await?;
             creation.fresh = true;
         }
+        let mark = request.mark();
         loop {
+            request.begin_attempt(mark);
             let mut new = match first.take() {
                 Some(new) => new,
                 None => {

@@ -85,6 +85,7 @@ impl Registry {
         let mut going: Option<Arc<Obj>> = None;
         let mut contended = None;
         self.linearizable_read().await?;
+        let mark = request.mark();
         loop {
             let old = match (self.find(storage, &key)?, &going) {
                 (None, None) => return Err(Status::not_found(request.about(), request.name)),
@@ -92,6 +93,7 @@ impl Registry {
                 (Some(old), Some(gone)) if old.uid() == gone.uid() => old,
                 (_, Some(gone)) => return Ok((gone.clone(), true)),
             };
+            request.begin_attempt(mark);
             let old_tree = convert::tree(storage, &old);
             let mut attempt =
                 self.attempt(request, storage, Operation::Delete, request.name, options.dry_run);

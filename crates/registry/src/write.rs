@@ -179,8 +179,13 @@ impl Registry {
         // are asked once, so they are asked about the newest.
         let mut fresh = false;
         let mut contended = None;
+        let mark = request.mark();
         loop {
+            request.begin_attempt(mark);
+            // Asked once: somebody may configure a webhook while we wait below. The next try is asked about then.
             let is_extended = self.is_extended(request, storage, rules, Operation::Update);
+            let rules =
+                ChangeRules { extended: if is_extended { rules.extended } else { Extended::Not }, ..rules };
             if is_extended && !fresh {
                 self.linearizable_read().await?;
                 fresh = true;
@@ -468,7 +473,7 @@ impl Registry {
                 ),
             ));
         }
-        if !self.is_extended(request, storage, rules, Operation::Update) {
+        if rules.extended == Extended::Not {
             self.check_version(request, storage, rules, old, &version)?;
             keep_owned(new, old_tree);
         }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use apiserver::{Authorization, AuthorizationMode};
-use auth::pki::{ServingCertificate, certificates_from_pem};
+use auth::pki::{ServingCertificate, certificates_from_pem, certificates_to_pem};
 use auth::x509::ClientCa;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 
@@ -73,23 +73,25 @@ impl AccessSettings {
         })
     }
 
-    /// The given serving certificate, and its PEM: what clients may need to verify it.
+    /// The given serving certificate, and its chain in PEM: what clients may need to verify it, and everybody is shown. The file may
+    /// hold the key as well.
     pub fn serving_certificate(&self) -> Result<Option<(ServingCertificate, String)>> {
         let Some((certificate, key)) = &self.certificate else { return Ok(None) };
         let pem = read(CERTIFICATE, certificate)?;
         let serving = ServingCertificate::from_pem(&pem, &read(KEY, key)?)
             .map_err(|why| anyhow!("--{CERTIFICATE}, --{KEY}: {why}"))?;
-        Ok(Some((serving, String::from_utf8_lossy(&pem).into_owned())))
+        let chain = certificates_from_pem(&pem).map_err(|why| anyhow!("--{CERTIFICATE}: {why}"))?;
+        Ok(Some((serving, certificates_to_pem(&chain))))
     }
 
-    /// The given CAs of clients behind the cluster's own, and all of them as PEM.
+    /// The given CAs of clients behind the cluster's own, and all of them as PEM, without anything else of the file.
     pub fn client_ca(&self, own_pem: &str) -> Result<(ClientCa, String)> {
         let mut pem = own_pem.to_owned();
         if let Some(path) = &self.client_ca {
             let given = read(CLIENT_CA, path)?;
-            certificates_from_pem(&given)
+            let given = certificates_from_pem(&given)
                 .map_err(|why| anyhow!("--{CLIENT_CA}: {} cannot be used: {why}", path.display()))?;
-            pem = joined(&pem, &String::from_utf8_lossy(&given));
+            pem = joined(&pem, &certificates_to_pem(&given));
         }
         let all = certificates_from_pem(pem.as_bytes()).map_err(|why| anyhow!("--{CLIENT_CA}: {why}"))?;
         Ok((ClientCa::new(&all), pem))
@@ -158,6 +160,24 @@ mod tests {
         assert!(
             settings(&["--authorization-mode=AlwaysAllow", "--anonymous-auth"]).unwrap().refuse_anonymous
         );
+    }
+
+    #[test]
+    fn a_key_beside_its_certificate_is_shown_to_nobody() {
+        let home = tempfile::tempdir().unwrap();
+        let pki = auth::Pki::open_or_create(&home.path().join("pki"), 1_700_000_000, &[]).unwrap();
+        let combined = home.path().join("combined.pem");
+        let text = format!("{}{}", pki.serving().key_pem(), pki.serving().certificate_pem());
+        std::fs::write(&combined, text).unwrap();
+        let file = combined.display();
+        let flags = ["tls-cert-file", "tls-private-key-file", "client-ca-file"]
+            .map(|name| format!("--{name}={file}"));
+        let given = settings(&flags.each_ref().map(String::as_str)).unwrap();
+        let (_, chain) = given.serving_certificate().unwrap().unwrap();
+        assert_eq!(chain, pki.serving().certificate_pem());
+        let (_, authorities) = given.client_ca(pki.ca_pem()).unwrap();
+        assert_eq!(authorities.matches("BEGIN CERTIFICATE").count(), 2);
+        assert!(!authorities.contains("PRIVATE KEY"));
     }
 
     #[test]

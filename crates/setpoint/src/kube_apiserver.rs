@@ -25,6 +25,8 @@ use store::Store;
 
 /// The name it is started by.
 pub const NAME: &str = "kube-apiserver";
+/// How its help begins; what has this in it is a version of this program.
+pub const TITLE: &str = "Setpoint as kube-apiserver: the API server of Kubernetes ";
 
 pub fn main(args: impl Iterator<Item = String>) -> ExitCode {
     let given = match parse::parse(args) {
@@ -56,8 +58,7 @@ pub fn main(args: impl Iterator<Item = String>) -> ExitCode {
     match serve(&given) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let text = format!("{error:#}").replace("--listen", "--bind-address and --secure-port");
-            text.lines().for_each(|line| eprintln!("{NAME}: {line}"));
+            format!("{error:#}").lines().for_each(|line| eprintln!("{NAME}: {line}"));
             ExitCode::FAILURE
         }
     }
@@ -80,6 +81,8 @@ fn server_flags() -> Vec<String> {
 }
 
 fn serve(given: &Given) -> Result<()> {
+    // First of all: one that ends meanwhile is not found any more.
+    let parent = Parent::of_process_group_leader();
     let translated = translate::translate(given, &server_flags()).map_err(|why| anyhow!(why.join("\n")))?;
     for warning in &translated.warnings {
         eprintln!("{NAME}: warning: {warning}");
@@ -106,7 +109,7 @@ fn serve(given: &Given) -> Result<()> {
     })?;
     let (_, matches) = matches.subcommand().context("`server` is a command")?;
     let mut settings = run::Settings::from_matches(matches)?;
-    settings.run_for_tests(store.is_synced(), Parent::of_process_group_leader());
+    settings.run_for_tests(store.is_synced(), parent);
     run::run(settings)
 }
 
@@ -150,7 +153,7 @@ impl Drop for Temporary {
 /// Every flag on a line of its own: envtest looks for some.
 fn help() -> String {
     let mut out = format!(
-        "Setpoint as kube-apiserver: the API server of Kubernetes {}, for tests with controller-runtime's envtest.\n\
+        "{TITLE}{}, for tests with controller-runtime's envtest.\n\
          The folder that holds this program is made by `setpoint envtest install DIR`; docs/envtest.md is its guide.\n\n\
          Usage:\n  {NAME} [flags]\n",
         apiserver::KUBERNETES_VERSION

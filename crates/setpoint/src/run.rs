@@ -51,6 +51,8 @@ const SHUTDOWN: Duration = Duration::from_millis(4800);
 /// The controllers' part of it, to finish running reconciles.
 const SHUTDOWN_CONTROLLERS: Duration = Duration::from_millis(800);
 
+const LISTEN: &str = "--listen";
+
 pub struct Settings {
     data_dir: PathBuf,
     listen: String,
@@ -76,6 +78,10 @@ pub struct Settings {
     announced: bool,
     /// Who started it, if it ends with them.
     parent: Option<Parent>,
+    /// What the address to listen at is given by, for messages.
+    listen_flag: &'static str,
+    /// Whether metrics.k8s.io is served, and nodes are asked for what it shows.
+    resource_metrics: bool,
 }
 
 impl Settings {
@@ -137,17 +143,22 @@ impl Settings {
             detached: matches.try_get_one::<bool>("detached").is_ok_and(|flag| flag == Some(&true)),
             announced: true,
             parent: None,
+            listen_flag: LISTEN,
+            resource_metrics: true,
             data_dir,
             listen,
         })
     }
 
-    /// As kube-apiserver for a test: nobody reads an announcement, and it ends with the test that started it.
+    /// As kube-apiserver for a test: nobody reads an announcement, it ends with the test that started it, and it is the API server
+    /// alone.
     pub fn run_for_tests(&mut self, sync: bool, parent: Option<Parent>) {
         if let StoreChoice::Disk { sync: synced } = &mut self.store {
             *synced = sync;
         }
         (self.announced, self.parent) = (false, parent);
+        self.listen_flag = "--bind-address and --secure-port";
+        self.resource_metrics = false;
     }
 
     /// Whether pods run in this process.
@@ -219,7 +230,7 @@ pub fn threads(name: &str, before_waiting: fn()) -> Result<Runtime> {
 async fn serve(settings: Settings, pools: Pools) -> Result<()> {
     let env = Env::machine();
     // Signals first: one that arrives during startup must stop it cleanly too.
-    let mut signals = Signals::listen()?;
+    let mut signals = Signals::listen(&env, settings.parent)?;
     // Before files are opened and connections accepted.
     let descriptors = descriptors::raise();
     let tokens = load_tokens(&settings)?;
@@ -229,7 +240,8 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
     backup::check_restored(&settings.data_dir)?;
 
     // The store before anything is written: its lock keeps a second server out. An unavailable etcd is tried for ever.
-    let table = Table::new(Arc::new(Catalog::with_metrics()), env.clone());
+    let catalog = if settings.resource_metrics { Catalog::with_metrics() } else { Catalog::builtin() };
+    let table = Table::new(Arc::new(catalog), env.clone());
     let opening = settings.store.open(&settings.data_dir, &env, &table);
     let Some(engine) = signals.interrupts(opening).await.transpose()? else { return Ok(()) };
     kubeconfig::check(&settings.kubeconfig)?;
@@ -241,7 +253,9 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
         client_ca: keys.client_ca.clone(),
         request_header_ca: Some(keys.request_headers.authority().clone()),
     };
-    let mut server = Server::bind(api.clone(), &settings.listen, tls).await.map_err(explain_listen)?;
+    let mut server = Server::bind(api.clone(), &settings.listen, tls)
+        .await
+        .map_err(|error| explain_listen(error, settings.listen_flag))?;
     server.limit_connections(descriptors.connections);
     server.run_in(pools.clone());
     let bound = server.address().context("the listening socket has no address")?;
@@ -282,8 +296,10 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
         }
         None => None,
     };
-    // Nodes of this machine, and those that join.
-    env.spawn("node-metrics", api.clone().scrape_kubelets());
+    if settings.resource_metrics {
+        // Nodes of this machine, and those that join.
+        env.spawn("node-metrics", api.clone().scrape_kubelets());
+    }
     let warning = node.as_ref().and_then(|node| node.warning());
     if settings.announced {
         announce(&settings, &url, node.as_ref().map(|node| &*node.name), warning);
@@ -291,20 +307,8 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
     let rotation = keys.rotation(kubeconfigs, url);
     let rotating = env.spawn("certificate-rotation", rotation.run(env.clone(), api.shutdown()));
 
-    let parent = async {
-        match settings.parent {
-            Some(parent) => parent.gone(&env).await,
-            None => std::future::pending().await,
-        }
-    };
-    let running = async {
-        tokio::select! {
-            biased;
-            () = parent => Ok(()),
-            why = supervise(&env, &api, &engine, &pools) => Err(why),
-        }
-    };
-    let stopped_by = signals.interrupts(running).await.unwrap_or(Ok(()));
+    let failed = signals.interrupts(supervise(&env, &api, &engine, &pools)).await;
+    let stopped_by = failed.map_or(Ok(()), Err);
     if let Some(bootstrapping) = bootstrapping {
         bootstrapping.abort();
     }
@@ -346,13 +350,18 @@ async fn open_containers(
     let kubernetes = settings.services.first_address();
     let containers = node.open_runtime(env, &settings.data_dir, kubernetes, api)?;
     if !everywhere && bound != api {
-        server.listen_also(&api.to_string()).await.map_err(explain_listen)?;
+        server
+            .listen_also(&api.to_string())
+            .await
+            .map_err(|error| explain_listen(error, settings.listen_flag))?;
     }
     Ok(containers)
 }
 
-/// SIGTERM and SIGINT: either stops the server.
+/// SIGTERM, SIGINT, and the end of who started it: each stops the server, also while it starts.
 struct Signals {
+    env: Env,
+    parent: Option<Parent>,
     terminate: Signal,
     interrupt: Signal,
     power: Signal,
@@ -361,8 +370,10 @@ struct Signals {
 }
 
 impl Signals {
-    fn listen() -> Result<Signals> {
+    fn listen(env: &Env, parent: Option<Parent>) -> Result<Signals> {
         Ok(Signals {
+            env: env.clone(),
+            parent,
             terminate: signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?,
             interrupt: signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?,
             power: signal(SignalKind::from_raw(SIGPWR)).context("cannot listen for SIGPWR")?,
@@ -372,6 +383,12 @@ impl Signals {
 
     /// The outcome of `work`, or `None` if a signal comes first.
     async fn interrupts<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        let parent_gone = async {
+            match self.parent {
+                Some(parent) => parent.gone(&self.env).await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             biased;
             _ = self.terminate.recv() => None,
@@ -380,6 +397,7 @@ impl Signals {
                 self.going_down = true;
                 None
             }
+            () = parent_gone => None,
             done = work => Some(done),
         }
     }
@@ -503,7 +521,7 @@ fn new_api(
             client_ca: Some(keys.client_ca_pem.clone()),
             root_ca: Some(keys.root_ca.clone()),
             advertised: None,
-            usage: Some(node::simulated::usage::containers),
+            usage: settings.resource_metrics.then_some(node::simulated::usage::containers),
             kubelet_client: settings.kubelet_client.client(
                 env,
                 keys.pki.ca_pem(),
@@ -603,21 +621,23 @@ fn server_url(bound: SocketAddr) -> String {
     format!("https://{ip}:{}", bound.port())
 }
 
-fn explain_listen(error: ServerError) -> anyhow::Error {
+/// `flag`: what the address is given by.
+fn explain_listen(error: ServerError, flag: &str) -> anyhow::Error {
+    let any = if flag == LISTEN { " (port 0 picks a free port)" } else { "" };
     let hint = match &error {
         ServerError::Listen { source, .. } => match source.kind() {
             std::io::ErrorKind::AddrInUse => {
-                "; stop the process listening there, or choose another address with --listen (port 0 picks a free port)"
+                format!("; stop the process listening there, or choose another address with {flag}{any}")
             }
             std::io::ErrorKind::AddrNotAvailable => {
-                "; this machine has no such address, choose another with --listen"
+                format!("; this machine has no such address, choose another with {flag}")
             }
             std::io::ErrorKind::PermissionDenied => {
-                "; ports below 1024 require root, choose another with --listen"
+                format!("; ports below 1024 require root, choose another with {flag}")
             }
-            _ => "",
+            _ => String::new(),
         },
-        ServerError::Tls(_) => "",
+        ServerError::Tls(_) => String::new(),
     };
     anyhow!("{error}{hint}")
 }
@@ -684,6 +704,17 @@ mod tests {
         let twice = ["--enable-admission-plugins=", "--enable-admission-plugins=Priority,AlwaysAdmit"];
         assert_eq!(enabled(&twice), ["Priority", "AlwaysAdmit"]);
         assert!(enabled(&["--enable-admission-plugins="]).is_empty());
+    }
+
+    #[test]
+    fn an_address_that_cannot_be_had_names_the_flag_it_was_given_by() {
+        let why = |flag| {
+            let source = std::io::Error::from(std::io::ErrorKind::AddrInUse);
+            explain_listen(ServerError::Listen { address: "127.0.0.1:1".to_owned(), source }, flag)
+                .to_string()
+        };
+        assert!(why(LISTEN).ends_with("another address with --listen (port 0 picks a free port)"));
+        assert!(why("--bind-address").ends_with("choose another address with --bind-address"));
     }
 
     #[test]

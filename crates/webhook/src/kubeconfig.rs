@@ -68,11 +68,10 @@ impl Kubeconfig {
     /// Reads it with everything it names, so that what is wrong shows when the server starts.
     pub fn load(path: &Path) -> Result<Kubeconfig, KubeconfigError> {
         let wrong = |problem: String| KubeconfigError { path: path.to_owned(), problem };
-        let size = std::fs::metadata(path).map_err(|error| wrong(error.to_string()))?.len();
-        if size > MAX_BYTES {
-            return Err(wrong(format!("it is larger than {} MiB", MAX_BYTES >> 20)));
-        }
-        let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+        let text = env::file::read_limited(path, MAX_BYTES).map_err(|error| match error.kind() {
+            std::io::ErrorKind::FileTooLarge => wrong(format!("it is larger than {} MiB", MAX_BYTES >> 20)),
+            _ => wrong(error.to_string()),
+        })?;
         Kubeconfig::parse(&text, path.parent().unwrap_or(Path::new(""))).map_err(wrong)
     }
 
@@ -223,7 +222,8 @@ impl Pem {
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>, String> {
-    std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+    env::file::read_limited(path, MAX_BYTES)
+        .map_err(|error| format!("cannot read {}: {error}", path.display()))
 }
 
 /// `KEY-data` in base64, or the file `KEY`.

@@ -120,8 +120,9 @@ impl Targets {
         Some(std::mem::replace(&mut target.silent, !answered) == answered)
     }
 
+    /// Whether a node is asked, as long as it has a kubelet.
     pub fn has(&self, node: &str) -> bool {
-        self.nodes.contains_key(node)
+        self.nodes.get(node).is_some_and(|target| target.endpoint.is_some())
     }
 }
 
@@ -172,6 +173,10 @@ mod tests {
         let ready = node("new", 2, r#"{"daemonEndpoints":{"kubeletEndpoint":{"Port":10250}}}"#);
         targets.begin_round(&[ready, real("real")]);
         assert_eq!(names(&turns(&mut targets)), ["new"], "the other has not answered yet");
+        assert!(targets.has("new") && targets.has("real"));
+        // What it told last is not shown for ever.
+        targets.begin_round(&[node("new", 3, "{}"), real("real")]);
+        assert!(!targets.has("new") && targets.has("real"));
     }
 
     #[test]

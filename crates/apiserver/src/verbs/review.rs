@@ -59,10 +59,10 @@ pub(crate) async fn answer_review(
         "selfsubjectaccessreviews" => reviews::self_subject_access_review(review, user, &authorize),
         "subjectaccessreviews" => reviews::subject_access_review(review, &authorize),
         "localsubjectaccessreviews" => reviews::local_subject_access_review(review, namespace, &authorize),
-        "selfsubjectrulesreviews" => api.authorizer.with_policy(|policy| {
-            let rules_for = |user: &UserInfo, namespace: &str| policy.rules_for(user, namespace);
+        "selfsubjectrulesreviews" => {
+            let rules_for = |user: &UserInfo, namespace: &str| api.authorizer.rules_for(user, namespace);
             reviews::self_subject_rules_review(&review, user, &rules_for)
-        }),
+        }
         "tokenreviews" => token_review(api, review).await,
         "selfsubjectreviews" => {
             let now = views::timestamp(api.registry.env().now_seconds());

@@ -29,6 +29,11 @@ pub fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> 
     }
 }
 
+/// Certificates alone, whatever else stood beside them: a file may hold a private key, too.
+pub fn of_certificates(certificates: &[CertificateDer<'_>]) -> String {
+    certificates.iter().map(|certificate| encode(CERTIFICATE, certificate)).collect()
+}
+
 /// The PKCS#8 private key of a file.
 pub fn private_key(pem: &[u8]) -> Result<Vec<u8>, String> {
     match PrivateKeyDer::from_pem_slice(pem) {

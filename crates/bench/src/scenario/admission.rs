@@ -44,23 +44,32 @@ impl Scenario for Admission {
     fn measure(&self, site: &mut Site<'_>, settings: &Settings) -> Result<Tally, BenchError> {
         let server = WebhookServer::start(Arc::new(allow))?;
         let objects = self.objects(site, &server);
-        for (resource, _, text) in &objects {
-            site.post(&format!("{GROUP}/{resource}"), text)?;
-        }
         let collection = site.path("configmaps");
-        let measured = self
-            .wait_until_effective(site)
+        let measured = configure(site, &objects)
+            .and_then(|()| self.wait_until_effective(site))
             .and_then(|()| create::creates(site, settings, &collection, &config_map));
+        // All of them, whatever failed: what stays would be asked about everything after this, by a server that is gone.
+        let mut removed = Ok(());
         for (resource, name, _) in objects.iter().rev() {
-            site.delete(&format!("{GROUP}/{resource}/{name}"))?;
+            let deleted = site.delete(&format!("{GROUP}/{resource}/{name}"));
+            removed = removed.and(deleted);
         }
-        measured
+        measured.and_then(|tally| removed.map(|()| tally))
     }
 }
 
+/// Resource, name and text of something that is configured.
+type Configured = (&'static str, String, String);
+
+fn configure(site: &mut Site<'_>, objects: &[Configured]) -> Result<(), BenchError> {
+    for (resource, _, text) in objects {
+        site.post(&format!("{GROUP}/{resource}"), text)?;
+    }
+    Ok(())
+}
+
 impl Admission {
-    /// Resource, name and text of what is configured.
-    fn objects(&self, site: &Site<'_>, server: &WebhookServer) -> Vec<(&'static str, String, String)> {
+    fn objects(&self, site: &Site<'_>, server: &WebhookServer) -> Vec<Configured> {
         let namespace = &site.namespace;
         match self.by {
             By::Webhook => vec![webhook(namespace, server, namespace, "configmaps")],
@@ -107,12 +116,7 @@ impl Admission {
     }
 }
 
-fn webhook(
-    namespace: &str,
-    server: &WebhookServer,
-    name: &str,
-    plural: &str,
-) -> (&'static str, String, String) {
+fn webhook(namespace: &str, server: &WebhookServer, name: &str, plural: &str) -> Configured {
     let (url, ca) = (server.url(), server.ca_bundle());
     let text = format!(
         r#"{{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingWebhookConfiguration","metadata":{{"name":"{name}"}},"webhooks":[{{"name":"bench.setpoint.dev","clientConfig":{{"url":"{url}/validate","caBundle":"{ca}"}},"sideEffects":"None","admissionReviewVersions":["v1"],"namespaceSelector":{{"matchLabels":{{"kubernetes.io/metadata.name":"{namespace}"}}}},"rules":[{{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["{plural}"]}}]}}]}}"#
@@ -120,7 +124,7 @@ fn webhook(
     ("validatingwebhookconfigurations", name.to_owned(), text)
 }
 
-fn policy(namespace: &str, name: &str, plural: &str) -> Vec<(&'static str, String, String)> {
+fn policy(namespace: &str, name: &str, plural: &str) -> Vec<Configured> {
     let validations = VALIDATIONS.map(|expression| format!(r#"{{"expression":"{expression}"}}"#)).join(",");
     let policy = format!(
         r#"{{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{{"name":"{name}"}},"spec":{{"matchConstraints":{{"namespaceSelector":{{"matchLabels":{{"kubernetes.io/metadata.name":"{namespace}"}}}},"resourceRules":[{{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["{plural}"]}}]}},"validations":[{validations}]}}}}"#

@@ -159,7 +159,7 @@ impl MutatingPolicies {
             let invocation = match policy.criteria.matches(attempt, Some(new)) {
                 Ok(Match::Yes(invocation)) => invocation,
                 Ok(Match::No(mismatch)) => {
-                    note(attempt, policy, None, || format!("not asked: {}", mismatch.why()), None);
+                    pass_over(attempt, policy, None, || mismatch.why().to_owned());
                     continue;
                 }
                 Err(status) => {
@@ -178,13 +178,7 @@ impl MutatingPolicies {
                 let matched = binding.criteria.as_ref().map(|criteria| criteria.matches(attempt, Some(new)));
                 match matched.transpose() {
                     Ok(Some(Match::No(mismatch))) => {
-                        note(
-                            attempt,
-                            policy,
-                            Some(binding),
-                            || format!("not asked: {}", mismatch.why()),
-                            None,
-                        );
+                        pass_over(attempt, policy, Some(binding), || mismatch.why().to_owned());
                         continue;
                     }
                     Ok(_) => {}
@@ -204,10 +198,8 @@ impl MutatingPolicies {
                     _ => vec![None],
                 };
                 if params.is_empty() {
-                    let did = || {
-                        "not asked: there is no parameter, which parameterNotFoundAction allows".to_owned()
-                    };
-                    note(attempt, policy, Some(binding), did, None);
+                    let why = || "there is no parameter, which parameterNotFoundAction allows".to_owned();
+                    pass_over(attempt, policy, Some(binding), why);
                 }
                 due.extend(params.into_iter().map(|param| Due {
                     policy: policy.clone(),
@@ -271,7 +263,7 @@ impl MutatingPolicies {
             match matched {
                 Ok(true) => {}
                 Ok(false) => {
-                    note(attempt, policy, Some(&one.binding), || not_met(how.unmet), None);
+                    pass_over(attempt, policy, Some(&one.binding), || not_met(how.unmet));
                     continue;
                 }
                 Err(error) => {
@@ -347,6 +339,19 @@ fn note(
 ) {
     if attempt.trace.is_some() {
         attempt.note(Phase::Admit, NAME, who(&policy.name, binding), did(), took);
+    }
+}
+
+/// The same of one that is not asked.
+fn pass_over(
+    attempt: &Attempt<'_>,
+    policy: &Policy<MutatingPolicy>,
+    binding: Option<&Binding>,
+    why: impl FnOnce() -> String,
+) {
+    if attempt.trace.is_some() {
+        let why = format!("not asked: {}", why());
+        attempt.note_passed_over(Phase::Admit, NAME, who(&policy.name, binding), why);
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) fn on_failure(ignored: bool) -> &'static str {
 /// `unmet`: the match condition that does not hold, if it is not a failure that is ignored.
 pub(super) fn not_met(unmet: Option<&str>) -> String {
     match unmet {
-        Some(name) => format!("not asked: its match condition {} does not hold", quote(name)),
-        None => "not asked: a match condition failed, which failurePolicy ignores".to_owned(),
+        Some(name) => format!("its match condition {} does not hold", quote(name)),
+        None => "a match condition failed, which failurePolicy ignores".to_owned(),
     }
 }

@@ -128,7 +128,7 @@ impl ValidatingPolicies {
             let invocation = match policy.criteria.matches(attempt, new) {
                 Ok(Match::Yes(invocation)) => invocation,
                 Ok(Match::No(mismatch)) => {
-                    note(attempt, policy, None, || format!("not asked: {}", mismatch.why()), None);
+                    pass_over(attempt, policy, None, || mismatch.why().to_owned());
                     continue;
                 }
                 Err(status) => {
@@ -150,13 +150,7 @@ impl ValidatingPolicies {
             for binding in bindings {
                 match binding.criteria.as_ref().map(|criteria| criteria.matches(attempt, new)).transpose() {
                     Ok(Some(Match::No(mismatch))) => {
-                        note(
-                            attempt,
-                            policy,
-                            Some(binding),
-                            || format!("not asked: {}", mismatch.why()),
-                            None,
-                        );
+                        pass_over(attempt, policy, Some(binding), || mismatch.why().to_owned());
                         continue;
                     }
                     Ok(_) => {}
@@ -176,10 +170,8 @@ impl ValidatingPolicies {
                     _ => vec![None],
                 };
                 if params.is_empty() {
-                    let did = || {
-                        "not asked: there is no parameter, which parameterNotFoundAction allows".to_owned()
-                    };
-                    note(attempt, policy, Some(binding), did, None);
+                    let why = || "there is no parameter, which parameterNotFoundAction allows".to_owned();
+                    pass_over(attempt, policy, Some(binding), why);
                     continue;
                 }
                 if namespace.is_none() {
@@ -330,7 +322,7 @@ impl ValidatingPolicies {
         match matched {
             Ok(true) => Some(compiled.validate(inputs)),
             Ok(false) => {
-                note(attempt, policy, Some(binding), || not_met(how.unmet), Some(took));
+                pass_over(attempt, policy, Some(binding), || not_met(how.unmet));
                 None
             }
             Err(decision) => {
@@ -366,5 +358,18 @@ fn note(
 ) {
     if attempt.trace.is_some() {
         attempt.note(Phase::Validate, NAME, who(&policy.name, binding), did(), took);
+    }
+}
+
+/// The same of one that is not asked.
+fn pass_over(
+    attempt: &Attempt<'_>,
+    policy: &Policy<ValidatingPolicy>,
+    binding: Option<&Binding>,
+    why: impl FnOnce() -> String,
+) {
+    if attempt.trace.is_some() {
+        let why = format!("not asked: {}", why());
+        attempt.note_passed_over(Phase::Validate, NAME, who(&policy.name, binding), why);
     }
 }

@@ -31,7 +31,7 @@ pub enum Failure {
     Calling { message: String, code: u16, canceled: bool },
     /// Its no.
     Rejected(Status),
-    /// What came of its answer is of no use: the failure policy has no say.
+    /// It cannot be asked about a dry run, or what came of its answer is of no use: the failure policy has no say.
     Internal(Status),
 }
 
@@ -49,7 +49,7 @@ impl Call<'_> {
                 Some("None" | "NoneOnDryRun") => {}
                 Some(_) => {
                     let why = format!("admission webhook {} does not support dry run", quote(&hook.name));
-                    return Err(Failure::Rejected(Status::bad_request(why)));
+                    return Err(Failure::Internal(Status::bad_request(why)));
                 }
             }
         }

@@ -117,11 +117,11 @@ impl Webhook {
         let excluded = matches!(matched, Ok(false));
         webhooks.conditions.evaluated(whose, attempt.operation, took, how.failures, excluded);
         if excluded {
-            let did = || match how.unmet {
-                Some(name) => format!("not called: its match condition {} does not hold", quote(name)),
-                None => "not called: a match condition failed, which failurePolicy ignores".to_owned(),
+            let why = || match how.unmet {
+                Some(name) => format!("its match condition {} does not hold", quote(name)),
+                None => "a match condition failed, which failurePolicy ignores".to_owned(),
             };
-            webhooks.note(attempt, self, did, Some(took));
+            webhooks.pass_over(attempt, self, why);
         }
         matched.map_err(|why| Status::forbidden(attempt.about(), attempt.name, why))
     }

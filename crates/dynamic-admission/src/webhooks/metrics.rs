@@ -10,7 +10,6 @@ use parking_lot::Mutex;
 
 use super::call::Failure;
 use super::hook::Webhook;
-use super::response::Verdict;
 
 const MILLIS: u64 = 1_000_000;
 const DURATIONS: Bounds<8> = Bounds {
@@ -68,19 +67,21 @@ impl WebhookMetrics {
         phase: Phase,
         operation: Operation,
         took: Duration,
-        answer: &Result<Verdict, Failure>,
+        failure: Option<&Failure>,
     ) {
         let (name, kind, operation) = (&hook.name, kind_of(phase), operation.name());
-        let denied = answer.as_ref().ok().and_then(|verdict| verdict.allowed(hook).err());
-        let (code, error_type) = match answer.as_ref().err().or(denied.as_ref()) {
-            None => (200, None),
+        let (code, rejected, error_type) = match failure {
+            None => (200, false, None),
+            Some(Failure::Calling { code, .. }) if hook.ignores_failures => (*code, false, None),
+            // A call that is given up is no rejection by the webhook.
             Some(Failure::Calling { code, canceled, .. }) => {
-                (*code, (!hook.ignores_failures && !canceled).then_some("calling_webhook_error"))
+                (*code, true, (!canceled).then_some("calling_webhook_error"))
             }
-            Some(Failure::Rejected(status)) => (status.code, Some("no_error")),
-            Some(Failure::Internal(_)) => (0, Some("apiserver_internal_error")),
+            Some(Failure::Rejected(status)) => (status.code, true, Some("no_error")),
+            Some(Failure::Internal(_)) => (0, true, Some("apiserver_internal_error")),
         };
-        let rejected = error_type.is_some();
+        // Upstream's bound.
+        let code = code.min(600);
         let mut series = self.series.lock();
         let labels =
             format!("name=\"{name}\",operation=\"{operation}\",rejected=\"{rejected}\",type=\"{kind}\"");
@@ -93,8 +94,7 @@ impl WebhookMetrics {
         count(&mut series.requests, labels);
         if let Some(error_type) = error_type {
             let labels = format!(
-                "error_type=\"{error_type}\",name=\"{name}\",operation=\"{operation}\",rejection_code=\"{}\",type=\"{kind}\"",
-                code.min(600)
+                "error_type=\"{error_type}\",name=\"{name}\",operation=\"{operation}\",rejection_code=\"{code}\",type=\"{kind}\""
             );
             count(&mut series.rejections, labels);
         }

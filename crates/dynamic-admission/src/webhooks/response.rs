@@ -159,13 +159,13 @@ impl Verdict {
         if self.patch.is_empty() {
             return Ok(None);
         }
-        let calling = |why: String| Failure::Calling {
+        let calling = |why: String, code| Failure::Calling {
             message: format!("failed calling webhook {}: {why}", quote(&hook.name)),
-            code: 503,
+            code,
             canceled: false,
         };
         let undecodable =
-            |why: String| calling(format!("received undecodable patch in webhook response: {why}"));
+            |why: String| calling(format!("received undecodable patch in webhook response: {why}"), 503);
         let operations = json::parse(&self.patch, None).map_err(|error| undecodable(error.to_string()))?;
         let is_empty = operations.as_list().is_some_and(|operations| operations.is_empty());
         if is_empty || operations.is_null() {
@@ -180,7 +180,9 @@ impl Verdict {
             return Err(Failure::Internal(Status::internal(why)));
         };
         if self.patch_type != "JSONPatch" {
-            return Err(calling(format!("unsupported patch type {}", quote(&self.patch_type))));
+            // The code that a refusal with this result would have.
+            let code = denied(&hook.name, self.result.as_ref()).code;
+            return Err(calling(format!("unsupported patch type {}", quote(&self.patch_type)), code));
         }
         let mut patched = object.clone();
         patch

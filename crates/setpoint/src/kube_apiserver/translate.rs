@@ -45,19 +45,19 @@ pub fn translate(given: &Given, server_flags: &[String]) -> Result<Translated, V
     let (mut out, mut refused) = (Translated::default(), Vec::new());
     for (flag, values) in given.iter() {
         let name = flag.name;
-        let pass = server_flags.iter().any(|flag| flag == name) && !OWN.contains(&name) && name != "help";
         match flag.fate {
-            Fate::Refused(why) if !pass => refused.push(format!("--{name} is not supported: {why}")),
-            Fate::Only(accepted, why) if !pass => {
+            Fate::Honoured if is_passed(name, server_flags) => {
+                out.args.extend(passed(name, flag.form, values));
+            }
+            Fate::Honoured | Fate::NoEffect(_) => {}
+            Fate::Refused(why) => refused.push(format!("--{name} is not supported: {why}")),
+            Fate::Only(accepted, why) => {
                 for value in values.iter().flat_map(|value| items(value, flag.form)) {
                     if !accepted.contains(&value) {
                         refused.push(format!("--{name}={value} is not supported: {why}"));
                     }
                 }
             }
-            Fate::NoEffect(_) if !pass => {}
-            _ if pass => out.args.extend(passed(name, flag.form, values)),
-            _ => {}
         }
     }
     for (name, value) in DEFAULTS {
@@ -84,6 +84,11 @@ pub fn translate(given: &Given, server_flags: &[String]) -> Result<Translated, V
     // kube-apiserver alone: what its controller manager does, nobody does.
     out.args.push("--controllers=-*".to_owned());
     if refused.is_empty() { Ok(out) } else { Err(refused) }
+}
+
+/// Whether the server has a flag of that name, which means the same.
+fn is_passed(name: &str, server_flags: &[String]) -> bool {
+    server_flags.iter().any(|flag| flag == name) && !OWN.contains(&name) && name != "help"
 }
 
 fn items(value: &str, form: Form) -> Vec<&str> {
@@ -283,6 +288,8 @@ mod tests {
                 !honoured || OWN.contains(&name) || name == "help" || server.iter().any(|flag| flag == name),
                 "{name}"
             );
+            // What this mode refuses or ignores is no flag of the server's.
+            assert!(honoured || !is_passed(name, &server), "{name}");
             // Groups such as `--audit-*` stand for their flags.
             let mut groups = name.match_indices('-').map(|(at, _)| format!("`--{}-*`", &name[..at]));
             let named = guide.contains(&format!("`--{name}`")) || groups.any(|group| guide.contains(&group));

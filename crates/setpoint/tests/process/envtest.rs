@@ -78,6 +78,7 @@ impl StandIn {
 /// A request in plain text.
 fn get(port: u16, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
@@ -154,6 +155,10 @@ async fn objects_outlive_the_api_server_and_not_the_environment() {
     let server = Server::start(&assets, &certs, &etcd.url, &[]).await;
     let certificates = names(&certs);
     let admin = server.client(true).await;
+    // The API server and nothing else: what upstream's shows only with metrics-server is not there.
+    let (code, groups) = call(&admin, "GET", "/apis", None).await;
+    assert!(code == 200 && groups.to_string().contains("apps/v1"), "{groups}");
+    assert!(!groups.to_string().contains("metrics.k8s.io"), "{groups}");
     // No ServiceAccount admission: there is nobody to make one.
     let pod = serde_json::json!({
         "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i", "securityContext": {"privileged": true}}]},
@@ -254,39 +259,91 @@ fn flags_are_refused_by_name_and_versions_are_told() {
         said("kube-apiserver", &["--authorization-mode=Webhook", "--etcd-servers=http://127.0.0.1:1"]);
     assert!(!done && text.contains("--authorization-mode Webhook is not supported"), "{text}");
     assert!(said("kube-apiserver", &[]).1.contains("--etcd-servers must be specified"));
+    let files =
+        ["--admission-control-config-file=/nowhere/--listen.yaml", "--etcd-servers=http://127.0.0.1:1"];
+    let (done, text) = said("kube-apiserver", &files);
+    assert!(!done && text.contains("open /nowhere/--listen.yaml"), "{text}");
     assert!(said("etcd", &["--client-cert-auth"]).1.contains("--client-cert-auth is not supported"));
 }
 
-/// `go test` that is killed cannot stop what it started.
+/// A test that is killed: it cannot stop what it started.
+struct KilledTest {
+    shell: Started,
+    pid: String,
+}
+
+impl KilledTest {
+    /// Starts a program as envtest does.
+    fn start(program: &Path, args: &[String]) -> KilledTest {
+        // Job control gives each job a process group of its own, as envtest does.
+        let script = r#"set -m; "$0" "$@" & echo $!; wait"#;
+        let mut shell = Command::new("bash");
+        shell.args(["-c", script]).arg(program).args(args);
+        let mut shell = shell.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut pid = String::new();
+        BufReader::new(shell.stdout.take().unwrap()).read_line(&mut pid).unwrap();
+        KilledTest { shell: Started(shell), pid: pid.trim().to_owned() }
+    }
+
+    /// What it started ends.
+    fn kill(self) {
+        drop(self.shell);
+        wait_until("it ends with who started it", || has_ended(&self.pid));
+    }
+}
+
+/// Whether a process has ended; one that nobody waits for stays as a zombie.
+fn has_ended(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(Path::new("/proc").join(pid).join("stat"));
+    // The name of the program, in parentheses, may contain anything.
+    stat.map_or(true, |stat| stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z')))
+}
+
 #[test]
 fn a_test_that_is_killed_leaves_no_process_behind() {
     let folder = folder();
     let assets = assets(folder.path());
-    let url = format!("http://127.0.0.1:{}", free_port());
-    // Job control gives each job a process group of its own, as envtest does.
-    let script = r#"set -m; "$0" "$@" & echo $!; wait"#;
-    let mut test = Command::new("bash");
-    test.args(["-c", script]).arg(assets.join("etcd"));
-    test.args([
-        format!("--listen-client-urls={url}"),
-        format!("--data-dir={}", folder.path().join("etcd").display()),
-    ]);
-    let mut test = test.stdout(Stdio::piped()).spawn().unwrap();
-    let mut pid = String::new();
-    BufReader::new(test.stdout.take().unwrap()).read_line(&mut pid).unwrap();
-    let port = url.rsplit(':').next().unwrap().parse().unwrap();
+    let (port, data) = (free_port(), folder.path().join("etcd"));
+    let args =
+        [format!("--listen-client-urls=http://127.0.0.1:{port}"), format!("--data-dir={}", data.display())];
+    let test = KilledTest::start(&assets.join("etcd"), &args);
     wait_until("etcd is healthy", || get(port, "/health").is_some());
-    test.kill().unwrap();
-    test.wait().unwrap();
-    wait_until("etcd ends with who started it", || !Path::new("/proc").join(pid.trim()).exists());
-    assert!(names(&folder.path().join("etcd")).is_empty());
+    test.kill();
+    assert!(names(&data).is_empty());
+}
+
+/// While it starts, too: here it waits for an etcd that does not answer.
+#[test]
+fn an_api_server_that_waits_for_etcd_ends_with_its_test() {
+    let folder = folder();
+    let assets = assets(folder.path());
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let etcd = silent.local_addr().unwrap();
+    let args = [format!("--etcd-servers=http://{etcd}"), format!("--secure-port={}", free_port())];
+    let test = KilledTest::start(&assets.join("kube-apiserver"), &args);
+    silent.set_nonblocking(true).unwrap();
+    let mut connections = Vec::new();
+    wait_until("it asks for etcd", || silent.accept().map(|one| connections.push(one)).is_ok());
+    test.kill();
+}
+
+#[test]
+fn a_process_that_nobody_waits_for_has_ended() {
+    let mut child = Command::new("true").spawn().unwrap();
+    let pid = child.id().to_string();
+    wait_until("it is a zombie", || has_ended(&pid));
+    assert!(Path::new("/proc").join(&pid).exists());
+    child.wait().unwrap();
+    assert!(has_ended(&pid) && !has_ended(&std::process::id().to_string()));
 }
 
 /// As in a container that was entered: who leads the session, and the process group, is not in this PID namespace.
 #[test]
 fn it_runs_where_the_leader_of_the_session_is_not_seen() {
-    if !rustix::process::geteuid().is_root() {
-        return skipped("a PID namespace needs root");
+    let mut probe = Command::new("unshare");
+    probe.args(["--pid", "--fork", "--mount-proc", "true"]).stdin(Stdio::null()).stderr(Stdio::null());
+    if !probe.status().is_ok_and(|status| status.success()) {
+        return skipped("a PID namespace with its own /proc cannot be made here");
     }
     let folder = folder();
     let (assets, port) = (assets(folder.path()), free_port());

@@ -161,3 +161,41 @@ async fn only_who_may_read_the_path_reads_it() {
     assert_eq!(reply.status, 403);
     cluster.shutdown().await;
 }
+
+#[tokio::test]
+async fn requests_that_nobody_was_asked_about_and_long_messages_push_nothing_out() {
+    let cluster = TestCluster::start().await;
+    let server = WebhookServer::start(|_, review| {
+        let message = "long ".repeat(500_000);
+        let response =
+            json!({"uid": review["request"]["uid"], "allowed": false, "status": {"message": message}});
+        Reply::Review(
+            json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}),
+        )
+    })
+    .await;
+    let hook = |name: &str, rules: Value, selector: Value| {
+        json!({"name": format!("{name}.example.io"), "clientConfig": server.config("/v"), "sideEffects": "None",
+            "admissionReviewVersions": ["v1"], "rules": rules, "namespaceSelector": selector})
+    };
+    let everything =
+        json!([{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}]);
+    let elsewhere = json!({"matchLabels": {"kubernetes.io/metadata.name": "elsewhere"}});
+    let hooks = [hook("wide", everything, elsewhere), hook("long", rules("endpoints"), json!({}))];
+    let made = json!({"metadata": {"name": "hooks"}, "webhooks": hooks});
+    cluster.post(format!("{GROUP}/validatingwebhookconfigurations"), made).await.ok(201);
+    policy(&cluster, "first", json!({"validations": [{"expression": "false"}]}), json!(["Deny"])).await;
+    cluster.post(MAPS, json!({"metadata": {"name": "first"}})).await.ok(422);
+    for _ in 0..2 {
+        let refused = json!({"metadata": {"generateName": "e-"}});
+        cluster.post("/api/v1/namespaces/default/endpoints", refused).await.ok(400);
+    }
+    cluster
+        .post("/api/v1/namespaces/default/serviceaccounts", json!({"metadata": {"name": "quiet"}}))
+        .await
+        .ok(201);
+    let text = page(&cluster, "").await;
+    assert!(text.contains("default/first") && text.contains("refused with 400: "), "{}", text.len());
+    assert!(!text.contains("default/quiet"), "{text}");
+    cluster.shutdown().await;
+}

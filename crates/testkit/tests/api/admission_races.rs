@@ -23,7 +23,9 @@ impl Slow {
         let permits = Arc::new(Semaphore::new(0));
         let (waits, held) = (permits.clone(), AtomicBool::new(false));
         let server = WebhookServer::start(move |_, review| {
-            let response = json!({"uid": review["request"]["uid"], "allowed": true});
+            let saw = review["request"]["oldObject"]["data"].to_string();
+            let response =
+                json!({"uid": review["request"]["uid"], "allowed": true, "auditAnnotations": {"saw": saw}});
             let review =
                 json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response});
             match held.swap(true, Ordering::Relaxed) {
@@ -77,6 +79,9 @@ async fn a_patch_is_made_again_when_the_object_changed_while_a_webhook_was_asked
     let again = slow.requests();
     assert_eq!(again.len(), 1, "asked again, with the object as it is now");
     assert_eq!(again[0]["oldObject"]["data"], json!({"x": "1", "z": "3"}));
+    // The attempt that nothing came of is not told.
+    let told = cluster.get("/debug/admission?resource=configmaps&name=a").await.text();
+    assert!(told.contains(r#"  audit annotation slow.example.io/saw: {"x":"1","z":"3"}"#), "{told}");
     cluster.shutdown().await;
 }
 

@@ -299,3 +299,91 @@ async fn a_slow_webhook_keeps_no_other_request_waiting() {
         () = cluster.env().sleep(Duration::from_secs(20)) => panic!("the other request waits"),
     }
 }
+
+#[tokio::test]
+async fn a_call_is_counted_by_what_came_of_all_of_it() {
+    let (cluster, server) = (TestCluster::start().await, WebhookServer::start(allow).await);
+    server.answers(|path, review| {
+        let patched = |patch_type: &str, patch: &str| {
+            let (patch, status) = (STANDARD.encode(patch), json!({"code": 601}));
+            let response =
+                json!({"allowed": true, "patchType": patch_type, "patch": patch, "status": status});
+            Reply::Review(answer(review, response))
+        };
+        match path {
+            "/undecodable" => patched("JSONPatch", "{"),
+            "/unsupported" => patched("Other", r#"[{"op": "remove", "path": "/data"}]"#),
+            "/inapplicable" => patched("JSONPatch", r#"[{"op": "remove", "path": "/none"}]"#),
+            _ => allow(path, review),
+        }
+    });
+    let cases = [
+        ("undecodable", json!({}), 500, "503", Some("calling_webhook_error")),
+        ("unsupported", json!({}), 500, "600", Some("calling_webhook_error")),
+        ("undecodable", json!({"failurePolicy": "Ignore"}), 201, "503", None),
+        ("inapplicable", json!({}), 500, "0", Some("apiserver_internal_error")),
+        ("dry", json!({"sideEffects": "NoneOnDryRun"}), 201, "200", None),
+    ];
+    for (number, (path, more, status, code, error)) in cases.into_iter().enumerate() {
+        let name = format!("{path}-{number}");
+        configure(&cluster, MUTATING, "m", vec![hook(&server, &name, &format!("/{path}"), more)]).await;
+        let reply = cluster.post(&format!("{MAPS}?dryRun=All"), map("a")).await;
+        assert_eq!(reply.status, status, "{name}: {}", reply.text());
+        cluster.delete(&format!("{MUTATING}/m")).await.ok(200);
+        let metrics = cluster.get("/metrics").await.text();
+        let counted = |line: String| assert!(metrics.lines().any(|l| l == line), "{line}");
+        let rejected = error.is_some();
+        counted(format!(
+            r#"apiserver_admission_webhook_request_total{{code="{code}",name="{name}.example.io",operation="CREATE",rejected="{rejected}",type="admit"}} 1"#
+        ));
+        if let Some(error) = error {
+            counted(format!(
+                r#"apiserver_admission_webhook_rejection_count{{error_type="{error}",name="{name}.example.io",operation="CREATE",rejection_code="{code}",type="admit"}} 1"#
+            ));
+        }
+    }
+    cluster.shutdown().await;
+}
+
+#[tokio::test]
+async fn conditions_of_a_webhook_that_is_not_called_again_are_evaluated_all_the_same() {
+    let (cluster, server) = (TestCluster::start().await, WebhookServer::start(allow).await);
+    server.answers(|path, review| match path {
+        "/late" => patch(review, json!([{"op": "add", "path": "/data/late", "value": "yes"}])),
+        _ => allow(path, review),
+    });
+    // It cannot be evaluated once the other has changed the object.
+    let condition = json!([{"name": "c", "expression": "!has(object.data.late) || [true][1]"}]);
+    let hooks = vec![
+        hook(&server, "once", "/once", json!({"matchConditions": condition})),
+        hook(&server, "late", "/late", json!({})),
+    ];
+    configure(&cluster, MUTATING, "m", hooks).await;
+    let refused = cluster.post(MAPS, map("a")).await.ok(403);
+    assert!(refused["message"].as_str().unwrap().contains("index out of bounds"), "{refused}");
+    let paths: Vec<String> = server.asked().into_iter().map(|(path, _)| path).collect();
+    assert_eq!(paths, ["/once", "/late"]);
+    cluster.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_call_that_is_given_up_at_the_end_is_no_failure_of_the_webhook() {
+    let (cluster, server) = (TestCluster::start().await, WebhookServer::start(|_, _| Reply::Never).await);
+    let ignored = json!({"failurePolicy": "Ignore", "timeoutSeconds": 30});
+    configure(&cluster, VALIDATING, "v", vec![hook(&server, "ignored", "/v", ignored)]).await;
+    let end = async {
+        server.is_asked().await;
+        cluster.api().begin_shutdown();
+    };
+    let (made, ()) = tokio::join!(cluster.post(MAPS, map("a")), end);
+    made.ok(201);
+    let metrics = cluster.get("/metrics").await.text();
+    let called = r#"apiserver_admission_webhook_request_total{code="503",name="ignored.example.io""#;
+    assert!(metrics.contains(called), "{metrics}");
+    assert!(!metrics.contains("apiserver_admission_webhook_fail_open_count{"), "{metrics}");
+    let told = cluster.get("/debug/admission").await.text();
+    assert!(
+        told.contains("webhook ignored.example.io of v: failed") && !told.contains("failed-open"),
+        "{told}"
+    );
+}

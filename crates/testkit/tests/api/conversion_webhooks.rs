@@ -1,6 +1,7 @@
 //! Custom resources whose versions a webhook converts, from the request to the store and back. Messages are those of
 //! kube-apiserver v1.36.4 with the same webhook.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use client::{Event, Gvr, WatchOptions};
@@ -8,6 +9,7 @@ use object::Obj;
 use serde_json::{Value, json};
 use store::{Commit, Guard, Op};
 use testkit::{Reply as Response, TestCluster};
+use tokio::sync::Semaphore;
 
 use crate::conversion_hook::{Hook, Reply};
 
@@ -908,4 +910,31 @@ async fn conversions_are_counted() {
     cluster.delete(CRD).await.ok(200);
     until(&cluster, &all("v1"), 404).await;
     assert!(!cluster.get("/metrics").await.text().contains("servers.example.io\",from_version"));
+}
+
+#[tokio::test]
+async fn an_admission_webhook_that_comes_during_an_update_does_not_undo_the_check_of_its_version() {
+    let (cluster, hook) = cluster().await;
+    let mut old = cluster.post(all("v2"), server("v2", "a")).await.ok(201);
+    cluster.merge(one("v1", "a"), json!({"spec": {"color": "red"}})).await.ok(200);
+    hook.asked();
+    let answers = Arc::new(Semaphore::new(0));
+    let waits = answers.clone();
+    hook.answers(move |review| Reply::Later(waits.clone(), review));
+    old["spec"]["replicas"] = json!(2);
+    let configured = async {
+        hook.is_asked().await;
+        let validating = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+        let late = json!({
+            "name": "late.example.io", "clientConfig": {"url": "https://127.0.0.1:1/"}, "failurePolicy": "Ignore",
+            "sideEffects": "None", "admissionReviewVersions": ["v1"],
+            "rules": [{"operations": ["UPDATE"], "apiGroups": ["example.io"], "apiVersions": ["*"], "resources": ["servers"]}],
+        });
+        cluster.post(validating, json!({"metadata": {"name": "late"}, "webhooks": [late]})).await.ok(201);
+        answers.add_permits(100);
+    };
+    let (updated, ()) = tokio::join!(cluster.put(one("v2", "a"), old), configured);
+    assert!(message(&updated, 409).contains("the object has been modified"), "{}", updated.text());
+    let kept = stored(&cluster, "a").unwrap();
+    assert_eq!((&kept["spec"]["color"], &kept["spec"]["replicas"]), (&json!("red"), &json!(1)));
 }

@@ -1,6 +1,7 @@
 //! PodSecurity over whole requests: labels of namespaces, pods, templates, existing pods.
 
 use serde_json::{Value, json};
+use store::{Commit, Guard, Op};
 use testkit::TestCluster;
 
 async fn namespace(cluster: &TestCluster, name: &str, labels: Value) {
@@ -115,5 +116,41 @@ async fn labels_are_validated_and_stricter_ones_warn_about_existing_pods() {
     }
     // Looser is fine without a word.
     assert!(cluster.merge("/api/v1/namespaces/n", labels("privileged")).await.warnings().is_empty());
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_policy_of_a_pod_and_labels_nobody_can_follow_are_audit_annotations() {
+    let cluster = TestCluster::simulated(74).await;
+    let path = "/api/v1/namespaces/default/pods";
+    cluster.post(format!("{path}?dryRun=All"), pod("p", json!({}))).await.ok(201);
+    // Nobody has anything to say of this one.
+    cluster.post(path, pod("silent", json!({}))).await.ok(201);
+    let told = cluster.get("/debug/admission?namespace=default").await.text();
+    let policy = "  audit annotation pod-security.kubernetes.io/enforce-policy: privileged:latest";
+    assert!(told.contains(policy) && !told.contains("silent"), "{told}");
+    let metrics = cluster.get("/metrics").await.text();
+    assert!(metrics.contains("\nsetpoint_audit_annotations_total 2\n"), "{metrics}");
+
+    // As a server without the plugin, or an older one, may have left it.
+    let labels =
+        json!({"pod-security.kubernetes.io/warn": "odd", "pod-security.kubernetes.io/audit-version": "v2"});
+    let broken = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "broken", "uid": "u", "labels": labels},
+        "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}});
+    let key: store::Key = "/registry/namespaces/broken".into();
+    let put = Op::Put { value: broken.to_string().into_bytes().into(), expires_at: None };
+    let commit = Commit { guards: vec![(key.clone(), Guard::Absent)], ops: vec![(key, put)], removal: false };
+    cluster.api().registry().engine().commit(commit).await.unwrap();
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": pod("p", json!({}))["spec"]});
+    let set = json!({"metadata": {"name": "r"}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template}});
+    cluster.post("/apis/apps/v1/namespaces/broken/replicasets", set).await.ok(201);
+    cluster.post("/api/v1/namespaces/broken/pods?dryRun=All", pod("p", json!({}))).await;
+    let error = "  audit annotation pod-security.kubernetes.io/error: Failed to parse policy: [metadata.labels[pod-security.kubernetes.io/audit-version]: \
+                 Invalid value: \"v2\": must be \"latest\" or \"v1.x\", metadata.labels[pod-security.kubernetes.io/warn]: Invalid value: \"odd\": \
+                 must be one of privileged, baseline, restricted]";
+    for resource in ["replicasets", "pods"] {
+        let told = cluster.get(format!("/debug/admission?namespace=broken&resource={resource}")).await.text();
+        assert!(told.contains(error), "{told}");
+    }
     cluster.shutdown().await;
 }

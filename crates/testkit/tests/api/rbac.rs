@@ -92,6 +92,17 @@ async fn the_chosen_modes_decide_and_masters_may_everything() {
         let grant =
             cluster.request("POST", format!("{RBAC}/clusterroles")).by(jane()).json(&role).send().await;
         assert_eq!(grant.status, if expected == 200 { 201 } else { 403 }, "{modes:?}: {}", grant.text());
+        let ask = json!({"spec": {"namespace": "default"}});
+        let review = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
+        let answer = async |user| cluster.request("POST", review).by(user).json(&ask).send().await.ok(201);
+        let everything = json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]);
+        let rules = answer(jane()).await["status"].clone();
+        match expected {
+            200 => assert_eq!(rules["resourceRules"], everything, "{modes:?}: {rules}"),
+            _ => assert!(!rules.to_string().contains('*'), "{modes:?}: {rules}"),
+        }
+        let node = answer(UserInfo::new("system:node:n", &["system:nodes"])).await;
+        assert_eq!(node["status"]["incomplete"], json!(modes.contains(&Node)), "{modes:?}: {node}");
         cluster.shutdown().await;
     }
 }

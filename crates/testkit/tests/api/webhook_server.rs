@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use auth::pki::{Issuer, SigningRequest};
 use base64::Engine as _;
@@ -21,6 +22,9 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
+
+/// How long it is waited for that somebody asks.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What the webhook answers to a review that came to a path.
 type Answer = Box<dyn Fn(&str, &Value) -> Reply + Send + Sync>;
@@ -130,7 +134,9 @@ impl WebhookServer {
     }
 
     pub async fn is_asked(&self) {
-        self.state.asked.subscribe().wait_for(|asked| !asked.is_empty()).await.unwrap();
+        let mut asked = self.state.asked.subscribe();
+        let asked = asked.wait_for(|asked| !asked.is_empty());
+        Env::machine().timeout(PATIENCE, asked).await.expect("the webhook is asked").unwrap();
     }
 
     pub fn port(&self) -> u16 {
