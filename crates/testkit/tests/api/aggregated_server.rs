@@ -27,6 +27,7 @@ use testkit::TestCluster;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio_rustls::TlsAcceptor;
 
+use crate::aggregated_objects::Objects;
 use crate::test_kubelet::{Body, streamed, text};
 
 pub const GROUP: &str = "wardle.example.com";
@@ -65,6 +66,7 @@ struct State {
     mode: Mutex<Mode>,
     asked: Mutex<Vec<Asked>>,
     watches: Mutex<Vec<Sender<Bytes, io::Error>>>,
+    objects: Objects,
 }
 
 /// A request, as it came.
@@ -72,6 +74,7 @@ struct State {
 pub struct Asked {
     /// The certificate was the front proxy's.
     pub by_proxy: bool,
+    pub method: String,
     pub uri: String,
     pub headers: HeaderMap,
 }
@@ -116,6 +119,7 @@ impl AggregatedServer {
             mode: Mutex::new(Mode::Serves),
             asked: Mutex::default(),
             watches: Mutex::default(),
+            objects: Objects::default(),
         };
         AggregatedServer { state: Arc::new(state), ca, front_proxy, _directory: directory }
     }
@@ -163,6 +167,11 @@ impl AggregatedServer {
     /// Requests that begin with this path, since ever.
     pub fn asked(&self, path: &str) -> Vec<Asked> {
         self.state.asked.lock().iter().filter(|asked| asked.uri.starts_with(path)).cloned().collect()
+    }
+
+    /// Its objects: those with an address of their own, and those of all namespaces.
+    pub fn objects(&self) -> &Objects {
+        &self.state.objects
     }
 
     /// The next event of the last watch.
@@ -236,6 +245,7 @@ async fn serve(state: Arc<State>, far: DuplexStream) {
     let service = service_fn(|request: Request<Incoming>| {
         state.asked.lock().push(Asked {
             by_proxy,
+            method: request.method().to_string(),
             uri: request.uri().to_string(),
             headers: request.headers().clone(),
         });
@@ -255,7 +265,7 @@ async fn serve(state: Arc<State>, far: DuplexStream) {
     let _ = served.with_upgrades().await;
 }
 
-fn typed(media: &'static str, body: &Value) -> Response<Body> {
+pub fn typed(media: &'static str, body: &Value) -> Response<Body> {
     let mut response = text(200, &body.to_string());
     response.headers_mut().insert("content-type", http::HeaderValue::from_static(media));
     response
@@ -299,6 +309,7 @@ async fn respond(state: &Arc<State>, mode: Mode, mut request: Request<Incoming>)
                       "/version/": {"get": {}}},
             "definitions": {"com.example.wardle.Flunder": {"type": "object"}, "com.example.wardle.Other": {"type": "object"}}}),
         ),
+        (_, path) if Objects::has(path) => state.objects.serve(request).await,
         ("GET", FLUNDERS) if query.contains("watch=1") => {
             let (mut sender, response) = streamed();
             sender
