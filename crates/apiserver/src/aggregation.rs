@@ -18,6 +18,7 @@ mod identity;
 pub(crate) mod local;
 mod metrics;
 pub(crate) mod openapi;
+mod pool;
 pub(crate) mod priorities;
 pub(crate) mod proxy;
 pub(crate) mod routes;

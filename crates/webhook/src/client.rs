@@ -15,7 +15,7 @@ use hyper::body::{Body as _, Incoming};
 use object::Value;
 use object::time::format_duration;
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 
 use crate::config::ClientConfig;
 use crate::connection::{IDLE_LIMIT, Lease, Tasks};
@@ -125,7 +125,7 @@ struct Servers {
 
 impl WebhookClient {
     pub fn new(env: Env, resolver: Arc<dyn ServiceResolver>) -> WebhookClient {
-        let tasks = Tasks { env, closing: Arc::new(watch::Sender::new(false)) };
+        let tasks = Tasks::new(env, "webhook");
         WebhookClient {
             inner: Arc::new(Inner {
                 tasks,
@@ -251,7 +251,7 @@ impl Inner {
         }
         let server = servers.known.entry(key).or_insert(server).clone();
         if !std::mem::replace(&mut servers.reaped, true) {
-            self.tasks.spawn("webhook-reaper", reap(self.tasks.env.clone(), Arc::downgrade(self)));
+            self.tasks.spawn(reap(self.tasks.env.clone(), Arc::downgrade(self)));
         }
         Ok(server)
     }

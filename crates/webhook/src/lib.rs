@@ -16,7 +16,7 @@
 
 mod client;
 mod config;
-mod connection;
+pub mod connection;
 pub mod conversion;
 pub mod dial;
 mod error;

@@ -16,13 +16,16 @@ use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 
 use crate::config::{ClientConfig, ConfigError, Target};
-use crate::connection::{Body, Connections, IDLE_LIMIT, Lease, Tasks};
+use crate::connection::{self, Body, Connections, IDLE_LIMIT, Lease, Tasks};
 use crate::dial;
 use crate::service::{HostPort, ServiceResolver};
 use crate::tls;
 
 /// Calls under way to one server; more wait for their turn. It also bounds the connections.
 const MAX_CALLS: usize = 128;
+
+/// What an answer may have on its way unread.
+const STREAM_WINDOW: u32 = 1 << 20;
 
 /// What upstream's client calls itself.
 const AGENT: HeaderValue = HeaderValue::from_static("kube-apiserver-admission");
@@ -94,10 +97,10 @@ impl Server {
             };
             // The connection was closed while nobody looked: that is what keeping it is worth. A server that may have seen the request
             // gets it once more and not again: reviews ask a question, and change nothing.
-            if lease.fresh || !(failed.unsent || (failed.cut && !seen)) {
+            if lease.fresh || !(failed.unsent.is_some() || (failed.cut && !seen)) {
                 return Err(failed.why);
             }
-            seen |= !failed.unsent;
+            seen |= failed.unsent.is_none();
         }
     }
 
@@ -123,7 +126,7 @@ impl Server {
         match addresses.get(address) {
             Some(connections) => connections.clone(),
             None => {
-                let connections = Connections::new(now);
+                let connections = Connections::new(now, STREAM_WINDOW);
                 addresses.insert(address.clone(), connections.clone());
                 connections
             }
@@ -136,21 +139,13 @@ impl Server {
         address: &HostPort,
         connect_limit: Duration,
     ) -> Result<Lease, String> {
-        let env = &self.tasks.env;
-        if let Some(lease) = connections.pick(env.monotonic()) {
-            return Ok(lease);
-        }
-        let _turn = if connections.may_share() { Some(connections.dialling.lock().await) } else { None };
-        if let Some(lease) = connections.pick(env.monotonic()) {
-            return Ok(lease);
-        }
-        let dialled = dial::dial(env, &self.tls, &self.name, address, connect_limit).await?;
-        connections.begin(&self.tasks, dialled).await
+        let dial = dial::dial(&self.tasks.env, &self.tls, &self.name, address, connect_limit);
+        connections.lease(&self.tasks, dial).await
     }
 
     /// HTTP/2 says the whole address, HTTP/1.1 the path and a Host.
     fn request(&self, path: &PathAndQuery, body: &Bytes, http2: bool) -> Request<Body> {
-        let mut request = Request::new(Body::new(body.clone()));
+        let mut request = Request::new(connection::whole(body.clone()));
         *request.method_mut() = Method::POST;
         let mut uri = http::uri::Parts::default();
         uri.path_and_query = Some(path.clone());

@@ -1,4 +1,4 @@
-//! A connection to another server, for one request: ours, or a client's.
+//! Requests to another server: where they go, how many at once; and our own.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::routes::Remote;
 use super::services;
 use crate::api::Api;
 use crate::body::RequestBody;
-use crate::connect::backend::{Backend, BackendConnection, BackendSlot, Target};
+use crate::connect::backend::{BackendConnection, BackendSlot, Target};
 use auth::UserInfo;
 use webhook::HostPort;
 
@@ -24,8 +24,14 @@ const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) fn target(api: &Api, remote: &Remote) -> Result<Target, Unreachable> {
     let tls = remote.tls.clone().map_err(Unreachable::Tls)?;
     let registry = api.registry();
-    let address = services::resolve(registry.env(), registry.table(), &remote.service)
-        .map_err(|error| Unreachable::NoEndpoint(error.to_string()))?;
+    let found = services::endpoints(registry.table(), &remote.service);
+    // What leads nowhere any more is not kept.
+    remote.pool.retain(found.as_deref().unwrap_or_default());
+    let found = found.map_err(|error| Unreachable::NoEndpoint(error.to_string()))?;
+    let chosen = registry.env().random_below(found.len().max(1) as u64);
+    let address = found.get(usize::try_from(chosen).unwrap_or(0)).cloned();
+    let none = || webhook::ResolveError::NoEndpoints(remote.service.name.clone()).to_string();
+    let address = address.ok_or_else(|| Unreachable::NoEndpoint(none()))?;
     Ok(Target {
         tls: Some(tls),
         address,
@@ -117,8 +123,7 @@ impl<'a> OwnRequest<'a> {
         let mut request = Request::new(RequestBody::Whole(self.body).forward());
         *request.uri_mut() = self.path.parse().map_err(|error| format!("{}: {error}", self.path))?;
         (*request.method_mut(), *request.headers_mut()) = (self.method, headers);
-        let backend = Backend::open(api.registry().env(), target, slot).await?;
-        let (response, connection) = backend.send(request).await?;
+        let (response, connection) = remote.pool.send(target, request, slot).await?;
         let (head, body) = response.into_parts();
         Ok(Opened { head, body, connection: connection.with(own) })
     }
@@ -148,6 +153,7 @@ impl Opened {
                 return Err(format!("the answer is larger than {most} bytes"));
             }
         }
+        self.connection.finish();
         Ok((self.head, body.freeze()))
     }
 }

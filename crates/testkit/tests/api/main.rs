@@ -14,6 +14,7 @@ mod admission_policies;
 mod admission_races;
 mod admission_subjects;
 mod admission_webhooks;
+mod aggregated_connections;
 mod aggregated_garbage;
 mod aggregated_objects;
 mod aggregated_server;
