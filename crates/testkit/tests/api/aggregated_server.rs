@@ -347,6 +347,9 @@ async fn respond(state: &Arc<State>, mode: Mode, mut request: Request<Incoming>)
             &json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "wardle.example.com/v1alpha1",
             "resources": [{"name": "flunders", "singularName": "flunder", "namespaced": true, "kind": "Flunder", "verbs": ["get", "list", "watch"]}]}),
         ),
+        (_, path) if path.starts_with("/openapi/v3") && mode == Mode::Legacy => {
+            text(404, "404 page not found\n")
+        }
         ("GET", "/openapi/v3") => typed(
             JSON,
             &json!({"paths": {
@@ -359,7 +362,7 @@ async fn respond(state: &Arc<State>, mode: Mode, mut request: Request<Incoming>)
         ("GET", "/openapi/v2") => typed(
             JSON,
             &json!({"swagger": "2.0",
-            "paths": {"/apis/wardle.example.com/v1alpha1/": {"get": {"responses": {"200": {"schema": {"$ref": "#/definitions/com.example.wardle.Flunder"}}}}},
+            "paths": {"/apis/wardle.example.com/v1alpha1/": {"get": {"produces": ["application/json"], "responses": {"200": {"schema": {"$ref": "#/definitions/com.example.wardle.Flunder"}}}}},
                       "/version/": {"get": {}}},
             "definitions": {"com.example.wardle.Flunder": {"type": "object"}, "com.example.wardle.Other": {"type": "object"}}}),
         ),
