@@ -41,7 +41,7 @@ pub use config::{Config, ConfigError};
 pub use credentials::{Credentials, Impersonate};
 pub use dial::{Dial, Dialled, Wire};
 pub use exchange::{ApiRequest, Exchange, OpenAnswer};
-pub use exec::Plugin;
+pub use exec::{Exec, Given, Plugin};
 pub use proxy::Proxy;
 pub use refusal::of_answer as status_of_answer;
 pub use rotation::CertificateRotation;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
+use http::header::{ACCEPT, CONTENT_TYPE, HOST, USER_AGENT};
 use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{HeaderValue, Method, Request, Response, Uri};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use hyper::body::Incoming;
 use parking_lot::Mutex;
 use rustls::pki_types::ServerName;
@@ -38,7 +38,8 @@ pub(crate) struct Server {
     tls: TlsConnector,
     name: ServerName<'static>,
     authority: Authority,
-    authorization: Option<HeaderValue>,
+    /// Who this server is there, as far as headers say it.
+    identity: HeaderMap,
     pub places: Semaphore,
     /// Guards the list of addresses; held to find one.
     addresses: Mutex<BTreeMap<HostPort, Arc<Connections>>>,
@@ -53,16 +54,7 @@ impl Server {
         let name = ServerName::try_from(target.server_name())
             .map_err(|_| ConfigError::Tls(format!("{} is no name of a server", target.server_name())))?;
         let authority = target.authority().parse().map_err(|_| ConfigError::Host)?;
-        let authorization = config.credentials.as_ref().and_then(|known| known.authorization.as_ref());
-        let authorization = match authorization {
-            Some(text) => {
-                let mut value = HeaderValue::from_str(text)
-                    .map_err(|_| ConfigError::Tls("the credentials are no header".to_owned()))?;
-                value.set_sensitive(true);
-                Some(value)
-            }
-            None => None,
-        };
+        let identity = config.credentials.as_ref().map(|known| known.headers()).transpose()?;
         let used = Mutex::new(tasks.env.monotonic());
         Ok(Server {
             tasks,
@@ -70,7 +62,7 @@ impl Server {
             tls,
             name,
             authority,
-            authorization,
+            identity: identity.unwrap_or_default(),
             places: Semaphore::new(MAX_CALLS),
             addresses: Mutex::default(),
             used,
@@ -162,9 +154,7 @@ impl Server {
         headers.insert(USER_AGENT, AGENT);
         headers.insert(ACCEPT, JSON_OR_ANY);
         headers.insert(CONTENT_TYPE, JSON);
-        if let Some(authorization) = &self.authorization {
-            headers.insert(AUTHORIZATION, authorization.clone());
-        }
+        headers.extend(self.identity.clone());
         request
     }
 
