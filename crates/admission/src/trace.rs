@@ -4,7 +4,8 @@
 //! every write    policies and webhooks whose rules are about it: what each did, or why it was not asked; who refused it
 //! a dry run      besides: what each built-in plugin changed, and which configurations have no rule for it
 //! ```
-//! A request that nobody outside is asked about, and that nobody refuses, notes nothing: its trace is two empty lists.
+//! A request that nobody outside is asked about, and that nobody refuses, notes nothing: its trace is two empty lists. A dry run is shown
+//! all the same.
 //! Values of objects are never noted, only the paths of fields.
 
 mod changes;
@@ -69,14 +70,8 @@ impl Trace {
             let fits = text.floor_char_boundary(MAX_TEXT);
             text.truncate(fits);
         }
+        self.name(attempt);
         let mut noted = self.noted.lock();
-        if noted.name.is_empty() {
-            noted.name = [attempt.name, attempt.generate_name]
-                .into_iter()
-                .find(|name| !name.is_empty())
-                .unwrap_or_default()
-                .to_owned();
-        }
         // A write that waits for something is tried again, and told the same.
         let again = |last: &Step| (last.plugin, &last.who, &last.did) == (step.plugin, &step.who, &step.did);
         if noted.steps.last().is_some_and(again) {
@@ -85,6 +80,15 @@ impl Trace {
         match noted.steps.len() < MAX_STEPS {
             true => noted.steps.push(step),
             false => noted.left_off += 1,
+        }
+    }
+
+    /// Whom it is about, once that is known.
+    fn name(&self, attempt: &Attempt<'_>) {
+        let mut noted = self.noted.lock();
+        if noted.name.is_empty() {
+            let name = [attempt.name, attempt.generate_name].into_iter().find(|name| !name.is_empty());
+            noted.name = name.unwrap_or_default().to_owned();
         }
     }
 
@@ -110,6 +114,13 @@ impl Attempt<'_> {
     /// Whether everything is to be noted, whatever it costs.
     pub fn is_traced_in_full(&self) -> bool {
         self.dry_run && self.trace.is_some()
+    }
+
+    /// Whom a trace is about, though nobody may have anything to say.
+    pub(crate) fn name_trace(&self) {
+        if let Some(trace) = self.trace {
+            trace.name(self);
+        }
     }
 
     pub fn note(
