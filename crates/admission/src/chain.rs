@@ -429,6 +429,7 @@ impl Chain {
     /// A phase begins; nobody looks at the clock where nobody is told.
     fn begin(&self, attempt: &Attempt<'_>, phase: Phase) -> Option<Instant> {
         if attempt.is_traced_in_full() {
+            attempt.name_trace();
             self.note_unmatched(attempt, phase);
         }
         self.observer.as_ref().map(|_| attempt.env.monotonic())

@@ -4,7 +4,8 @@
 //! every write    policies and webhooks whose rules are about it: what each did, or why it was not asked; who refused it
 //! a dry run      besides: what each built-in plugin changed, and which configurations have no rule for it
 //! ```
-//! A request that nobody outside is asked about, and that nobody refuses, notes nothing: its trace is two empty lists.
+//! A request that nobody outside is asked about, and that nobody refuses, notes nothing: its trace is two empty lists. A dry run is shown
+//! all the same.
 //! Values of objects are never noted, only the paths of fields.
 
 mod changes;
@@ -92,20 +93,23 @@ impl Trace {
             let fits = text.floor_char_boundary(MAX_TEXT);
             text.truncate(fits);
         }
+        self.name(attempt);
         let mut notes = self.notes.lock();
-        if notes.name.is_empty() {
-            notes.name = [attempt.name, attempt.generate_name]
-                .into_iter()
-                .find(|name| !name.is_empty())
-                .unwrap_or_default()
-                .to_owned();
-        }
         // Of many objects that are deleted at once the same is told of each.
         let again = |(_, last): &(usize, Step)| {
             (last.plugin, &last.who, &last.did) == (step.plugin, &step.who, &step.did)
         };
         if !notes.steps.last().is_some_and(again) {
             notes.push(step);
+        }
+    }
+
+    /// Whom it is about, once that is known.
+    fn name(&self, attempt: &Attempt<'_>) {
+        let mut notes = self.notes.lock();
+        if notes.name.is_empty() {
+            let name = [attempt.name, attempt.generate_name].into_iter().find(|name| !name.is_empty());
+            notes.name = name.unwrap_or_default().to_owned();
         }
     }
 
@@ -175,6 +179,13 @@ impl Attempt<'_> {
     /// Whether everything is to be noted, whatever it costs.
     pub fn is_traced_in_full(&self) -> bool {
         self.dry_run && self.trace.is_some()
+    }
+
+    /// Whom a trace is about, though nobody may have anything to say.
+    pub(crate) fn name_trace(&self) {
+        if let Some(trace) = self.trace {
+            trace.name(self);
+        }
     }
 
     pub fn note(

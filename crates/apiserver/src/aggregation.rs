@@ -18,6 +18,7 @@ mod identity;
 pub(crate) mod local;
 mod metrics;
 pub(crate) mod openapi;
+mod pool;
 pub(crate) mod priorities;
 pub(crate) mod proxy;
 pub(crate) mod routes;
@@ -26,6 +27,8 @@ pub(crate) mod services;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use catalog::Catalog;
+use client_http::Served;
 use env::Env;
 use object::{Status, Value};
 use parking_lot::Mutex;
@@ -46,16 +49,19 @@ pub(crate) struct Aggregation {
     pub metrics: AggregationMetrics,
     /// What other servers tell of themselves.
     pub documents: Documents,
+    /// What this process's own clients know of their resources.
+    pub served: Arc<Served>,
 }
 
 impl Aggregation {
-    pub fn new(certificate: Option<Arc<dyn ResolvesClientCert>>) -> Aggregation {
+    pub fn new(catalog: Arc<Catalog>, certificate: Option<Arc<dyn ResolvesClientCert>>) -> Aggregation {
         Aggregation {
             routes: ArcSwap::default(),
             changing: Mutex::new(()),
             certificate,
             metrics: AggregationMetrics::default(),
             documents: Documents::default(),
+            served: Arc::new(Served::new(catalog)),
         }
     }
 
@@ -74,6 +80,11 @@ impl Aggregation {
             Some(name) => self.owner(&routes, name),
             None => routes.find(path).cloned(),
         }
+    }
+
+    /// Whether another server serves a group version.
+    pub fn serves(&self, group: &str, version: &str) -> bool {
+        self.routes.load().remote(group, version).is_some()
     }
 
     /// The server of a document of OpenAPI v3, if it is not this one.

@@ -144,6 +144,7 @@ impl Api {
         let (trigger, shutdown) = Trigger::new();
         let conversion = Arc::new(ConversionWebhooks::new(webhooks));
         let registry = Registry::new(config.table, store.clone(), config.env, admission);
+        let aggregation = Aggregation::new(registry.catalog(), config.cluster.proxy_client.clone());
         Ok(Arc::new(Api {
             registry: registry.convert_with(conversion.clone()),
             authorizer,
@@ -154,7 +155,7 @@ impl Api {
             openapi_cache: OpenApiCache::default(),
             custom_resources: CustomResources::new(conversion.clone()),
             conversion: conversion.clone(),
-            aggregation: Aggregation::new(config.cluster.proxy_client.clone()),
+            aggregation,
             admission_log: AdmissionLog::default(),
             shutdown,
             started,

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use admission::{Noted, Phase, Step, Trace};
+use catalog::Verbs;
 use object::Status;
 use object::time::format_seconds;
 use parking_lot::Mutex;
@@ -69,7 +70,7 @@ struct Record {
 }
 
 impl AdmissionLog {
-    /// Keeps what a trace noted, if anything, and counts and logs its audit annotations.
+    /// Keeps what a trace noted, if anything or of a dry run, and counts and logs its audit annotations.
     pub fn record(
         &self,
         request: &RequestContext<'_>,
@@ -78,7 +79,9 @@ impl AdmissionLog {
         refused: Option<&Status>,
     ) {
         let noted = request.trace.map(Trace::take).unwrap_or_default();
-        if noted.steps.is_empty() && noted.annotations.is_empty() {
+        let reads = Verbs::GET | Verbs::LIST | Verbs::WATCH;
+        let shown = request.options.dry_run && !reads.contains(request.verb);
+        if noted.steps.is_empty() && noted.annotations.is_empty() && !shown {
             return;
         }
         // A webhook about everything that is asked about little must not push out what people look for.
@@ -255,6 +258,9 @@ impl Record {
             let who = if step.who.is_empty() { String::new() } else { format!(", {}", step.who) };
             let took = step.took.map(|took| format!(" [{}]", shown(took))).unwrap_or_default();
             let _ = writeln!(out, "  {phase} {}{who}: {}{took}", step.plugin, step.did);
+        }
+        if self.dry_run && self.steps.is_empty() && self.refused.is_none() {
+            out.push_str("  no plugin changed anything, and no policy or webhook is configured\n");
         }
         if self.left_off > 0 {
             let _ = writeln!(out, "  and {} more", self.left_off);

@@ -14,6 +14,7 @@ use client::{
     Answer, CONTROLLERS, Client, Clients, DeleteOptions, Event, Gvr, List, ListOptions, Patch, Target, Watch,
     WatchOptions, WriteOptions, field_manager_of, with_type,
 };
+use client_http::HttpClient;
 use flowcontrol::{Seat, WatchGuard};
 use futures_util::future::BoxFuture;
 use object::{Obj, Status, Value};
@@ -22,7 +23,7 @@ use store::Revision;
 use table::{Cursor, EventKind, Selection, WatchEvent};
 use tokio::time::Instant;
 
-use crate::aggregation::routes::ApiService;
+use crate::aggregation::local::OnBehalf;
 use crate::api::Api;
 use crate::attributes::selected_name;
 use crate::negotiate::MetaVersion;
@@ -153,8 +154,14 @@ impl LocalClient {
         })
     }
 
-    async fn raw(&self, method: http::Method, path: &str, service: &ApiService) -> Result<Value, Status> {
-        aggregation::local::raw(&self.api, &self.user, method, path, service).await
+    fn on_behalf(&self) -> OnBehalf {
+        OnBehalf { api: self.api.clone(), user: self.user.clone(), fence: self.fence.clone() }
+    }
+
+    /// A client of the server that serves this resource, where that is another one.
+    fn remote(&self, target: &Target<'_>) -> Option<HttpClient> {
+        let Gvr { group, version, .. } = target.resource;
+        self.api.aggregation.serves(group, version).then(|| self.on_behalf().client(&self.field_manager))
     }
 
     /// Deletes every object of a storage in a namespace, whatever versions of it are served.
@@ -218,6 +225,9 @@ impl Client for LocalClient {
 
     fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>> {
         Box::pin(async move {
+            if let Some(remote) = self.remote(&target) {
+                return remote.get(target).await;
+            }
             let admitted = self.admitted("get", &target, "", None).await?;
             let request = admitted.request();
             if target.subresource == SCALE {
@@ -231,7 +241,7 @@ impl Client for LocalClient {
     fn get_raw<'a>(&'a self, path: &'a str) -> Answer<'a, Value> {
         Box::pin(async move {
             match self.api.aggregation.find(path) {
-                Some(service) => self.raw(http::Method::GET, path, &service).await,
+                Some(_) => self.on_behalf().raw(http::Method::GET, path).await,
                 None => resource_metrics::get_raw(&self.api, &self.user, path),
             }
         })
@@ -240,7 +250,7 @@ impl Client for LocalClient {
     fn delete_raw<'a>(&'a self, path: &'a str) -> Answer<'a, Value> {
         Box::pin(async move {
             match self.api.aggregation.find(path) {
-                Some(service) => self.raw(http::Method::DELETE, path, &service).await,
+                Some(_) => self.on_behalf().raw(http::Method::DELETE, path).await,
                 None => Err(Status::no_such_resource()),
             }
         })
@@ -252,6 +262,9 @@ impl Client for LocalClient {
 
     fn list<'a>(&'a self, target: Target<'a>, options: ListOptions) -> Answer<'a, List> {
         Box::pin(async move {
+            if let Some(remote) = self.remote(&target) {
+                return remote.list(target, options).await;
+            }
             let limit = Some(u64::try_from(options.limit).unwrap_or(0));
             let admitted = self.admitted("list", &target, &options.field_selector, limit).await?;
             let request = admitted.request();
@@ -267,6 +280,9 @@ impl Client for LocalClient {
 
     fn watch<'a>(&'a self, target: Target<'a>, options: WatchOptions) -> Answer<'a, Box<dyn Watch>> {
         Box::pin(async move {
+            if let Some(remote) = self.remote(&target) {
+                return remote.watch(target, options).await;
+            }
             let version = &*options.resource_version;
             let begins = flow_control::begins_with_state(version, options.initial_events);
             let lists = begins.then_some(0);
@@ -332,6 +348,9 @@ impl Client for LocalClient {
         options: WriteOptions<'a>,
     ) -> Answer<'a, Arc<Obj>> {
         Box::pin(async move {
+            if let Some(remote) = self.remote(&target) {
+                return remote.create(target, body, options).await;
+            }
             let admitted = self.admitted("create", &target, "", None).await?;
             let admitted = Admitted { options, ..admitted };
             let request = admitted.request();
@@ -350,6 +369,9 @@ impl Client for LocalClient {
         options: WriteOptions<'a>,
     ) -> Answer<'a, Arc<Obj>> {
         Box::pin(async move {
+            if let Some(remote) = self.remote(&target) {
+                return remote.update(target, body, options).await;
+            }
             let admitted = self.admitted("update", &target, "", None).await?;
             let admitted = Admitted { options, ..admitted };
             let body = with_type(&admitted.resource, target.subresource, body);
@@ -370,6 +392,9 @@ impl Client for LocalClient {
         options: WriteOptions<'a>,
     ) -> Answer<'a, Arc<Obj>> {
         Box::pin(async move {
+            if let Some(remote) = self.remote(&target) {
+                return remote.patch(target, patch, options).await;
+            }
             let admitted = self.admitted("patch", &target, "", None).await?;
             let admitted = Admitted { options, ..admitted };
             let patch = client::with_applied_type(&admitted.resource, &target, patch);
@@ -385,6 +410,9 @@ impl Client for LocalClient {
 
     fn delete<'a>(&'a self, target: Target<'a>, options: DeleteOptions) -> Answer<'a, ()> {
         Box::pin(async move {
+            if let Some(remote) = self.remote(&target) {
+                return remote.delete(target, options).await;
+            }
             let admitted = self.admitted("delete", &target, "", None).await?;
             let request = admitted.request();
             admitted.traced(self.api.registry().delete(&request, &options).await.map(|_| ()))
@@ -398,6 +426,9 @@ impl Client for LocalClient {
         which: ListOptions,
     ) -> Answer<'a, ()> {
         Box::pin(async move {
+            if let Some(remote) = self.remote(&target) {
+                return remote.delete_collection(target, options, which).await;
+            }
             let admitted = self.admitted("deletecollection", &target, &which.field_selector, None).await?;
             let request = admitted.request();
             admitted.traced(self.api.registry().delete_unseen(&request, &options, &which).await)

@@ -90,22 +90,41 @@ pub async fn serve(api: &Api, path: &str, headers: &HeaderMap, query: &Query<'_>
         }
         "/openapi/v2" => Some(match accepted(headers, PROTOBUF_V2) {
             None => not_acceptable(),
-            Some(JSON) if routes.has_remotes() => {
+            Some(media) if routes.has_remotes() => {
                 let specs = api.aggregation.documents.specs();
                 let generations = (catalog.generation(), specs.generation);
-                let merge = || aggregation::openapi::merge_v2(&documents.v2(), &routes, &specs);
-                asked.whole(api.aggregation.documents.merged(generations, merge), JSON)
+                let merge = || {
+                    let document = aggregation::openapi::merge_v2(&documents.v2(), &routes, &specs);
+                    match media {
+                        PROTOBUF_V2 => openapi::v2_protobuf_of(&document),
+                        _ => codec::json::to_vec(&document),
+                    }
+                };
+                asked.whole(api.aggregation.documents.merged(media, generations, merge), media)
             }
             Some(PROTOBUF_V2) => asked.hashed(V2, PROTOBUF_V2, || documents.v2_protobuf()).await,
             Some(_) => asked.hashed(V2, JSON, || documents.v2()).await,
         }),
         _ => {
             let name = path.strip_prefix("/openapi/v3/")?;
+            let specs = api.aggregation.documents.specs();
+            if let Some((hash, document)) = aggregation::openapi::converted(&routes, &specs, name) {
+                return Some(asked.converted(name, hash, document.clone(), query));
+            }
             let Some(entry) = documents.v3_entry(name) else { return Some(no_document()) };
             let hash = asked.hash(name, entry).await;
             Some(asked.group(name, &hash, query).await)
         }
     }
+}
+
+/// Where the document is that the client has an older hash of.
+fn moved(name: &str, hash: &str, media: &'static str) -> Answer {
+    let mut answer = respond::answer(301, media, Body::empty());
+    set(&mut answer, LOCATION, &format!("/openapi/v3/{name}?hash={hash}"));
+    set(&mut answer, ETAG, &format!("\"{hash}\""));
+    set(&mut answer, VARY, "Accept");
+    answer
 }
 
 /// Upstream answers with an empty body.
@@ -168,12 +187,8 @@ impl Asked<'_> {
     async fn group(&self, name: &str, hash: &str, query: &Query<'_>) -> Answer {
         let Some(media) = accepted(self.headers, PROTOBUF_V3) else { return not_acceptable() };
         let asked = query.find("hash").filter(|asked| !asked.is_empty());
-        if asked.is_some_and(|asked| *asked != *hash) {
-            let mut answer = respond::answer(301, media, Body::empty());
-            set(&mut answer, LOCATION, &format!("/openapi/v3/{name}?hash={hash}"));
-            set(&mut answer, ETAG, &format!("\"{hash}\""));
-            set(&mut answer, VARY, "Accept");
-            return answer;
+        if asked.as_ref().is_some_and(|asked| **asked != *hash) {
+            return moved(name, hash, media);
         }
         // There is a hash, so there is a document.
         let make = || match media {
@@ -183,10 +198,31 @@ impl Asked<'_> {
         let form = Form { name, media, gzipped: self.gzipped, version: hash };
         let mut answer = self.answer(form, hash, make).await;
         if asked.is_some() {
-            set(&mut answer, CACHE_CONTROL, "public, immutable");
-            set(&mut answer, EXPIRES, &in_a_year(self.api.registry.env().now_seconds() as i64));
+            self.immutable(&mut answer);
         }
         answer
+    }
+
+    /// The same, made from another server's v2.
+    // Differs from kube-apiserver, which has it as protobuf too.
+    fn converted(&self, name: &str, hash: &str, document: Bytes, query: &Query<'_>) -> Answer {
+        if accepted(self.headers, JSON).is_none() {
+            return not_acceptable();
+        }
+        let asked = query.find("hash").filter(|asked| !asked.is_empty());
+        if asked.as_ref().is_some_and(|asked| **asked != *hash) {
+            return moved(name, hash, JSON);
+        }
+        let mut answer = self.whole(document, JSON);
+        if asked.is_some() {
+            self.immutable(&mut answer);
+        }
+        answer
+    }
+
+    fn immutable(&self, answer: &mut Answer) {
+        set(answer, CACHE_CONTROL, "public, immutable");
+        set(answer, EXPIRES, &in_a_year(self.api.registry.env().now_seconds() as i64));
     }
 
     /// A document that is at hand.

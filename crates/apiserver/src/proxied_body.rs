@@ -22,8 +22,8 @@ const WINDOW: usize = 64 << 10;
 
 pub struct ProxiedBody {
     incoming: Incoming,
-    /// The connection to the backend ends with the body.
-    _connection: BackendConnection,
+    /// The connection to the backend ends with the body; none: it was read to the end.
+    connection: Option<BackendConnection>,
     /// Received and not taken.
     rest: Bytes,
     state: State,
@@ -64,7 +64,7 @@ impl ProxiedBody {
     ) -> ProxiedBody {
         ProxiedBody {
             incoming,
-            _connection: connection,
+            connection: Some(connection),
             rest: begin,
             state: State::Open,
             window: Arc::default(),
@@ -99,6 +99,16 @@ impl ProxiedBody {
                 }
                 None => self.state = State::Ended,
             }
+            self.finish_if_read();
+        }
+    }
+
+    /// Nobody need ask for what follows the last piece.
+    fn finish_if_read(&mut self) {
+        if self.incoming.is_end_stream()
+            && let Some(connection) = self.connection.take()
+        {
+            connection.finish();
         }
     }
 

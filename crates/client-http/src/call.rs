@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use client::Answer;
 use env::Env;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Response};
@@ -12,6 +13,7 @@ use hyper::body::Incoming;
 use object::Status;
 
 use crate::credentials::{Authorization, Used};
+use crate::exchange::{ApiRequest, Exchange, OpenAnswer};
 use crate::objects::unreadable;
 use crate::pool::{Lease, Lifetime, Outgoing, Pool, SendError};
 use crate::refusal;
@@ -29,17 +31,6 @@ const MAX_REFUSAL: usize = 1 << 20;
 
 const AGENT: &str = concat!("setpoint/", env!("CARGO_PKG_VERSION"));
 
-/// A request without its server and credentials, which are the transport's.
-pub(crate) struct ApiRequest {
-    pub method: Method,
-    /// With its query.
-    pub path: String,
-    /// Empty: no body.
-    pub content_type: &'static str,
-    pub body: Bytes,
-    pub accept: &'static str,
-}
-
 pub(crate) const JSON: &str = "application/json";
 
 /// A server, and the credentials for it. All identities of a process share one.
@@ -49,23 +40,28 @@ pub(crate) struct Transport {
     pub authorization: Authorization,
 }
 
+impl Exchange for Transport {
+    fn call<'a>(&'a self, identity: &'a HeaderMap, request: ApiRequest) -> Answer<'a, Bytes> {
+        Box::pin(async move {
+            let (response, lease) = self.send(identity, request, Lifetime::Call).await?;
+            let body = response.into_body();
+            let read = self.env.timeout(CALL_LIMIT, read(body, MAX_ANSWER)).await;
+            let body = read.unwrap_or_else(|_| Err(too_slow()))?;
+            lease.finish().await;
+            Ok(body)
+        })
+    }
+
+    fn open<'a>(&'a self, identity: &'a HeaderMap, request: ApiRequest) -> Answer<'a, OpenAnswer> {
+        Box::pin(async move {
+            let (response, lease) = self.send(identity, request, Lifetime::Watch).await?;
+            let pinged = lease.is_pinged();
+            Ok(OpenAnswer { body: response.into_body(), pinged, connection: Box::new(lease) })
+        })
+    }
+}
+
 impl Transport {
-    /// The whole body of a good answer.
-    pub async fn call(&self, identity: &HeaderMap, request: ApiRequest) -> Result<Bytes, Status> {
-        let (response, lease) = self.send(identity, request, Lifetime::Call).await?;
-        let body = response.into_body();
-        let read = self.env.timeout(CALL_LIMIT, read(body, MAX_ANSWER)).await;
-        let body = read.unwrap_or_else(|_| Err(too_slow()))?;
-        lease.finish().await;
-        Ok(body)
-    }
-
-    /// The body of a good answer that goes on.
-    pub async fn open(&self, identity: &HeaderMap, request: ApiRequest) -> Result<(Incoming, Lease), Status> {
-        let (response, lease) = self.send(identity, request, Lifetime::Watch).await?;
-        Ok((response.into_body(), lease))
-    }
-
     /// A good answer's head, its body still to come; everything else is a refusal.
     async fn send(
         &self,

@@ -13,11 +13,12 @@ use env::Env;
 use http::{HeaderMap, Method};
 use object::{Obj, Status, Value};
 
-use crate::call::{ApiRequest, JSON, Transport};
+use crate::call::{JSON, Transport};
 use crate::config::{Config, ConfigError};
 use crate::credentials::{Authorization, Impersonate};
 use crate::dial::{Dial, Socket};
 use crate::discovery::{self, GroupVersion};
+use crate::exchange::{ApiRequest, Exchange};
 use crate::objects::{View, object, parse_revision, unreadable};
 use crate::pool::Pool;
 use crate::request;
@@ -33,7 +34,8 @@ const AGGREGATED: &str =
 /// Cheap to clone; clones share their connections, whoever they act as.
 #[derive(Clone)]
 pub struct HttpClient {
-    transport: Arc<Transport>,
+    env: Env,
+    exchange: Arc<dyn Exchange>,
     served: Arc<Served>,
     /// What stands before `/api` in every path.
     prefix: Arc<str>,
@@ -79,7 +81,8 @@ impl HttpClient {
         let url = Url::parse(&config.server)?;
         let authorization = Authorization::new(env.clone(), config.credentials.clone());
         let socket = Socket::new(config, &url, authorization.plugin().cloned())?;
-        HttpClient::assemble(env, catalog, config, Box::new(socket), authorization)
+        let pool = Pool::new(env.clone(), Box::new(socket), url);
+        HttpClient::assemble(env, catalog, config, pool, authorization)
     }
 
     /// A client that shows a certificate, and what gives it the next one.
@@ -88,10 +91,12 @@ impl HttpClient {
         catalog: Arc<Catalog>,
         config: &Config,
     ) -> Result<(HttpClient, CertificateRotation), ConfigError> {
-        let socket = CurrentSocket::new(config, &Url::parse(&config.server)?)?;
-        let client = HttpClient::over(env, catalog, config, Box::new(socket.clone()))?;
-        let rotation = CertificateRotation::new(config, socket, client.transport.pool.clone());
-        Ok((client, rotation))
+        let url = Url::parse(&config.server)?;
+        let socket = CurrentSocket::new(config, &url)?;
+        let pool = Pool::new(env.clone(), Box::new(socket.clone()), url);
+        let authorization = Authorization::new(env.clone(), config.credentials.clone());
+        let client = HttpClient::assemble(env, catalog, config, pool.clone(), authorization)?;
+        Ok((client, CertificateRotation::new(config, socket, pool)))
     }
 
     /// The same through connections of the transport's own making.
@@ -102,23 +107,28 @@ impl HttpClient {
         dial: Box<dyn Dial>,
     ) -> Result<HttpClient, ConfigError> {
         let authorization = Authorization::new(env.clone(), config.credentials.clone());
-        HttpClient::assemble(env, catalog, config, dial, authorization)
+        let pool = Pool::new(env.clone(), dial, Url::parse(&config.server)?);
+        HttpClient::assemble(env, catalog, config, pool, authorization)
+    }
+
+    /// A client whose requests go a way of their own, which has the credentials. `served` may be shared with others of the same server.
+    pub fn through(env: Env, served: Arc<Served>, exchange: Arc<dyn Exchange>) -> HttpClient {
+        let (prefix, field_manager) = ("".into(), "".into());
+        HttpClient { env, exchange, served, prefix, field_manager, identity: Ok(Arc::default()) }
     }
 
     fn assemble(
         env: Env,
         catalog: Arc<Catalog>,
         config: &Config,
-        dial: Box<dyn Dial>,
+        pool: Arc<Pool>,
         authorization: Authorization,
     ) -> Result<HttpClient, ConfigError> {
         let url = Url::parse(&config.server)?;
+        let exchange = Arc::new(Transport { env: env.clone(), pool, authorization });
         let prefix = Arc::from(url.prefix.as_str());
-        let pool = Pool::new(env.clone(), dial, url);
-        let transport = Arc::new(Transport { env, pool, authorization });
-        let served = Arc::new(Served::new(catalog));
         let client =
-            HttpClient { transport, served, prefix, field_manager: "".into(), identity: Ok(Arc::default()) };
+            HttpClient { prefix, ..HttpClient::through(env, Arc::new(Served::new(catalog)), exchange) };
         Ok(match &config.impersonate {
             Some(who) => client.acting_as(who),
             None => client,
@@ -142,7 +152,7 @@ impl HttpClient {
     /// A document of the server's discovery.
     async fn document(&self, path: String, accept: &'static str) -> Result<Value, Status> {
         let request = ApiRequest { method: Method::GET, path, content_type: "", body: Bytes::new(), accept };
-        tree(&self.transport.call(self.identity()?, request).await?)
+        tree(&self.exchange.call(self.identity()?, request).await?)
     }
 
     async fn group_version(&self, group: &str, version: &str) -> Result<Vec<discovery::Discovered>, Status> {
@@ -186,7 +196,7 @@ impl HttpClient {
             ApiRequest { method: method.clone(), path, content_type, body, accept }
         };
         let resource = self.find(target.resource).await?;
-        let answer = self.transport.call(self.identity()?, request(&resource)).await;
+        let answer = self.exchange.call(self.identity()?, request(&resource)).await;
         match answer {
             Err(status) if is_unserved(&status) && self.served.forget(&resource) => {
                 // Made again with another scope, it is found elsewhere.
@@ -194,7 +204,7 @@ impl HttpClient {
                 if again.namespaced == resource.namespaced {
                     return Err(status);
                 }
-                let answer = self.transport.call(self.identity()?, request(&again)).await?;
+                let answer = self.exchange.call(self.identity()?, request(&again)).await?;
                 Ok((again, answer))
             }
             answer => Ok((resource, answer?)),
@@ -275,12 +285,12 @@ impl Client for HttpClient {
             let (method, view) = (Method::GET, View::of(&target));
             let accept = view.accept_object();
             let request = ApiRequest { method, path, content_type: "", body: Bytes::new(), accept };
-            let open = self.transport.open(self.identity()?, request).await.inspect_err(|status| {
+            let open = self.exchange.open(self.identity()?, request).await.inspect_err(|status| {
                 if is_unserved(status) {
                     self.served.forget(&resource);
                 }
             })?;
-            let (env, seconds) = (self.transport.env.clone(), options.timeout_seconds);
+            let (env, seconds) = (self.env.clone(), options.timeout_seconds);
             let watch: Box<dyn Watch> = Box::new(HttpWatch::new(env, resource, view, open, seconds));
             Ok(watch)
         })

@@ -6,6 +6,8 @@ mod kubeconfig;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+pub(crate) use kubeconfig::impersonate;
+
 use crate::credentials::{Credentials, Impersonate};
 use crate::proxy::Proxy;
 

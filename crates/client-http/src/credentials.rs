@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use env::Env;
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
-use object::Status;
+use object::{Status, Value};
 use parking_lot::Mutex;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use tokio::time::Instant;
@@ -65,7 +65,12 @@ impl Impersonate {
         Impersonate::user(&format!("system:serviceaccount:{namespace}:{name}"), &[])
     }
 
-    pub(crate) fn headers(&self) -> Result<HeaderMap, Status> {
+    /// What a user of a kubeconfig says under `as`, `as-uid`, `as-groups` and `as-user-extra`.
+    pub fn of_user(user: &Value) -> Result<Option<Impersonate>, String> {
+        crate::config::impersonate(user)
+    }
+
+    pub fn headers(&self) -> Result<HeaderMap, Status> {
         let mut headers = HeaderMap::new();
         let value = |text: &str| {
             // Names need not be ASCII; control characters cannot be sent.

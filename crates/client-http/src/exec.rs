@@ -42,9 +42,9 @@ impl std::fmt::Debug for Plugin {
     }
 }
 
-/// What a plugin gave.
+/// What a plugin gave. Secrets are not for logs.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub(crate) struct Given {
+pub struct Given {
     pub token: Option<String>,
     /// Certificate chain and key, in PEM.
     pub certificate: Option<(Vec<u8>, Vec<u8>)>,
@@ -55,7 +55,7 @@ pub(crate) struct Given {
 }
 
 /// A plugin and what it gave last; shared by requests, which need the token, and connections, which need the certificate.
-pub(crate) struct Exec {
+pub struct Exec {
     env: Env,
     plugin: Plugin,
     /// Guards what was given last; held for a copy.
@@ -136,7 +136,7 @@ impl Exec {
 
 impl Plugin {
     /// The first lines of a kubeconfig's `exec`; `folder` is where the file is, from which commands with a path are looked for.
-    pub(crate) fn parse(exec: &Value, folder: &Path) -> Result<Plugin, String> {
+    pub fn parse(exec: &Value, folder: &Path) -> Result<Plugin, String> {
         let text = |name: &str| exec.str_at(&[name]).unwrap_or("").to_owned();
         let api_version = text("apiVersion");
         if !matches!(

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 
 use crate::discovery::{Discovered, GroupVersion, definition};
 
-/// Shared by the clients of one server.
-pub(crate) struct Served {
+/// What a server is known to serve; shared by its clients.
+pub struct Served {
     /// Guards the snapshot of the day; held for a look or a change of it.
     catalog: Mutex<Arc<Catalog>>,
 }
@@ -21,16 +21,16 @@ impl Served {
         Served { catalog: Mutex::new(catalog) }
     }
 
-    pub fn catalog(&self) -> Arc<Catalog> {
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
         self.catalog.lock().clone()
     }
 
-    pub fn find(&self, gvr: &Gvr) -> Option<Arc<Resource>> {
+    pub(crate) fn find(&self, gvr: &Gvr) -> Option<Arc<Resource>> {
         gvr.find(&self.catalog.lock()).cloned()
     }
 
     /// Remembers a resource in one more version, or anew in one that is known.
-    pub fn learn(&self, found: Discovered) {
+    pub(crate) fn learn(&self, found: Discovered) {
         let mut catalog = self.catalog.lock();
         // Another scope or kind is another definition: what was known of its other versions is of the old one.
         let same = |other: &&Arc<Resource>| {
@@ -46,7 +46,7 @@ impl Served {
     }
 
     /// The server did not know the path: the resource is looked up again when it is used next. Returns whether it will be.
-    pub fn forget(&self, resource: &Resource) -> bool {
+    pub(crate) fn forget(&self, resource: &Resource) -> bool {
         let mut catalog = self.catalog.lock();
         let now = catalog.find(&resource.group, &resource.version, &resource.plural);
         if !resource.custom || now.is_none_or(|now| now.id != resource.id) {
@@ -59,7 +59,7 @@ impl Served {
     }
 
     /// Takes over what the server said it serves. Built-in resources stay, whether it serves them or not.
-    pub fn take_over(&self, said: Vec<GroupVersion>) -> Arc<Catalog> {
+    pub(crate) fn take_over(&self, said: Vec<GroupVersion>) -> Arc<Catalog> {
         let mut catalog = self.catalog.lock();
         let unknown: BTreeSet<(String, String)> = said
             .iter()

@@ -1,5 +1,6 @@
 //! A watch under way: an answer that goes on, one JSON event a line.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,8 +13,8 @@ use hyper::body::Incoming;
 use object::{Status, Value};
 use tokio::time::Instant;
 
+use crate::exchange::OpenAnswer;
 use crate::objects::{View, object, parse_revision, unreadable};
-use crate::pool::Lease;
 use crate::refusal;
 
 /// One event. Objects are at most some 1.5 MB in etcd; twice that and more never comes from a server in its senses.
@@ -37,7 +38,7 @@ pub(crate) struct HttpWatch {
     /// When it was heard of last, where only that tells whether it lives.
     heard: Option<Instant>,
     /// Keeps the connection for as long as the watch lasts.
-    _lease: Lease,
+    _connection: Box<dyn Any + Send>,
 }
 
 impl HttpWatch {
@@ -45,13 +46,14 @@ impl HttpWatch {
         env: Env,
         resource: Arc<Resource>,
         view: View,
-        (body, lease): (Incoming, Lease),
+        open: OpenAnswer,
         timeout_seconds: u64,
     ) -> HttpWatch {
         let until =
             (timeout_seconds > 0).then(|| env.monotonic() + Duration::from_secs(timeout_seconds) + GRACE);
-        let heard = (!lease.is_pinged()).then(|| env.monotonic());
-        HttpWatch { env, resource, view, body, lines: Lines::default(), until, heard, _lease: lease }
+        let OpenAnswer { body, pinged, connection: _connection } = open;
+        let heard = (!pinged).then(|| env.monotonic());
+        HttpWatch { env, resource, view, body, lines: Lines::default(), until, heard, _connection }
     }
 
     /// When the connection counts as dead, if nothing comes, and why then.

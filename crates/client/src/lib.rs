@@ -79,6 +79,12 @@ impl Gvr {
     }
 }
 
+impl AggregatedResource {
+    pub fn api_version(&self) -> String {
+        format!("{}/{}", self.resource.group, self.resource.version)
+    }
+}
+
 impl From<&Resource> for Gvr {
     fn from(resource: &Resource) -> Gvr {
         Gvr {
@@ -133,9 +139,11 @@ pub enum Event {
     },
 }
 
-/// Resources of aggregated API servers: asked by their paths ([`Client::get_raw`]).
+/// Resources of aggregated API servers. They are used like any other; what is not an object of theirs is asked for by its path
+/// ([`Client::get_raw`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Aggregated {
+    /// The preferred version of a group first.
     pub resources: Vec<AggregatedResource>,
     /// Group versions whose servers could not be asked.
     pub stale: Vec<String>,
@@ -144,6 +152,7 @@ pub struct Aggregated {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AggregatedResource {
     pub resource: Gvr,
+    pub kind: Name,
     pub namespaced: bool,
     pub verbs: Verbs,
 }

@@ -19,7 +19,7 @@ mod tests;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use client::Gvr;
+use client::Revision;
 use futures_util::future::BoxFuture;
 use object::Obj;
 use parking_lot::Mutex;
@@ -32,10 +32,10 @@ use runtime::{
 use tokio::task::JoinHandle;
 
 use crate::Context;
-use calls::{Calls, Located};
+use calls::{Calls, Located, is_gone};
 use graph::{FOREGROUND, Graph, Look, ORPHAN, Stray, WorkItems, finalizers};
 use identity::{Identity, Uid};
-use kinds::{KindId, Mapping};
+use kinds::{KindId, Mapping, WatchedKind};
 use monitors::Monitors;
 use plan::{Decision, OwnerState};
 
@@ -121,7 +121,7 @@ impl Reconcile for Orphaner {
 }
 
 impl Collector {
-    fn changed(&self, kind: KindId, resource: &Gvr, event: &InformerEvent<'_>) {
+    fn changed(&self, kind: KindId, watched: &WatchedKind, event: &InformerEvent<'_>) {
         let mut wanted = WorkItems::default();
         if let InformerEvent::Updated { new, sync: true, .. } = event
             && self.misses_an_owner(new)
@@ -145,7 +145,12 @@ impl Collector {
                 }
             }
         };
-        self.enqueue(wanted, priority, || Some(Cause::new(resource, event.obj(), what)));
+        self.enqueue(wanted, priority, || {
+            let cause = Cause::new(&watched.resource, event.obj(), what);
+            // Revisions of another server are not those of our log.
+            let revision = if watched.aggregated { Revision(0) } else { cause.revision };
+            Some(Cause { revision, ..cause })
+        });
     }
 
     /// The server knows nobody of this identity.
@@ -315,7 +320,7 @@ impl Collector {
             Box::pin(async move {
                 let Located::At(at) = self.calls.locate(dependent)? else { return Ok(()) };
                 match self.calls.let_go(&at, dependent, gone).await {
-                    Err(status) if status.code != 404 => {
+                    Err(status) if !is_gone(&status) => {
                         Err(Failure::Other(format!("orphaning {dependent} failed, {}", status.message)))
                     }
                     _ => Ok(()),

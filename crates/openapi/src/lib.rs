@@ -11,6 +11,7 @@
 //! alphabetical order: the same catalogue gives the same bytes. Of the built-in types only ObjectMeta has descriptions; custom
 //! resources have those of their authors.
 
+mod convert;
 mod custom;
 mod descriptions;
 mod document;
@@ -99,6 +100,16 @@ impl<'a> Documents<'a> {
     pub fn v2_protobuf(self) -> Vec<u8> {
         wire::document(self)
     }
+}
+
+/// A Swagger 2.0 document with parts of others as protobuf; title, version and security are ours.
+pub fn v2_protobuf_of(document: &object::Value) -> Vec<u8> {
+    wire::swagger::document(document)
+}
+
+/// A Swagger 2.0 document as OpenAPI 3.0.
+pub fn v3_of_v2(document: &object::Value) -> object::Value {
+    convert::document(document)
 }
 
 /// The document at `/openapi/v3`: the URL of each group version's document.

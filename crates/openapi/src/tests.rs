@@ -330,3 +330,52 @@ fn a_document_that_needs_no_definitions_has_none() {
         assert_eq!(parts, ["securitySchemes"], "{path}");
     }
 }
+
+#[test]
+fn a_document_is_the_same_protobuf_from_the_catalogue_and_from_its_json() {
+    let c = Catalog::builtin();
+    let json = codec::json::parse(&of(&c).v2(), None).unwrap();
+    let (made, read) = (of(&c).v2_protobuf(), crate::v2_protobuf_of(&json));
+    let differs = made.iter().zip(&read).position(|(a, b)| a != b);
+    let about = |bytes: &[u8]| {
+        let at = differs.unwrap_or(0);
+        String::from_utf8_lossy(&bytes[at.saturating_sub(200)..bytes.len().min(at + 200)]).into_owned()
+    };
+    assert!(
+        made == read,
+        "{} and {} bytes, {differs:?}: {:?} and {:?}",
+        made.len(),
+        read.len(),
+        about(&made),
+        about(&read)
+    );
+}
+
+#[test]
+fn parts_that_only_other_servers_have_are_written() {
+    let json = r##"{"paths":{"/a":{"parameters":[{"$ref":"#/parameters/p"}],"get":{"summary":"s","deprecated":true,
+        "parameters":[{"in":"header","name":"h","type":"array","items":{"type":"string","maxLength":2}},
+            {"in":"formData","name":"f","type":"file"},{"in":"body","name":"b","schema":{"$ref":"#/definitions/t"}}],
+        "responses":{"200":{"description":"d","schema":{"type":"file"},"headers":{"x":{"type":"integer","description":"hd"}}},
+            "default":{"$ref":"#/responses/r"}}}}},
+        "definitions":{"t":{"type":["string","null"],"allOf":[{"$ref":"#/definitions/u"}],"default":{"a":1},"readOnly":true}}}"##;
+    let read = crate::v2_protobuf_of(&codec::json::parse(json.as_bytes(), None).unwrap());
+    // A header's parameter: `in` is field 2, `name` 4, `type` 5, and its items' type and length 1 and 10 of field 7.
+    let header = b"\x12\x06header\x22\x01h\x2a\x05array\x3a\x0a\x0a\x06string\x50\x02";
+    let parts: [&[u8]; 6] = [
+        header,
+        // `type` of a form is field 6.
+        b"\x12\x08formData\x22\x01f\x32\x04file",
+        // A file is the second of two kinds of schemas, its type field 6.
+        b"\x12\x08\x12\x06\x32\x04file",
+        // A header of an answer has its description in field 18.
+        b"\x0a\x01x\x12\x0e\x0a\x07integer\x92\x01\x02hd",
+        // Several types, and a part of them all.
+        b"\xb2\x01\x0e\x0a\x06string\x0a\x04null\xc2\x01",
+        b"\x0a\x07default\x12\x11\x12\x0f\x0a\x0d#/responses/r",
+    ];
+    for (n, part) in parts.iter().enumerate() {
+        let found = read.windows(part.len()).any(|window| window == *part);
+        assert!(found, "{n}: {:?}", String::from_utf8_lossy(&read));
+    }
+}

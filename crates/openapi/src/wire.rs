@@ -4,6 +4,7 @@
 
 pub(crate) mod message;
 pub(crate) mod published;
+pub(crate) mod swagger;
 
 use std::collections::BTreeMap;
 
@@ -19,11 +20,7 @@ pub(crate) fn document(of: Documents<'_>) -> Vec<u8> {
     let parts = v2::parts(of.catalog);
     let writer = Writer { text: Text { of, version: Version::V2 } };
     let mut m = Message::with_capacity(2 << 20);
-    m.string(1, "2.0");
-    m.message(2, |info| {
-        info.string(1, INFO.0);
-        info.string(2, INFO.1);
-    });
+    header(&mut m);
     m.message(8, |paths| {
         paths::each(of.catalog, &mut |item| {
             named(paths, 2, &item.path, |value| writer.path(value, item));
@@ -44,6 +41,19 @@ pub(crate) fn document(of: Documents<'_>) -> Vec<u8> {
             named(parameters, 1, &v2::shared_name(p), |value| parameter(value, p));
         }
     });
+    security(&mut m);
+    m.finish()
+}
+
+fn header(m: &mut Message) {
+    m.string(1, "2.0");
+    m.message(2, |info| {
+        info.string(1, INFO.0);
+        info.string(2, INFO.1);
+    });
+}
+
+fn security(m: &mut Message) {
     m.message(12, |requirement| named(requirement, 1, "BearerToken", |_| ()));
     m.message(13, |definitions| {
         named(definitions, 1, "BearerToken", |item| {
@@ -55,7 +65,6 @@ pub(crate) fn document(of: Documents<'_>) -> Vec<u8> {
             });
         });
     });
-    m.finish()
 }
 
 struct Writer<'a> {
@@ -104,16 +113,19 @@ impl Writer<'_> {
 
     /// `PathItem`.
     fn path(&self, m: &mut Message, item: &PathItem) {
-        for (method, op) in &item.operations {
-            let number = match method {
-                Method::Get => 2,
-                Method::Put => 3,
-                Method::Post => 4,
-                Method::Delete => 5,
-                Method::Options => 6,
-                Method::Head => 7,
-                Method::Patch => 8,
-            };
+        let number = |method: &Method| match method {
+            Method::Get => 2,
+            Method::Put => 3,
+            Method::Post => 4,
+            Method::Delete => 5,
+            Method::Options => 6,
+            Method::Head => 7,
+            Method::Patch => 8,
+        };
+        let mut operations: Vec<_> =
+            item.operations.iter().map(|(method, op)| (number(method), op)).collect();
+        operations.sort_by_key(|(number, _)| *number);
+        for (number, op) in operations {
             m.message(number, |m| self.operation(m, op));
         }
         for p in &item.parameters {

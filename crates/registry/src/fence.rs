@@ -8,9 +8,10 @@
 //! it may even have time left. The store knows.
 
 use admission::LeaderFence;
+use catalog::Catalog;
 use codec::json;
 use object::{Status, Value};
-use store::{Commit, Guard};
+use store::{Commit, Guard, Revision};
 
 use crate::{Registry, RequestContext};
 
@@ -25,21 +26,35 @@ impl Registry {
         commit: &mut Commit,
     ) -> Result<(), Status> {
         let Some(fence) = request.fence else { return Ok(()) };
+        match self.lease_of(request.catalog, fence) {
+            Ok((key, revision)) => {
+                commit.guards.push((key.into(), Guard::At(revision)));
+                Ok(())
+            }
+            Err(over) => Err(Status::conflict(request.about(), request.name, &over)),
+        }
+    }
+
+    /// For a write that ends in another store: whether the term goes on, now. Nothing guards what happens until the write is done.
+    pub fn check_fence(&self, fence: &LeaderFence) -> Result<(), Status> {
+        match self.lease_of(&self.catalog(), fence) {
+            Ok(_) => Ok(()),
+            Err(over) => Err(Status { code: 409, reason: "Conflict", ..Status::unknown(over) }),
+        }
+    }
+
+    /// The key of the lease and the revision at which it names the holder; the error says that the term is over.
+    fn lease_of(&self, catalog: &Catalog, fence: &LeaderFence) -> Result<(String, Revision), String> {
         let over = |who: &str| {
             let LeaderFence { namespace, lease, holder } = fence;
-            let detail =
-                format!("the term of {holder:?} is over: lease {namespace}/{lease} is held by {who}");
-            Err(Status::conflict(request.about(), request.name, &detail))
+            Err(format!("the term of {holder:?} is over: lease {namespace}/{lease} is held by {who}"))
         };
-        let Some(storage) = request.catalog.find_storage(GROUP, "leases") else { return over("nobody") };
+        let Some(storage) = catalog.find_storage(GROUP, "leases") else { return over("nobody") };
         let key = storage.key(&fence.namespace, &fence.lease);
         let Some(lease) = self.table().get(storage.id, &key) else { return over("nobody") };
         let tree = json::parse(lease.body(), None).unwrap_or(Value::Null);
         match tree.str_at(&["spec", "holderIdentity"]) {
-            Some(holder) if holder == fence.holder => {
-                commit.guards.push((key.into(), Guard::At(lease.revision())));
-                Ok(())
-            }
+            Some(holder) if holder == fence.holder => Ok((key, lease.revision())),
             other => over(&other.map_or("nobody".to_owned(), |other| format!("{other:?}"))),
         }
     }

@@ -15,7 +15,7 @@ use hyper::body::{Body as _, Incoming};
 use object::Value;
 use object::time::format_duration;
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 
 use crate::config::ClientConfig;
 use crate::connection::{IDLE_LIMIT, Lease, Tasks};
@@ -87,6 +87,25 @@ impl<'a> Call<'a> {
     }
 }
 
+impl Call<'_> {
+    fn path(&self) -> String {
+        // Whole seconds, as upstream rounds them up.
+        let seconds = self.timeout.as_secs() + u64::from(self.timeout.subsec_nanos() > 0);
+        let timeout =
+            format_duration(i64::try_from(seconds.saturating_mul(1_000_000_000)).unwrap_or(i64::MAX));
+        format!("{}?timeout={timeout}", self.config.target.path())
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("https://{}{path}", self.config.target.authority())
+    }
+
+    /// It was not sent.
+    pub fn not_sent(&self, why: String, cause: Cause) -> CallError {
+        CallError::NoAnswer { url: self.url(&self.path()), why, cause }
+    }
+}
+
 /// A good answer: a status of 200 to 206 and a body.
 #[derive(Clone, Debug)]
 pub struct Answer {
@@ -125,7 +144,7 @@ struct Servers {
 
 impl WebhookClient {
     pub fn new(env: Env, resolver: Arc<dyn ServiceResolver>) -> WebhookClient {
-        let tasks = Tasks { env, closing: Arc::new(watch::Sender::new(false)) };
+        let tasks = Tasks::new(env, "webhook");
         WebhookClient {
             inner: Arc::new(Inner {
                 tasks,
@@ -146,12 +165,8 @@ impl WebhookClient {
     // objects where nobody configured them to go.
     pub async fn post(&self, call: Call<'_>) -> Result<Answer, CallError> {
         let inner = &self.inner;
-        // Whole seconds, as upstream rounds them up.
-        let seconds = call.timeout.as_secs() + u64::from(call.timeout.subsec_nanos() > 0);
-        let timeout =
-            format_duration(i64::try_from(seconds.saturating_mul(1_000_000_000)).unwrap_or(i64::MAX));
-        let path = format!("{}?timeout={timeout}", call.config.target.path());
-        let url = format!("https://{}{path}", call.config.target.authority());
+        let path = call.path();
+        let url = call.url(&path);
         let begun = AtomicBool::new(false);
         let ended = |why: &str, cause| match begun.load(Ordering::Relaxed) {
             true => {
@@ -251,7 +266,7 @@ impl Inner {
         }
         let server = servers.known.entry(key).or_insert(server).clone();
         if !std::mem::replace(&mut servers.reaped, true) {
-            self.tasks.spawn("webhook-reaper", reap(self.tasks.env.clone(), Arc::downgrade(self)));
+            self.tasks.spawn(reap(self.tasks.env.clone(), Arc::downgrade(self)));
         }
         Ok(server)
     }

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use http::header::AUTHORIZATION;
 use http::uri::Authority;
-use object::{Value, quote};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use object::{Map, Value, quote};
 
 use crate::path;
 
@@ -43,6 +45,25 @@ pub struct Credentials {
     pub authorization: Option<String>,
     /// Certificate chain and key, in PEM.
     pub certificate_pem: Option<(Vec<u8>, Vec<u8>)>,
+    /// Headers that name somebody to act as.
+    pub impersonate: Vec<(String, Vec<u8>)>,
+}
+
+impl Credentials {
+    pub(crate) fn headers(&self) -> Result<HeaderMap, ConfigError> {
+        let mut headers = HeaderMap::new();
+        let wrong = || ConfigError::Tls("the credentials are no header".to_owned());
+        if let Some(text) = &self.authorization {
+            let mut value = HeaderValue::from_str(text).map_err(|_| wrong())?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        for (name, value) in &self.impersonate {
+            let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
+            headers.append(name, HeaderValue::from_bytes(value).map_err(|_| wrong())?);
+        }
+        Ok(headers)
+    }
 }
 
 /// Secrets are not for logs.
@@ -101,6 +122,19 @@ impl ClientConfig {
 
     pub fn target(&self) -> &Target {
         &self.target
+    }
+
+    /// What a credential plugin that asks for it is told of the server.
+    pub(crate) fn cluster_info(&self) -> Value {
+        let mut info = Map::default();
+        info.set("server", format!("https://{}", self.target.authority()));
+        if let Target::Service(service) = &self.target {
+            info.set("tls-server-name", service.server_name());
+        }
+        if let Some(bundle) = &self.ca_bundle {
+            info.set("certificate-authority-data", STANDARD.encode(bundle));
+        }
+        Value::Map(info)
     }
 
     /// The same server: everything but the path.

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use client_http::Wire;
 use env::Env;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -19,8 +20,9 @@ use crate::service::HostPort;
 /// net/http's limit.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 
-pub(crate) struct Dialled {
-    pub wire: TlsStream<Sniffed>,
+/// A connection, and what is spoken on it.
+pub struct Dialled {
+    pub wire: Box<dyn Wire>,
     pub ends: Ends,
     pub http2: bool,
 }
@@ -40,7 +42,7 @@ pub(crate) async fn dial(
     let ends = ends_of(&tcp, address)?;
     let wire = secure(env, tls, name, tcp, ends).await?;
     let http2 = wire.get_ref().1.alpn_protocol() == Some(b"h2");
-    Ok(Dialled { wire, ends, http2 })
+    Ok(Dialled { wire: Box::new(wire), ends, http2 })
 }
 
 /// The ends of a new connection.

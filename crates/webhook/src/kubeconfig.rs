@@ -6,7 +6,7 @@
 //!        *                       everybody else
 //!        (current-context)       if there is no `*`
 //! ```
-//! Files that a user names are read again after a minute: tokens and certificates are replaced while the server runs.
+//! A user may be a credential plugin (`exec`), and may act as somebody else (`as`). Files that a user names are read again after a minute: tokens and certificates are replaced while the server runs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use client_http::{Exec, Given, Impersonate, Plugin};
 use env::Env;
 use object::Value;
 use parking_lot::Mutex;
@@ -24,6 +25,8 @@ use crate::config::{ClientConfig, Credentials};
 
 /// Larger than any kubeconfig.
 const MAX_BYTES: u64 = 4 << 20;
+/// Servers one plugin gives credentials for, each told of its own.
+const MAX_TOLD: usize = 512;
 /// What was read from files is trusted for this long, as client-go does with tokens.
 const FRESH: Duration = Duration::from_secs(60);
 
@@ -39,8 +42,20 @@ struct User {
     secret: Secret,
     /// Certificate chain and key.
     certificate: Option<(Pem, Pem)>,
+    /// Headers that name somebody to act as.
+    impersonate: Vec<(String, Vec<u8>)>,
+    /// Only where nothing else is said, as with client-go.
+    plugin: Option<ExecPlugin>,
     /// Guards what was read last, and when; files are read while it is held, once a minute.
     read: Mutex<Option<(Instant, Arc<Credentials>)>>,
+}
+
+struct ExecPlugin {
+    plugin: Plugin,
+    /// It is told whom its credentials are for.
+    told_server: bool,
+    /// Guards what runs it, by the server it is told of; held to find one.
+    running: Mutex<BTreeMap<String, Arc<Exec>>>,
 }
 
 enum Secret {
@@ -96,12 +111,28 @@ impl Kubeconfig {
         Ok(Kubeconfig { users, current: current.map(str::to_owned) })
     }
 
-    /// The configuration with what this server shows there; an error where it cannot be read.
-    pub fn authenticate(&self, env: &Env, config: &ClientConfig) -> Result<ClientConfig, String> {
-        match self.user(&config.target.host_port()) {
-            Some(user) => Ok(config.clone().with_shared(user.credentials(env)?)),
-            None => Ok(config.clone()),
-        }
+    /// The configuration with what this server shows there.
+    pub async fn authenticate(
+        &self,
+        env: &Env,
+        config: &ClientConfig,
+    ) -> Result<Authenticated, CredentialsError> {
+        let Some(user) = self.user(&config.target.host_port()) else {
+            return Ok(Authenticated { config: config.clone(), given: None });
+        };
+        let known = user.credentials(env).map_err(CredentialsError::Unreadable)?;
+        let Some(plugin) = &user.plugin else {
+            return Ok(Authenticated { config: config.clone().with_shared(known), given: None });
+        };
+        let exec = plugin.running(env, config);
+        let given = exec.credentials().await.map_err(CredentialsError::Plugin)?;
+        let known = Credentials {
+            authorization: given.token.as_ref().map(|token| format!("Bearer {token}")),
+            certificate_pem: given.certificate.clone(),
+            ..Credentials::clone(&known)
+        };
+        let config = config.clone().with_credentials(known);
+        Ok(Authenticated { config, given: Some((exec, given)) })
     }
 
     /// Upstream's precedence; `target` has a port.
@@ -119,6 +150,51 @@ impl Kubeconfig {
     }
 }
 
+/// A configuration with credentials.
+pub struct Authenticated {
+    pub config: ClientConfig,
+    /// Who gave them, and what.
+    given: Option<(Arc<Exec>, Arc<Given>)>,
+}
+
+impl Authenticated {
+    /// The webhook answered 401: a plugin is asked again before the next call.
+    pub fn refused(&self) {
+        if let Some((exec, given)) = &self.given {
+            exec.refused(given);
+        }
+    }
+}
+
+/// There is nothing to show.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CredentialsError {
+    #[error("{0}")]
+    Unreadable(String),
+    #[error("getting credentials: {0}")]
+    Plugin(String),
+}
+
+impl ExecPlugin {
+    fn parse(exec: &Value, folder: &Path) -> Result<ExecPlugin, String> {
+        let told_server = exec.get("provideClusterInfo").and_then(Value::as_bool) == Some(true);
+        Ok(ExecPlugin { plugin: Plugin::parse(exec, folder)?, told_server, running: Mutex::default() })
+    }
+
+    fn running(&self, env: &Env, config: &ClientConfig) -> Arc<Exec> {
+        let server = if self.told_server { config.target.authority() } else { String::new() };
+        let mut running = self.running.lock();
+        if running.len() >= MAX_TOLD && !running.contains_key(&server) {
+            running.pop_first();
+        }
+        let new = || {
+            let cluster = self.told_server.then(|| config.cluster_info());
+            Exec::new(env.clone(), Plugin { cluster, ..self.plugin.clone() })
+        };
+        running.entry(server).or_insert_with(new).clone()
+    }
+}
+
 fn list<'a>(root: &'a Value, name: &str) -> &'a [Value] {
     root.get(name).and_then(Value::as_list).unwrap_or_default()
 }
@@ -126,15 +202,14 @@ fn list<'a>(root: &'a Value, name: &str) -> &'a [Value] {
 impl User {
     fn parse(user: &Value, folder: &Path) -> Result<User, String> {
         let text = |name: &str| user.str_at(&[name]).filter(|text| !text.is_empty());
-        for (field, instead) in [
-            ("auth-provider", "auth provider not supported"),
-            ("exec", "credential plugins (exec) are not supported for webhooks"),
-            ("as", "impersonation (as) is not supported for webhooks"),
-        ] {
-            if user.get(field).is_some_and(|value| !value.is_null()) {
-                return Err(format!("{instead}: use token, tokenFile, or client-certificate and client-key"));
-            }
+        if user.get("auth-provider").is_some_and(|value| !value.is_null()) {
+            return Err("auth provider not supported: use exec, token, tokenFile, or client-certificate and client-key".to_owned());
         }
+        let somebody = Impersonate::of_user(user)?.map(|somebody| somebody.headers()).transpose();
+        let somebody = somebody.map_err(|status| status.message)?.unwrap_or_default();
+        let somebody = somebody.iter().map(|(name, value)| (name.to_string(), value.as_bytes().to_vec()));
+        let exec = user.get("exec").filter(|exec| !exec.is_null());
+        let plugin = exec.map(|exec| ExecPlugin::parse(exec, folder)).transpose()?;
         let bearer = text("token").map(|token| format!("Bearer {token}"));
         let login = (text("username"), text("password"));
         let secret = match (text("tokenFile"), bearer, login) {
@@ -156,7 +231,14 @@ impl User {
             (Some(_), None) => return Err("client-certificate needs a client-key".to_owned()),
             (None, Some(_)) => return Err("client-key needs a client-certificate".to_owned()),
         };
-        let user = User { secret, certificate, read: Mutex::new(None) };
+        let alone = matches!(secret, Secret::None) && certificate.is_none();
+        let user = User {
+            secret,
+            certificate,
+            impersonate: somebody.collect(),
+            plugin: plugin.filter(|_| alone),
+            read: Mutex::new(None),
+        };
         let known = user.read()?;
         if let Some((certificate, key)) = &known.certificate_pem {
             check(certificate, key)?;
@@ -208,7 +290,7 @@ impl User {
             Some((certificate, key)) => Some((certificate.read()?, key.read()?)),
             None => None,
         };
-        Ok(Credentials { authorization, certificate_pem })
+        Ok(Credentials { authorization, certificate_pem, impersonate: self.impersonate.clone() })
     }
 }
 

@@ -16,7 +16,7 @@
 
 mod client;
 mod config;
-mod connection;
+pub mod connection;
 pub mod conversion;
 pub mod dial;
 mod error;
@@ -36,6 +36,6 @@ pub use config::{ClientConfig, ConfigError, Credentials, ServiceReference, Targe
 pub use conversion::{ConversionError, Converter};
 pub use error::{CallError, Cause};
 pub use go_errors::{Ends, no_answer};
-pub use kubeconfig::{Kubeconfig, KubeconfigError};
+pub use kubeconfig::{Authenticated, CredentialsError, Kubeconfig, KubeconfigError};
 pub use metrics::{ConversionMetrics, FailureType};
 pub use service::{HostPort, ResolveError, ServiceResolver, endpoints};

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
+use http::header::{ACCEPT, CONTENT_TYPE, HOST, USER_AGENT};
 use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{HeaderValue, Method, Request, Response, Uri};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use hyper::body::Incoming;
 use parking_lot::Mutex;
 use rustls::pki_types::ServerName;
@@ -16,13 +16,16 @@ use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 
 use crate::config::{ClientConfig, ConfigError, Target};
-use crate::connection::{Body, Connections, IDLE_LIMIT, Lease, Tasks};
+use crate::connection::{self, Body, Connections, IDLE_LIMIT, Lease, Tasks};
 use crate::dial;
 use crate::service::{HostPort, ServiceResolver};
 use crate::tls;
 
 /// Calls under way to one server; more wait for their turn. It also bounds the connections.
 const MAX_CALLS: usize = 128;
+
+/// What an answer may have on its way unread.
+const STREAM_WINDOW: u32 = 1 << 20;
 
 /// What upstream's client calls itself.
 const AGENT: HeaderValue = HeaderValue::from_static("kube-apiserver-admission");
@@ -35,7 +38,8 @@ pub(crate) struct Server {
     tls: TlsConnector,
     name: ServerName<'static>,
     authority: Authority,
-    authorization: Option<HeaderValue>,
+    /// Who this server is there, as far as headers say it.
+    identity: HeaderMap,
     pub places: Semaphore,
     /// Guards the list of addresses; held to find one.
     addresses: Mutex<BTreeMap<HostPort, Arc<Connections>>>,
@@ -50,16 +54,7 @@ impl Server {
         let name = ServerName::try_from(target.server_name())
             .map_err(|_| ConfigError::Tls(format!("{} is no name of a server", target.server_name())))?;
         let authority = target.authority().parse().map_err(|_| ConfigError::Host)?;
-        let authorization = config.credentials.as_ref().and_then(|known| known.authorization.as_ref());
-        let authorization = match authorization {
-            Some(text) => {
-                let mut value = HeaderValue::from_str(text)
-                    .map_err(|_| ConfigError::Tls("the credentials are no header".to_owned()))?;
-                value.set_sensitive(true);
-                Some(value)
-            }
-            None => None,
-        };
+        let identity = config.credentials.as_ref().map(|known| known.headers()).transpose()?;
         let used = Mutex::new(tasks.env.monotonic());
         Ok(Server {
             tasks,
@@ -67,7 +62,7 @@ impl Server {
             tls,
             name,
             authority,
-            authorization,
+            identity: identity.unwrap_or_default(),
             places: Semaphore::new(MAX_CALLS),
             addresses: Mutex::default(),
             used,
@@ -94,10 +89,10 @@ impl Server {
             };
             // The connection was closed while nobody looked: that is what keeping it is worth. A server that may have seen the request
             // gets it once more and not again: reviews ask a question, and change nothing.
-            if lease.fresh || !(failed.unsent || (failed.cut && !seen)) {
+            if lease.fresh || !(failed.unsent.is_some() || (failed.cut && !seen)) {
                 return Err(failed.why);
             }
-            seen |= !failed.unsent;
+            seen |= failed.unsent.is_none();
         }
     }
 
@@ -123,7 +118,7 @@ impl Server {
         match addresses.get(address) {
             Some(connections) => connections.clone(),
             None => {
-                let connections = Connections::new(now);
+                let connections = Connections::new(now, STREAM_WINDOW);
                 addresses.insert(address.clone(), connections.clone());
                 connections
             }
@@ -136,21 +131,13 @@ impl Server {
         address: &HostPort,
         connect_limit: Duration,
     ) -> Result<Lease, String> {
-        let env = &self.tasks.env;
-        if let Some(lease) = connections.pick(env.monotonic()) {
-            return Ok(lease);
-        }
-        let _turn = if connections.may_share() { Some(connections.dialling.lock().await) } else { None };
-        if let Some(lease) = connections.pick(env.monotonic()) {
-            return Ok(lease);
-        }
-        let dialled = dial::dial(env, &self.tls, &self.name, address, connect_limit).await?;
-        connections.begin(&self.tasks, dialled).await
+        let dial = dial::dial(&self.tasks.env, &self.tls, &self.name, address, connect_limit);
+        connections.lease(&self.tasks, dial).await
     }
 
     /// HTTP/2 says the whole address, HTTP/1.1 the path and a Host.
     fn request(&self, path: &PathAndQuery, body: &Bytes, http2: bool) -> Request<Body> {
-        let mut request = Request::new(Body::new(body.clone()));
+        let mut request = Request::new(connection::whole(body.clone()));
         *request.method_mut() = Method::POST;
         let mut uri = http::uri::Parts::default();
         uri.path_and_query = Some(path.clone());
@@ -167,9 +154,7 @@ impl Server {
         headers.insert(USER_AGENT, AGENT);
         headers.insert(ACCEPT, JSON_OR_ANY);
         headers.insert(CONTENT_TYPE, JSON);
-        if let Some(authorization) = &self.authorization {
-            headers.insert(AUTHORIZATION, authorization.clone());
-        }
+        headers.extend(self.identity.clone());
         request
     }
 

@@ -1,4 +1,4 @@
-//! A connection to another server, for one request: ours, or a client's.
+//! Requests to another server: where they go, how many at once; and our own.
 
 use std::time::Duration;
 
@@ -6,13 +6,14 @@ use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT, HOST, HeaderValue};
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt;
+use hyper::body::Incoming;
 
 use super::identity;
 use super::routes::Remote;
 use super::services;
 use crate::api::Api;
 use crate::body::RequestBody;
-use crate::connect::backend::{Backend, BackendSlot, Target};
+use crate::connect::backend::{BackendConnection, BackendSlot, Target};
 use auth::UserInfo;
 use webhook::HostPort;
 
@@ -23,8 +24,14 @@ const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) fn target(api: &Api, remote: &Remote) -> Result<Target, Unreachable> {
     let tls = remote.tls.clone().map_err(Unreachable::Tls)?;
     let registry = api.registry();
-    let address = services::resolve(registry.env(), registry.table(), &remote.service)
-        .map_err(|error| Unreachable::NoEndpoint(error.to_string()))?;
+    let found = services::endpoints(registry.table(), &remote.service);
+    // What leads nowhere any more is not kept.
+    remote.pool.retain(found.as_deref().unwrap_or_default());
+    let found = found.map_err(|error| Unreachable::NoEndpoint(error.to_string()))?;
+    let chosen = registry.env().random_below(found.len().max(1) as u64);
+    let address = found.get(usize::try_from(chosen).unwrap_or(0)).cloned();
+    let none = || webhook::ResolveError::NoEndpoints(remote.service.name.clone()).to_string();
+    let address = address.ok_or_else(|| Unreachable::NoEndpoint(none()))?;
     Ok(Target {
         tls: Some(tls),
         address,
@@ -89,14 +96,25 @@ impl<'a> OwnRequest<'a> {
 
     /// The same to a chosen endpoint.
     pub async fn send_to(self, api: &Api, remote: &Remote, target: &Target) -> Result<Fetched, String> {
-        let over = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
         let env = api.registry().env();
-        let (timeout, asked) = (self.timeout, self.exchange(api, remote, target));
-        env.timeout(timeout, asked).await.unwrap_or_else(|_| Err(over.to_owned()))
+        let (timeout, most) = (self.timeout, self.max_bytes);
+        let asked = async {
+            let answer = self.exchange(api, remote, target).await?;
+            let (head, body) = answer.read_up_to(most).await?;
+            Ok(Fetched { status: head.status, headers: head.headers, body })
+        };
+        env.timeout(timeout, asked).await.unwrap_or_else(|_| Err(OVER.to_owned()))
     }
 
-    async fn exchange(self, api: &Api, remote: &Remote, target: &Target) -> Result<Fetched, String> {
-        let [slot, _own] = slots(api, remote).map_err(|status| status.message)?;
+    /// An answer whose body is still to come.
+    pub async fn open(self, api: &Api, remote: &Remote) -> Result<Opened, String> {
+        let target = target(api, remote).map_err(Unreachable::into_text)?;
+        let timed = api.registry().env().timeout(self.timeout, self.exchange(api, remote, &target)).await;
+        timed.unwrap_or_else(|_| Err(OVER.to_owned()))
+    }
+
+    async fn exchange(self, api: &Api, remote: &Remote, target: &Target) -> Result<Opened, String> {
+        let [slot, own] = slots(api, remote).map_err(|status| status.message)?;
         let mut headers = self.headers;
         let value = |text: &str| HeaderValue::from_str(text).map_err(|error| error.to_string());
         headers.insert(ACCEPT, value(self.accept)?);
@@ -105,18 +123,38 @@ impl<'a> OwnRequest<'a> {
         let mut request = Request::new(RequestBody::Whole(self.body).forward());
         *request.uri_mut() = self.path.parse().map_err(|error| format!("{}: {error}", self.path))?;
         (*request.method_mut(), *request.headers_mut()) = (self.method, headers);
-        let backend = Backend::open(api.registry().env(), target, slot).await?;
-        let (response, _connection) = backend.send(request).await?;
-        let (head, mut incoming) = response.into_parts();
+        let (response, connection) = remote.pool.send(target, request, slot).await?;
+        let (head, body) = response.into_parts();
+        Ok(Opened { head, body, connection: connection.with(own) })
+    }
+}
+
+const OVER: &str = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
+
+/// The head of an answer; its body comes as long as the connection is kept.
+pub(crate) struct Opened {
+    pub head: http::response::Parts,
+    pub body: Incoming,
+    pub connection: BackendConnection,
+}
+
+impl Opened {
+    pub async fn read(self, api: &Api, timeout: Duration, most: usize) -> Result<Bytes, String> {
+        let read = api.registry().env().timeout(timeout, self.read_up_to(most)).await;
+        read.unwrap_or_else(|_| Err(OVER.to_owned())).map(|(_, body)| body)
+    }
+
+    async fn read_up_to(mut self, most: usize) -> Result<(http::response::Parts, Bytes), String> {
         let mut body = BytesMut::new();
-        while let Some(frame) = incoming.frame().await {
+        while let Some(frame) = self.body.frame().await {
             let frame = frame.map_err(|_| "unexpected EOF".to_owned())?;
             body.extend_from_slice(&frame.into_data().unwrap_or_default());
-            if body.len() > self.max_bytes {
-                return Err(format!("the answer is larger than {} bytes", self.max_bytes));
+            if body.len() > most {
+                return Err(format!("the answer is larger than {most} bytes"));
             }
         }
-        Ok(Fetched { status: head.status, headers: head.headers, body: body.freeze() })
+        self.connection.finish();
+        Ok((self.head, body.freeze()))
     }
 }
 

@@ -15,8 +15,8 @@ pub(crate) struct Documents {
     specs: ArcSwap<Specs>,
     /// Held while one of them is replaced: one after the other.
     changing: Mutex<()>,
-    /// Guards the last merged document of OpenAPI v2; held for a look.
-    merged: Mutex<Option<Merged>>,
+    /// Guards the last merged document of OpenAPI v2, of each form; held for a look.
+    merged: Mutex<BTreeMap<&'static str, Merged>>,
 }
 
 /// The resources of a group version.
@@ -39,6 +39,8 @@ pub(crate) struct Specs {
 pub(crate) struct Spec {
     /// Documents of v3, with their hashes.
     pub v3: BTreeMap<String, String>,
+    /// The one document of v3, in JSON, where the server has only v2.
+    pub converted: Option<Bytes>,
     /// Of v2: the paths of its group version, and the definitions they need.
     pub v2: Option<Value>,
 }
@@ -84,13 +86,22 @@ impl Documents {
         self.specs.store(Arc::new(specs));
     }
 
-    /// The merged document of v2, made by `make` unless it is known.
-    pub fn merged(&self, generations: (u64, u64), make: impl FnOnce() -> Vec<u8>) -> Bytes {
-        let known =
-            self.merged.lock().as_ref().filter(|m| m.generations == generations).map(|m| m.document.clone());
+    /// The merged document of v2 as this media type, made by `make` unless it is known.
+    pub fn merged(
+        &self,
+        media: &'static str,
+        generations: (u64, u64),
+        make: impl FnOnce() -> Vec<u8>,
+    ) -> Bytes {
+        let known = self
+            .merged
+            .lock()
+            .get(media)
+            .filter(|m| m.generations == generations)
+            .map(|m| m.document.clone());
         known.unwrap_or_else(|| {
             let document = Bytes::from(make());
-            *self.merged.lock() = Some(Merged { generations, document: document.clone() });
+            self.merged.lock().insert(media, Merged { generations, document: document.clone() });
             document
         })
     }

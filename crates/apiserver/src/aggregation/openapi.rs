@@ -1,9 +1,11 @@
-//! OpenAPI of other servers: asked in the background; documents of v3 are passed on, those of v2 merged into ours.
+//! OpenAPI of other servers: asked in the background; documents of v3 are passed on, those of v2 merged into ours, and converted for servers
+//! that have no v3.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use auth::UserInfo;
+use bytes::Bytes;
 use codec::json;
 use object::{Map, Value, deep};
 
@@ -27,19 +29,26 @@ pub(crate) async fn fetch(api: &Api, service: &ApiService, remote: &Remote) -> R
         ..OwnRequest::get(path, "application/json", &user)
     };
     let mut spec = Spec::default();
+    let mut converts = false;
     let answer = get("/openapi/v3").send(api, remote).await?;
     match answer.status.as_u16() {
         200 => {
             let index = json::parse(&answer.body, None).map_err(|error| error.to_string())?;
             spec.v3 = index_entries(&index);
         }
-        404 => {}
+        404 => converts = true,
         code => return Err(format!("could not get list of group versions for APIService: {code}")),
     }
     let answer = get("/openapi/v2").send(api, remote).await?;
     match answer.status.as_u16() {
         200 => {
             let document = json::parse(&answer.body, None).map_err(|error| error.to_string())?;
+            if converts {
+                let converted = json::to_vec(&openapi::v3_of_v2(&document));
+                let name = service.root().trim_start_matches('/').to_owned();
+                spec.v3.insert(name, openapi::fingerprint(&converted));
+                spec.converted = Some(converted.into());
+            }
             spec.v2 = Some(only_group_version(document, &service.root()));
         }
         404 | 406 => {}
@@ -70,9 +79,17 @@ pub(crate) fn owner<'r>(
         routes.remote(group, version)
     };
     let describes = |service: &&std::sync::Arc<ApiService>| {
-        specs.of.get(&service.name).is_some_and(|spec| spec.v3.contains_key(name))
+        let known = specs.of.get(&service.name);
+        known.is_some_and(|spec| spec.converted.is_none() && spec.v3.contains_key(name))
     };
     of_group_version().filter(describes).or_else(|| routes.remotes().find(describes))
+}
+
+/// The document of v3 of a server that has only v2, with its hash.
+pub(crate) fn converted<'s>(routes: &Routes, specs: &'s Specs, name: &str) -> Option<(&'s str, &'s Bytes)> {
+    let (group, version) = name.strip_prefix("apis/")?.split_once('/')?;
+    let spec = specs.of.get(&routes.remote(group, version)?.name)?;
+    Some((spec.v3.get(name)?, spec.converted.as_ref()?))
 }
 
 /// Adds other servers' documents to the index of ours.
@@ -156,9 +173,9 @@ fn rename(value: &mut Value, names: &BTreeMap<String, String>) {
     }
 }
 
-/// Ours with the paths and definitions of others. What has the name of another thing gets another name.
-pub(crate) fn merge_v2(ours: &[u8], routes: &Routes, specs: &Specs) -> Vec<u8> {
-    let Ok(mut document) = json::parse(ours, None) else { return ours.to_vec() };
+/// Ours with the paths and definitions of others, in the order of their names. What has the name of another thing gets another name.
+pub(crate) fn merge_v2(ours: &[u8], routes: &Routes, specs: &Specs) -> Value {
+    let mut document = json::parse(ours, None).unwrap_or(Value::Null);
     for service in routes.remotes() {
         let Some(spec) = specs.of.get(&service.name).and_then(|spec| spec.v2.as_ref()) else { continue };
         // Of a group version that is served elsewhere ours is not told.
@@ -168,7 +185,10 @@ pub(crate) fn merge_v2(ours: &[u8], routes: &Routes, specs: &Specs) -> Vec<u8> {
         document.map_at(&["paths"]).retain(|path, _| !below(path));
         merge_one(&mut document, spec.clone());
     }
-    json::to_vec(&document)
+    for kind in ["definitions", "parameters", "paths"] {
+        document.map_at(&[kind]).entries_mut().sort_by(|(a, _), (b, _)| a.cmp(b));
+    }
+    document
 }
 
 fn merge_one(document: &mut Value, mut spec: Value) {

@@ -101,7 +101,7 @@ impl Proxied<'_> {
         headers.insert(FORWARDED_HOST, address);
         headers.insert(FORWARDED_PROTO, HeaderValue::from_static("https"));
         let request = build(parts.method.clone(), &asked, headers, body)?;
-        let answered = self.ask(request, slot);
+        let answered = self.remote.pool.send(&self.target, request, slot);
         let answered = match self.is_discovery() {
             true => {
                 let timed = self.authorized.api.registry().env().timeout(DISCOVERY_TIMEOUT, answered).await;
@@ -121,6 +121,7 @@ impl Proxied<'_> {
         self.head.info().is_none() && path.split('/').count() == 3
     }
 
+    /// On a connection of its own, which becomes the client's.
     async fn ask(
         &self,
         request: Request<ForwardedBody>,
@@ -137,9 +138,12 @@ impl Proxied<'_> {
         own: BackendSlot,
     ) -> Answer {
         let (mut head, incoming) = response.into_parts();
+        // The backend's HTTP is none of the client's business.
+        head.version = http::Version::default();
         drop_hop_by_hop(&mut head.headers);
         head.headers.append(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
         if incoming.is_end_stream() {
+            connection.with(own).finish();
             return Response::from_parts(head, Body::empty());
         }
         let api = self.authorized.api;

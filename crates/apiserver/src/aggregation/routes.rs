@@ -12,6 +12,7 @@ use rustls::ClientConfig;
 use rustls::client::ResolvesClientCert;
 use rustls::pki_types::ServerName;
 
+use super::pool::BackendPool;
 use super::priorities::Priority;
 use crate::connect::backend::BackendCount;
 
@@ -42,8 +43,10 @@ pub(crate) struct Remote {
     /// The error is for clients.
     pub tls: Result<Arc<ClientConfig>, String>,
     pub server_name: Option<ServerName<'static>>,
-    /// Its connections: one that hangs takes not all there are.
+    /// Its requests under way: one that hangs takes not all there are.
     pub connections: Arc<BackendCount>,
+    /// Connections to its endpoints, under this trust.
+    pub pool: Arc<BackendPool>,
     /// What `tls` was made from.
     trust: Trust,
 }
@@ -89,9 +92,11 @@ impl ApiService {
             };
             let before = before.and_then(|before| before.remote.as_ref());
             let same = before.filter(|before| before.trust == trust && before.service == service);
+            let tls = same.map_or_else(|| trust.tls(env, certificate), |same| same.tls.clone());
             Remote {
                 available: is_available(object),
-                tls: same.map_or_else(|| trust.tls(env, certificate), |same| same.tls.clone()),
+                pool: same.map_or_else(|| BackendPool::new(env, tls.as_ref().ok()), |same| same.pool.clone()),
+                tls,
                 server_name: ServerName::try_from(format!("{}.{}.svc", service.name, service.namespace)).ok(),
                 connections: before.map(|before| before.connections.clone()).unwrap_or_default(),
                 service,

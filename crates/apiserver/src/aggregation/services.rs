@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use admission::list_readable;
 use codec::json;
-use env::Env;
 use object::Value;
 use table::{Scope, Selection, Table};
 use webhook::{HostPort, ResolveError};
@@ -28,12 +27,8 @@ pub(crate) fn read(table: &Table, key: &ServiceKey) -> (Option<Value>, Vec<Value
     (service, slices)
 }
 
-/// One of its endpoints.
-pub(crate) fn resolve(env: &Env, table: &Table, key: &ServiceKey) -> Result<HostPort, ResolveError> {
+/// Its endpoints.
+pub(crate) fn endpoints(table: &Table, key: &ServiceKey) -> Result<Arc<[HostPort]>, ResolveError> {
     let (service, slices) = read(table, key);
-    let found: Arc<[HostPort]> =
-        webhook::endpoints(&key.name, key.port, service.as_ref(), &slices.iter().collect::<Vec<_>>())?;
-    let none = || ResolveError::NoEndpoints(key.name.clone());
-    let chosen = env.random_below(found.len().max(1) as u64);
-    found.get(usize::try_from(chosen).unwrap_or(0)).cloned().ok_or_else(none)
+    webhook::endpoints(&key.name, key.port, service.as_ref(), &slices.iter().collect::<Vec<_>>())
 }

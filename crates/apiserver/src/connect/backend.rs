@@ -1,4 +1,4 @@
-//! Connections to nodes and pods: one for each request, HTTP/1.1, gone when the request is.
+//! Connections to nodes and pods: one for each request, HTTP/1.1, gone when the request is. Those to aggregated servers may be a pool's.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,7 +17,9 @@ use socket2::SockRef;
 use streaming::Io;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
-use webhook::{Ends, HostPort, dial};
+use webhook::connection::{Lease, Tasks};
+use webhook::dial::{self, Dialled};
+use webhook::{Ends, HostPort};
 
 use super::kubelet::Dialer;
 use crate::body::ForwardedBody;
@@ -83,24 +85,47 @@ impl Drop for BackendSlot {
     }
 }
 
-/// A connection to a backend, closed when dropped.
+/// A connection to a backend: closed when dropped, or used again when its answer was read to the end.
 pub struct BackendConnection {
-    task: JoinHandle<()>,
+    kept: Kept,
     _slot: BackendSlot,
     /// A second place, where its server has places of its own.
     _own: Option<BackendSlot>,
 }
 
+enum Kept {
+    /// For this request alone.
+    Own { _task: AbortOnDrop },
+    /// One of a pool.
+    Pooled(Lease, Tasks),
+}
+
+struct AbortOnDrop(JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 impl BackendConnection {
+    pub fn pooled(lease: Lease, tasks: Tasks, slot: BackendSlot) -> BackendConnection {
+        BackendConnection { kept: Kept::Pooled(lease, tasks), _slot: slot, _own: None }
+    }
+
     pub fn with(mut self, own: BackendSlot) -> BackendConnection {
         self._own = Some(own);
         self
     }
-}
 
-impl Drop for BackendConnection {
-    fn drop(&mut self) {
-        self.task.abort();
+    /// The answer was read to its end.
+    pub fn finish(self) {
+        if let Kept::Pooled(lease, tasks) = self.kept
+            && !lease.is_http2()
+        {
+            let env = tasks.env.clone();
+            tasks.spawn(async move { lease.finish(&env).await });
+        }
     }
 }
 
@@ -111,33 +136,39 @@ pub struct Backend {
     connection: BackendConnection,
 }
 
-impl Backend {
-    /// The error says what went wrong in Go's words.
-    pub async fn open(env: &Env, target: &Target, slot: BackendSlot) -> Result<Backend, String> {
-        let address = &target.address;
-        let (io, ends) = match env.timeout(target.dial_timeout, target.socket()).await {
+impl Target {
+    /// A socket, and TLS on it where that is wanted. The error says what went wrong in Go's words.
+    pub async fn dial(&self, env: &Env, tls: Option<&Arc<ClientConfig>>) -> Result<Dialled, String> {
+        let address = &self.address;
+        let (io, ends) = match env.timeout(self.dial_timeout, self.socket()).await {
             Ok(connected) => connected?,
             Err(_) => return Err(format!("dial tcp {address}: i/o timeout")),
         };
-        let io: Io = match &target.tls {
-            None => io,
-            Some(tls) => {
-                let of_host = || ServerName::try_from(address.host.to_string());
-                let name = target.server_name.clone().map_or_else(of_host, Ok);
-                let name = name.map_err(|_| format!("tls: {:?} is no name of a server", address.host))?;
-                Box::new(dial::secure(env, &TlsConnector::from(tls.clone()), &name, io, ends).await?)
-            }
-        };
+        let Some(tls) = tls else { return Ok(Dialled { wire: Box::new(io), ends, http2: false }) };
+        let of_host = || ServerName::try_from(address.host.to_string());
+        let name = self.server_name.clone().map_or_else(of_host, Ok);
+        let name = name.map_err(|_| format!("tls: {:?} is no name of a server", address.host))?;
+        let wire = dial::secure(env, &TlsConnector::from(tls.clone()), &name, io, ends).await?;
+        let http2 = wire.get_ref().1.alpn_protocol() == Some(b"h2");
+        Ok(Dialled { wire: Box::new(wire), ends, http2 })
+    }
+}
+
+impl Backend {
+    /// The error says what went wrong in Go's words.
+    pub async fn open(env: &Env, target: &Target, slot: BackendSlot) -> Result<Backend, String> {
+        let Dialled { wire, ends, .. } = target.dial(env, target.tls.as_ref()).await?;
         let (sender, connection) = http1::Builder::new()
             .max_buf_size(MAX_HEADER_BYTES)
-            .handshake(TokioIo::new(io))
+            .handshake(TokioIo::new(wire))
             .await
             .map_err(|error| webhook::no_answer(&error, ends))?;
         let task = env.spawn("backend", async move {
             // Whoever waits for the answer gets the error.
             let _ = connection.with_upgrades().await;
         });
-        Ok(Backend { sender, ends, connection: BackendConnection { task, _slot: slot, _own: None } })
+        let kept = Kept::Own { _task: AbortOnDrop(task) };
+        Ok(Backend { sender, ends, connection: BackendConnection { kept, _slot: slot, _own: None } })
     }
 
     /// The head of the answer; its body comes as long as the connection is kept.

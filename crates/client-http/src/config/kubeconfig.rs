@@ -164,7 +164,8 @@ fn credentials(
     }
 }
 
-fn impersonate(user: &Value) -> Result<Option<Impersonate>, Problem> {
+/// `as` and what belongs to it.
+pub(crate) fn impersonate(user: &Value) -> Result<Option<Impersonate>, Problem> {
     let texts = |value: &Value, name: &str| -> Result<Vec<String>, Problem> {
         let list = value.as_list().ok_or_else(|| format!("its {name} is not a list"))?;
         let texts: Option<Vec<String>> = list.iter().map(|v| v.as_str().map(str::to_owned)).collect();

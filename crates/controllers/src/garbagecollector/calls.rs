@@ -31,7 +31,8 @@ pub struct Calls {
 impl Calls {
     pub fn locate(&self, identity: &Identity) -> Result<Located, Failure> {
         let Identity { api_version, kind, .. } = identity;
-        let Some(found) = mapping(&self.client.catalog(), api_version, kind) else {
+        let aggregated = || self.client.aggregated();
+        let Some(found) = mapping(&self.client.catalog(), aggregated, api_version, kind) else {
             return Err(Failure::Other(format!("unable to get REST mapping for {api_version}/{kind}.")));
         };
         let nowhere = found.namespaced && identity.namespace.is_empty();
@@ -42,7 +43,7 @@ impl Calls {
     pub async fn live(&self, at: &Mapping, identity: &Identity) -> Result<Option<Arc<Obj>>, Status> {
         match self.client.get(target(at, identity)).await {
             Ok(obj) => Ok(Some(obj).filter(|obj| obj.uid() == identity.uid)),
-            Err(status) if status.code == 404 => Ok(None),
+            Err(status) if is_gone(&status) => Ok(None),
             Err(status) => Err(status),
         }
     }
@@ -78,7 +79,7 @@ impl Calls {
         };
         match deleted {
             Ok(()) => Ok(true),
-            Err(status) if status.code == 404 => Ok(false),
+            Err(status) if is_gone(&status) => Ok(false),
             Err(status) => Err(status),
         }
     }
@@ -145,7 +146,7 @@ impl Calls {
             match self.client.patch(target(at, identity), Patch::Merge(patch), WriteOptions::default()).await
             {
                 Ok(_) => return Ok(true),
-                Err(status) if status.code == 404 => return Ok(true),
+                Err(status) if is_gone(&status) => return Ok(true),
                 Err(status) if status.code == 409 && tries < TRIES => {
                     self.env.sleep(wait).await;
                     wait *= 5;
@@ -159,5 +160,14 @@ impl Calls {
 
 fn target<'a>(at: &'a Mapping, identity: &'a Identity) -> Target<'a> {
     let namespace = if at.namespaced { identity.namespace.as_str() } else { "" };
-    at.resource.at(namespace, &identity.name)
+    let target = at.resource.at(namespace, &identity.name);
+    // Of what other servers have nothing else is known, and all of it comes over the network.
+    if at.aggregated { target.metadata() } else { target }
+}
+
+/// The server says that there is no such object.
+// Differs from upstream, which believes any 404: a server that does not serve the resource (any more, or yet) has said nothing about
+// its objects.
+pub fn is_gone(status: &Status) -> bool {
+    status.code == 404 && status.details.as_ref().is_some_and(|details| !details.name.is_empty())
 }

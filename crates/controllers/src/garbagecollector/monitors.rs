@@ -18,6 +18,10 @@ use super::kinds::{self, KindId, WatchedKind};
 const RESYNC: Duration = Duration::from_secs(30);
 /// A resource that cannot be listed does not keep the collector from its work for longer than this.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
+/// Another server holds up the collection of everything else no longer than this, and only when its resource comes up.
+const AGGREGATED_SYNC_TIMEOUT: Duration = Duration::from_secs(5);
+/// A server that cannot be asked may be back soon, and what it serves owns and is owned.
+const STALE_RESYNC: Duration = Duration::from_secs(5);
 
 pub struct Monitors {
     informers: Arc<Informers>,
@@ -47,9 +51,13 @@ impl Monitors {
 impl Collector {
     /// Watches what is served now, and nothing else. Called from one place at a time.
     pub(super) fn sync_monitors(self: &Arc<Collector>) {
-        let served = kinds::watched(&self.calls.client.catalog());
+        let (client, running) = (&self.calls.client, &self.monitors.running);
+        let synced =
+            running.lock().iter().filter(|m| m.informer.has_synced()).map(|m| m.kind.clone()).collect();
+        let synced: Vec<WatchedKind> = synced;
+        let served = kinds::watched(&client.catalog(), &client.aggregated(), synced);
         let gone: Vec<Monitor> =
-            self.monitors.running.lock().extract_if(.., |monitor| !served.contains(&monitor.kind)).collect();
+            running.lock().extract_if(.., |monitor| !served.contains(&monitor.kind)).collect();
         for Monitor { id, kind, informer, registration, .. } in gone {
             tracing::info!(
                 resource = &*kind.resource.plural,
@@ -63,16 +71,20 @@ impl Collector {
             self.enqueue(wanted, runtime::queue::NORMAL, || None);
         }
         for kind in served {
-            if self.monitors.running.lock().iter().any(|monitor| monitor.kind == kind) {
+            if running.lock().iter().any(|monitor| monitor.kind == kind) {
                 continue;
             }
             let id = self.graph.lock().add_kind(kind.clone());
-            let informer = self.monitors.informers.of(&kind.resource);
-            let (told, resource) = (self.clone(), kind.resource.clone());
+            let informers = &self.monitors.informers;
+            let (informer, timeout) = match kind.aggregated {
+                true => (informers.metadata_of(&kind.resource), AGGREGATED_SYNC_TIMEOUT),
+                false => (informers.of(&kind.resource), SYNC_TIMEOUT),
+            };
+            let (told, watched) = (self.clone(), kind.clone());
             let registration =
-                informer.add_resyncing_handler(Box::new(move |event| told.changed(id, &resource, event)));
-            let deadline = self.calls.env.monotonic() + SYNC_TIMEOUT;
-            self.monitors.running.lock().push(Monitor { id, kind, informer, registration, deadline });
+                informer.add_resyncing_handler(Box::new(move |event| told.changed(id, &watched, event)));
+            let deadline = self.calls.env.monotonic() + timeout;
+            running.lock().push(Monitor { id, kind, informer, registration, deadline });
             self.monitors.added.fetch_add(1, Ordering::Release);
         }
     }
@@ -96,10 +108,11 @@ impl Collector {
     /// Keeps the monitors in step with what is served.
     pub(super) async fn follow_catalog(self: Arc<Collector>, stop: Stop) {
         loop {
+            let stale = !self.calls.client.aggregated().stale.is_empty();
             tokio::select! {
                 biased;
                 () = stop.stopped() => return,
-                () = self.calls.env.sleep(RESYNC) => {}
+                () = self.calls.env.sleep(if stale { STALE_RESYNC } else { RESYNC }) => {}
             }
             match self.calls.client.discover().await {
                 Ok(_) => self.sync_monitors(),

@@ -34,7 +34,7 @@ impl World {
     }
 
     pub fn of(catalog: &Arc<Catalog>) -> World {
-        let kinds = watched(catalog);
+        let kinds = watched(catalog, &client::Aggregated::default(), []);
         let mut graph = Graph::default();
         for kind in &kinds {
             graph.add_kind(kind.clone());
@@ -168,7 +168,7 @@ fn a_node_is_small() {
 #[test]
 fn every_kind_but_events_is_watched_once() {
     let catalog = Catalog::builtin();
-    let kinds = watched(&catalog);
+    let kinds = watched(&catalog, &client::Aggregated::default(), []);
     assert!(kinds.len() > 50);
     assert!(!kinds.iter().any(|kind| kind.kind == "Event"));
     let mut names: Vec<_> = kinds.iter().map(|kind| (&kind.resource.group, &kind.resource.plural)).collect();

@@ -42,7 +42,7 @@ pub fn contents(catalog: &Catalog) -> Vec<Content> {
 /// The same of other servers; of each resource the first version that was told.
 pub fn aggregated_contents(aggregated: &Aggregated) -> Vec<Content> {
     let mut found: Vec<Content> = Vec::new();
-    for AggregatedResource { resource, namespaced, verbs } in &aggregated.resources {
+    for AggregatedResource { resource, namespaced, verbs, .. } in &aggregated.resources {
         let same = |known: &Content| {
             known.resource.group == resource.group && known.resource.plural == resource.plural
         };

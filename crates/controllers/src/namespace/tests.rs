@@ -216,6 +216,7 @@ fn a_namespace_waits_for_servers_that_cannot_be_asked_and_says_so() {
 fn other_servers_resources_are_content_once_each() {
     let resource = |version: &'static str, namespaced, verbs| AggregatedResource {
         resource: Gvr::new("x.io", version, "things"),
+        kind: "Thing".into(),
         namespaced,
         verbs,
     };

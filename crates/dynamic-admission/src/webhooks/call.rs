@@ -1,13 +1,12 @@
 //! One call: the review that is sent, and its answer.
 
-use std::borrow::Cow;
 use std::fmt::Display;
 
 use admission::Attempt;
 use codec::json;
 use object::{Status, Value, quote};
 use webhook::review::Expected;
-use webhook::{Kubeconfig, WebhookClient};
+use webhook::{CredentialsError, Kubeconfig, WebhookClient};
 
 use super::hook::Webhook;
 use super::response::{Unusable, Verdict};
@@ -59,23 +58,45 @@ impl Call<'_> {
         };
         let no_client =
             |error: &dyn Display| self.calling(&format!("could not get REST client: {error}"), 500);
-        let mut config = Cow::Borrowed(hook.client.as_ref().map_err(|error| no_client(error))?);
-        if let Some(kubeconfig) = kubeconfig {
-            let known = kubeconfig.authenticate(attempt.env, &config).map_err(|error| no_client(&error))?;
-            config = Cow::Owned(known);
-        }
-        let uid = attempt.env.uuid();
-        let expected = Expected { group: "admission.k8s.io", version, kind: "AdmissionReview" };
-        let body = self.review(&expected, &uid);
-        // Within the request's own time.
-        let left = attempt.deadline.saturating_duration_since(attempt.env.monotonic());
-        let call = webhook::Call::new(&config, body, hook.timeout.min(left));
-        let answer = client.post(call).await.and_then(|answer| answer.review(&expected));
-        let review = answer.map_err(|error| Failure::Calling {
+        let config = hook.client.as_ref().map_err(|error| no_client(error))?;
+        let failed = |error: webhook::CallError| Failure::Calling {
             message: error.of_admission(&hook.name),
             code: error.code(),
             canceled: error.cause() == webhook::Cause::Canceled,
-        })?;
+        };
+        // Within the request's own time.
+        let left = attempt.deadline.saturating_duration_since(attempt.env.monotonic());
+        let end = attempt.env.monotonic() + hook.timeout.min(left);
+        let known = match kubeconfig {
+            None => None,
+            Some(kubeconfig) => {
+                let call = webhook::Call::new(config, Vec::new(), hook.timeout.min(left));
+                // A plugin may take its time; the call has no more for that.
+                let known =
+                    attempt.env.timeout(call.timeout, kubeconfig.authenticate(attempt.env, config)).await;
+                Some(match known {
+                    Ok(Ok(known)) => known,
+                    Ok(Err(error @ CredentialsError::Unreadable(_))) => return Err(no_client(&error)),
+                    Ok(Err(error)) => {
+                        return Err(failed(call.not_sent(error.to_string(), webhook::Cause::Failed)));
+                    }
+                    Err(_) => {
+                        let over = "context deadline exceeded".to_owned();
+                        return Err(failed(call.not_sent(over, webhook::Cause::Deadline)));
+                    }
+                })
+            }
+        };
+        let uid = attempt.env.uuid();
+        let expected = Expected { group: "admission.k8s.io", version, kind: "AdmissionReview" };
+        let body = self.review(&expected, &uid);
+        let left = end.saturating_duration_since(attempt.env.monotonic());
+        let call = webhook::Call::new(known.as_ref().map_or(config, |known| &known.config), body, left);
+        let answer = client.post(call).await.and_then(|answer| answer.review(&expected));
+        if let (Err(webhook::CallError::Refused { code: 401, .. }), Some(known)) = (&answer, &known) {
+            known.refused();
+        }
+        let review = answer.map_err(failed)?;
         Verdict::read(&review, &expected, &uid, self.mutating).map_err(|why| match why {
             Unusable::Undecodable(why) => self.calling(&format!("failed to call webhook: {why}"), 503),
             Unusable::Invalid(why) => self.calling(&format!("received invalid webhook response: {why}"), 503),

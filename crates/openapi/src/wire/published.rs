@@ -1,4 +1,4 @@
-//! Schemas of custom resources as protobuf: `Schema` of OpenAPIv2.proto and of OpenAPIv3.proto, from their JSON.
+//! Schemas of custom resources and of other servers as protobuf: `Schema` of OpenAPIv2.proto and of OpenAPIv3.proto, from their JSON.
 
 use object::{Value, deep};
 
@@ -41,6 +41,7 @@ const V2: Dialect = Dialect {
         ("format", 2, Form::Text),
         ("title", 3, Form::Text),
         ("description", 4, Form::Text),
+        ("default", 5, Form::Any),
         ("multipleOf", 6, Form::Double),
         ("maximum", 7, Form::Double),
         ("exclusiveMaximum", 8, Form::Bool),
@@ -59,7 +60,10 @@ const V2: Dialect = Dialect {
         ("additionalProperties", 21, Form::SchemaOrBool),
         ("type", 22, Form::Type),
         ("items", 23, Form::Items),
+        ("allOf", 24, Form::Schemas),
         ("properties", 25, Form::Properties),
+        ("discriminator", 26, Form::Text),
+        ("readOnly", 27, Form::Bool),
         ("externalDocs", 29, Form::Docs),
         ("example", 30, Form::Any),
     ],
@@ -148,7 +152,10 @@ impl Dialect {
             Form::Double => m.double(number, float(value)),
             Form::Any => m.message(number, |one| any(one, value)),
             Form::Anys => list.iter().for_each(|value| m.message(number, |one| any(one, value))),
-            Form::Type => m.message(number, |item| item.string(1, text)),
+            Form::Type if value.as_str().is_some() => m.message(number, |item| item.string(1, text)),
+            Form::Type => m.message(number, |item| {
+                list.iter().filter_map(Value::as_str).for_each(|text| item.string(1, text));
+            }),
             Form::Default => match value {
                 Value::Int(_) | Value::Float(_) => m.message(number, |one| one.double(1, float(value))),
                 Value::Bool(value) => m.message(number, |one| one.present_bool(2, *value)),
@@ -179,12 +186,12 @@ impl Dialect {
 }
 
 /// `Any`: YAML text, which JSON is.
-fn any(m: &mut Message, value: &Value) {
+pub(crate) fn any(m: &mut Message, value: &Value) {
     let json = codec::json::to_vec(value);
     m.string(2, std::str::from_utf8(&json).unwrap_or_default());
 }
 
-fn float(value: &Value) -> f64 {
+pub(crate) fn float(value: &Value) -> f64 {
     match value {
         Value::Float(float) => *float,
         other => other.as_int().unwrap_or_default() as f64,

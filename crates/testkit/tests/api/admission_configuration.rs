@@ -138,6 +138,43 @@ async fn webhooks_are_shown_the_token_of_their_server() {
 }
 
 #[tokio::test]
+async fn webhooks_are_shown_the_token_of_a_plugin() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let server = WebhookServer::start(allow).await;
+    let plugin = folder.path().join("plugin");
+    let print = |token: &str, code: u8| {
+        let credential = json!({"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1", "status": {"token": token}});
+        std::fs::write(&plugin, format!("#!/bin/sh\necho '{credential}'\nexit {code}\n")).unwrap();
+        std::fs::set_permissions(&plugin, std::fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    print("of-the-plugin", 0);
+    let exec = json!({"apiVersion": "client.authentication.k8s.io/v1", "command": "./plugin", "interactiveMode": "Never"});
+    let users = json!([{"name": "*", "user": {"exec": exec}}]);
+    let plugins = json!([webhooks(&folder, "ValidatingAdmissionWebhook", users)]);
+    let cluster = configured(Env::machine(), &folder, plugins).await;
+    hook(&cluster, VALIDATING, &server).await;
+    cluster.post(MAPS, json!({"metadata": {"name": "a"}})).await.ok(201);
+    assert_eq!(server.authorization().as_deref(), Some("Bearer of-the-plugin"));
+    // One that the webhook does not take any more is asked for again.
+    print("of-tomorrow", 0);
+    server.answers(|_, _| Reply::Raw(401, ""));
+    cluster.post(MAPS, json!({"metadata": {"name": "b"}})).await.ok(500);
+    server.answers(allow);
+    cluster.post(MAPS, json!({"metadata": {"name": "b"}})).await.ok(201);
+    assert_eq!(server.authorization().as_deref(), Some("Bearer of-tomorrow"));
+    print("", 7);
+    server.answers(|_, _| Reply::Raw(401, ""));
+    cluster.post(MAPS, json!({"metadata": {"name": "c"}})).await.ok(500);
+    let refused = cluster.post(MAPS, json!({"metadata": {"name": "c"}})).await.ok(500);
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.contains("failed to call webhook: Post \"https://127.0.0.1:"), "{message}");
+    assert!(message.contains("getting credentials: exec: executable "), "{message}");
+    assert!(message.contains("failed with exit code 7"), "{message}");
+    cluster.shutdown().await;
+}
+
+#[tokio::test]
 async fn webhooks_are_shown_a_client_certificate() {
     let folder = tempfile::tempdir().unwrap();
     let now = Env::machine().now_seconds();

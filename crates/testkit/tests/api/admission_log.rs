@@ -199,3 +199,36 @@ async fn requests_that_nobody_was_asked_about_and_long_messages_push_nothing_out
     assert!(!text.contains("default/quiet"), "{text}");
     cluster.shutdown().await;
 }
+
+#[tokio::test]
+async fn a_dry_run_that_nobody_has_to_do_with_is_shown() {
+    let cluster = TestCluster::start().await;
+    let map = json!({"metadata": {"name": "quiet"}});
+    cluster.post(MAPS, map.clone()).await.ok(201);
+    assert!(!page(&cluster, "").await.contains("quiet"), "nobody asked");
+    let other = json!({"metadata": {"name": "asked"}});
+    cluster.post(format!("{MAPS}?dryRun=All"), other).await.ok(201);
+    cluster.merge(format!("{MAPS}/quiet?dryRun=All"), json!({"data": {"a": "b"}})).await.ok(200);
+    cluster.request("DELETE", format!("{MAPS}/quiet?dryRun=All")).send().await.ok(200);
+    cluster.request("DELETE", format!("{MAPS}/nobody?dryRun=All")).send().await.ok(404);
+    cluster.get(format!("{MAPS}/quiet?dryRun=All")).await.ok(200);
+    let text = page(&cluster, "?resource=configmaps").await;
+    let nothing = "  no plugin changed anything, and no policy or webhook is configured\n  admitted\n";
+    for line in [
+        "create configmaps default/asked (dry run)",
+        "patch configmaps default/quiet (dry run)",
+        "delete configmaps default/quiet (dry run)",
+    ] {
+        let of = text
+            .split("\n\n")
+            .find(|record| record.contains(line))
+            .unwrap_or_else(|| panic!("{line}: {text}"));
+        assert!(format!("{}\n", of.trim_end()).ends_with(nothing), "{of}");
+    }
+    assert!(
+        text.contains("delete configmaps default/nobody (dry run)") && text.contains("  refused with 404: "),
+        "{text}"
+    );
+    assert!(!text.contains(" get "), "{text}");
+    cluster.shutdown().await;
+}

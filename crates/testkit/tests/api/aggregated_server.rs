@@ -3,6 +3,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use apiserver::{ApiConfig, Dialer, HostPort, KubeletClient, KubeletClientConfig, ProxyClientCertificate};
 use auth::pki::{FrontProxy, Issuer, SigningRequest};
@@ -17,7 +18,7 @@ use http_body_util::BodyExt;
 use http_body_util::channel::Sender;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use parking_lot::Mutex;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -25,8 +26,10 @@ use serde_json::{Value, json};
 use streaming::Io;
 use testkit::TestCluster;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
+use crate::aggregated_objects::Objects;
 use crate::test_kubelet::{Body, streamed, text};
 
 pub const GROUP: &str = "wardle.example.com";
@@ -65,6 +68,12 @@ struct State {
     mode: Mutex<Mode>,
     asked: Mutex<Vec<Asked>>,
     watches: Mutex<Vec<Sender<Bytes, io::Error>>>,
+    objects: Objects,
+    /// Handshakes so far.
+    handshakes: AtomicUsize,
+    /// Counts how often all connections were cut.
+    cut: watch::Sender<usize>,
+    certificate: Arc<ProxyClientCertificate>,
 }
 
 /// A request, as it came.
@@ -72,6 +81,7 @@ struct State {
 pub struct Asked {
     /// The certificate was the front proxy's.
     pub by_proxy: bool,
+    pub method: String,
     pub uri: String,
     pub headers: HeaderMap,
 }
@@ -88,6 +98,11 @@ impl Asked {
 impl AggregatedServer {
     /// `name`: what its certificate names.
     pub fn new(env: &Env, name: &str) -> AggregatedServer {
+        AggregatedServer::speaking(env, name, &[])
+    }
+
+    /// `protocols`: of ALPN.
+    pub fn speaking(env: &Env, name: &str, protocols: &[&str]) -> AggregatedServer {
         let directory = tempfile::tempdir().unwrap();
         let now = env.now_seconds();
         let front_proxy = FrontProxy::open_or_create(directory.path(), now).unwrap();
@@ -103,12 +118,13 @@ impl AggregatedServer {
         );
         let trust = trust.unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = rustls::ServerConfig::builder_with_provider(provider)
+        let mut config = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_client_cert_verifier(AcceptAnyClientCert::new(trust.authority().hints()))
             .with_single_cert(chain, PrivateKeyDer::Pkcs8(key.into()))
             .unwrap();
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
         let state = State {
             env: env.clone(),
             acceptor: TlsAcceptor::from(Arc::new(config)),
@@ -116,6 +132,10 @@ impl AggregatedServer {
             mode: Mutex::new(Mode::Serves),
             asked: Mutex::default(),
             watches: Mutex::default(),
+            objects: Objects::default(),
+            handshakes: AtomicUsize::new(0),
+            cut: watch::Sender::new(0),
+            certificate: ProxyClientCertificate::new(front_proxy.client()).unwrap(),
         };
         AggregatedServer { state: Arc::new(state), ca, front_proxy, _directory: directory }
     }
@@ -141,7 +161,7 @@ impl AggregatedServer {
         });
         let client = KubeletClientConfig { dialer: Some(dialer), ..KubeletClientConfig::default() };
         let client = KubeletClient::new(&self.state.env, client).unwrap();
-        let certificate = ProxyClientCertificate::new(self.front_proxy.client()).unwrap();
+        let certificate = self.state.certificate.clone();
         let trust = Arc::new(self.state.trust.clone());
         TestCluster::with(self.state.env.clone(), |config| {
             config.cluster.kubelet_client = client;
@@ -156,13 +176,36 @@ impl AggregatedServer {
         STANDARD.encode(self.ca.ca_pem())
     }
 
+    /// A server that goes takes its connections with it.
     pub fn set(&self, mode: Mode) {
         *self.state.mode.lock() = mode;
+        if matches!(mode, Mode::Refuses | Mode::Closes) {
+            self.cut();
+        }
+    }
+
+    /// Closes all connections.
+    pub fn cut(&self) {
+        self.state.cut.send_modify(|times| *times += 1);
+    }
+
+    pub fn handshakes(&self) -> usize {
+        self.state.handshakes.load(Ordering::Relaxed)
+    }
+
+    /// The front proxy's certificate is renewed.
+    pub fn renew_front_proxy(&self) {
+        self.state.certificate.swap(self.front_proxy.client()).unwrap();
     }
 
     /// Requests that begin with this path, since ever.
     pub fn asked(&self, path: &str) -> Vec<Asked> {
         self.state.asked.lock().iter().filter(|asked| asked.uri.starts_with(path)).cloned().collect()
+    }
+
+    /// Its objects: those with an address of their own, and those of all namespaces.
+    pub fn objects(&self) -> &Objects {
+        &self.state.objects
     }
 
     /// The next event of the last watch.
@@ -216,7 +259,10 @@ pub async fn condition(cluster: &TestCluster, path: &str, reason: &str) -> Value
 
 /// A cluster whose `flunders` this server serves.
 pub async fn aggregating(seed: u64) -> (TestCluster, AggregatedServer) {
-    let server = AggregatedServer::new(&Env::simulated(seed), "api.wardle.svc");
+    aggregating_by(AggregatedServer::new(&Env::simulated(seed), "api.wardle.svc")).await
+}
+
+pub async fn aggregating_by(server: AggregatedServer) -> (TestCluster, AggregatedServer) {
     let cluster = server.cluster().await;
     add_service(&cluster).await;
     add_endpoint(&cluster).await;
@@ -226,20 +272,26 @@ pub async fn aggregating(seed: u64) -> (TestCluster, AggregatedServer) {
 }
 
 async fn serve(state: Arc<State>, far: DuplexStream) {
+    let mut cut = state.cut.subscribe();
     let Ok(tls) = state.acceptor.accept(far).await else { return };
+    state.handshakes.fetch_add(1, Ordering::Relaxed);
+    let http2 = tls.get_ref().1.alpn_protocol() == Some(b"h2");
     let now = state.env.now_seconds();
     let by_proxy =
         tls.get_ref().1.peer_certificates().is_some_and(|chain| state.trust.proxy(chain, now).is_some());
     if *state.mode.lock() == Mode::Closes {
         return;
     }
-    let service = service_fn(|request: Request<Incoming>| {
+    let answering = state.clone();
+    let service = service_fn(move |request: Request<Incoming>| {
+        let state = answering.clone();
         state.asked.lock().push(Asked {
             by_proxy,
-            uri: request.uri().to_string(),
+            method: request.method().to_string(),
+            uri: request.uri().path_and_query().unwrap().to_string(),
             headers: request.headers().clone(),
         });
-        let (mode, state) = (*state.mode.lock(), state.clone());
+        let mode = *state.mode.lock();
         async move {
             let response = match mode {
                 Mode::Hangs => std::future::pending().await,
@@ -249,13 +301,25 @@ async fn serve(state: Arc<State>, far: DuplexStream) {
             Ok::<_, std::convert::Infallible>(response)
         }
     });
-    let served =
-        hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(Box::new(tls)), service);
-    // How it ends is seen on the other side.
-    let _ = served.with_upgrades().await;
+    let io = TokioIo::new(Box::new(tls));
+    let served = async {
+        // How it ends is seen on the other side.
+        if http2 {
+            let builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+            let _ = builder.serve_connection(io, service).await;
+        } else {
+            let builder = hyper::server::conn::http1::Builder::new();
+            let _ = builder.serve_connection(io, service).with_upgrades().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        _ = cut.changed() => {}
+        () = served => {}
+    }
 }
 
-fn typed(media: &'static str, body: &Value) -> Response<Body> {
+pub fn typed(media: &'static str, body: &Value) -> Response<Body> {
     let mut response = text(200, &body.to_string());
     response.headers_mut().insert("content-type", http::HeaderValue::from_static(media));
     response
@@ -283,6 +347,9 @@ async fn respond(state: &Arc<State>, mode: Mode, mut request: Request<Incoming>)
             &json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "wardle.example.com/v1alpha1",
             "resources": [{"name": "flunders", "singularName": "flunder", "namespaced": true, "kind": "Flunder", "verbs": ["get", "list", "watch"]}]}),
         ),
+        (_, path) if path.starts_with("/openapi/v3") && mode == Mode::Legacy => {
+            text(404, "404 page not found\n")
+        }
         ("GET", "/openapi/v3") => typed(
             JSON,
             &json!({"paths": {
@@ -295,10 +362,11 @@ async fn respond(state: &Arc<State>, mode: Mode, mut request: Request<Incoming>)
         ("GET", "/openapi/v2") => typed(
             JSON,
             &json!({"swagger": "2.0",
-            "paths": {"/apis/wardle.example.com/v1alpha1/": {"get": {"responses": {"200": {"schema": {"$ref": "#/definitions/com.example.wardle.Flunder"}}}}},
+            "paths": {"/apis/wardle.example.com/v1alpha1/": {"get": {"produces": ["application/json"], "responses": {"200": {"schema": {"$ref": "#/definitions/com.example.wardle.Flunder"}}}}},
                       "/version/": {"get": {}}},
             "definitions": {"com.example.wardle.Flunder": {"type": "object"}, "com.example.wardle.Other": {"type": "object"}}}),
         ),
+        (_, path) if Objects::has(path) => state.objects.serve(request).await,
         ("GET", FLUNDERS) if query.contains("watch=1") => {
             let (mut sender, response) = streamed();
             sender

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::aggregated_server::{
     API_SERVICE, API_SERVICES, AggregatedServer, FLUNDERS, GROUP, METRICS, Mode, ROOT, SLICES, add_endpoint,
-    add_service, aggregating, api_service, condition,
+    add_service, aggregating, aggregating_by, api_service, condition,
 };
 use crate::test_kubelet::{HttpClient, upgraded};
 
@@ -438,6 +438,45 @@ async fn openapi_has_the_other_servers_documents() {
     let again =
         cluster.request("GET", "/openapi/v2").header("if-none-match", tag.to_str().unwrap()).send().await;
     assert_eq!(again.status, 304);
+    for media in ["spec.v2.v1.0+protobuf", "spec.v2@v1.0+protobuf"] {
+        let media = format!("application/com.github.proto-openapi.{media}");
+        let protobuf = cluster.request("GET", "/openapi/v2").header("accept", &*media).send().await;
+        assert_eq!(
+            protobuf.headers["content-type"],
+            "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+        );
+        for name in ["com.example.wardle.Flunder", "/apis/wardle.example.com/v1alpha1/", "/api/v1/pods"] {
+            let found = protobuf.bytes.windows(name.len()).any(|window| window == name.as_bytes());
+            assert!(found, "{name}");
+        }
+    }
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_has_only_openapi_v2_has_a_converted_document() {
+    let server = AggregatedServer::new(&Env::simulated(20), "api.wardle.svc");
+    server.set(Mode::Legacy);
+    let (cluster, server) = aggregating_by(server).await;
+    let entry = async || {
+        let index = cluster.get("/openapi/v3").await.ok(200);
+        index["paths"]["apis/wardle.example.com/v1alpha1"]["serverRelativeURL"].as_str().map(str::to_owned)
+    };
+    until(&cluster, "its document is listed", async || entry().await.is_some()).await;
+    let asked = server.asked("/openapi").len();
+    let url = entry().await.unwrap();
+    let document = cluster.get(&*url).await;
+    assert_eq!(document.headers["cache-control"], "public, immutable");
+    let document = document.ok(200);
+    let path = &document["paths"]["/apis/wardle.example.com/v1alpha1/"]["get"]["responses"]["200"];
+    assert_eq!(
+        path["content"]["application/json"]["schema"]["$ref"],
+        "#/components/schemas/com.example.wardle.Flunder"
+    );
+    assert!(document["components"]["schemas"]["com.example.wardle.Flunder"].is_object());
+    let moved = cluster.get("/openapi/v3/apis/wardle.example.com/v1alpha1?hash=0").await;
+    assert_eq!((moved.status, moved.headers["location"].to_str().unwrap()), (301, url.as_str()));
+    assert_eq!(server.asked("/openapi").len(), asked, "it is ours to serve");
     cluster.shutdown().await;
 }
 

@@ -55,14 +55,25 @@ async fn a_request_is_what_upstream_sends() {
         let hook = Hook::start(&ca.serving(&["127.0.0.1"]), speaks, move |request| {
             let header =
                 |name: &str| request.headers.get(name).map_or("", |value| value.to_str().unwrap()).to_owned();
-            let headers =
-                ["user-agent", "accept", "content-type", "authorization", "content-length"].map(header);
+            let headers = [
+                "user-agent",
+                "accept",
+                "content-type",
+                "authorization",
+                "impersonate-user",
+                "content-length",
+            ]
+            .map(header);
             noted.lock().push((request.path, request.authority, headers, request.body));
             Reply::json("{}")
         })
         .await;
         let client = client();
-        let known = Credentials { authorization: Some("Bearer t".to_owned()), ..Credentials::default() };
+        let known = Credentials {
+            authorization: Some("Bearer t".to_owned()),
+            impersonate: vec![("impersonate-user".to_owned(), b"jane".to_vec())],
+            ..Credentials::default()
+        };
         let config = config(&hook.url("//a/"), ca.issuer.ca_pem()).with_credentials(known);
         client.post(Call::new(&config, r#"{"x":1}"#, Duration::from_millis(9_500))).await.unwrap();
         let (path, authority, headers, body) = seen.lock().pop().unwrap();
@@ -70,7 +81,14 @@ async fn a_request_is_what_upstream_sends() {
         assert_eq!(authority, hook.address.to_string());
         assert_eq!(
             headers,
-            ["kube-apiserver-admission", "application/json, */*", "application/json", "Bearer t", "7"]
+            [
+                "kube-apiserver-admission",
+                "application/json, */*",
+                "application/json",
+                "Bearer t",
+                "jane",
+                "7"
+            ]
         );
         assert_eq!(&body[..], br#"{"x":1}"#);
     }
