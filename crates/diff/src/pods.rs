@@ -104,12 +104,12 @@ pub fn run(matches: &ArgMatches) -> Result<(), DiffError> {
     }
     let against = text("against");
     let kind = if against.is_some() { Against::Live } else { Against::Recorded };
-    let mut explained = match path("explained") {
+    let explained = match path("explained") {
         Some(path) => {
             let text = std::fs::read_to_string(&path);
-            Explained::read(&text.map_err(|source| DiffError::Read { path, source })?, kind)?
+            text.map_err(|source| DiffError::Read { path, source })?
         }
-        None => Explained::read(EXPLAINED, kind)?,
+        None => EXPLAINED.to_owned(),
     };
     let kubeconfig = path("kubeconfig").unwrap_or_default();
     let endpoint = Endpoint::load(&kubeconfig, matches.get_flag("allow-remote"))?;
@@ -118,6 +118,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), DiffError> {
     let recorded = recorded(RECORDED);
     let word = crate::run::run_word();
     let ours = Driver::open(&endpoint, &node, &format!("{word}a"), &image)?;
+    let mut explained = Explained::read(&for_runtime(&explained, ours.has_embedded_runtime()), kind)?;
     let theirs = match &against {
         Some(node) => Some(Driver::open(&endpoint, node, &format!("{word}b"), &image)?),
         None => None,
@@ -169,6 +170,16 @@ pub fn run(matches: &ArgMatches) -> Result<(), DiffError> {
         0 => Ok(()),
         count => Err(DiffError::Different(count)),
     }
+}
+
+/// Lines that begin with `embedded` are about nodes with the embedded runtime: true of them in every run, and not read for others.
+fn for_runtime(explained: &str, embedded: bool) -> String {
+    let line = |line: &str| match line.strip_prefix("embedded\t") {
+        Some(rest) if embedded => format!("both\t{rest}\n"),
+        Some(_) => "\n".to_owned(),
+        None => format!("{line}\n"),
+    };
+    explained.lines().map(line).collect()
 }
 
 type Seen = (Observation, Option<Observation>);
@@ -242,7 +253,23 @@ mod tests {
             assert!(recorded.contains_key(&one.name), "{} was not recorded", one.name);
         }
         assert_eq!(scenarios.len(), recorded.len());
-        Explained::read(EXPLAINED, Against::Live).unwrap();
+        for embedded in [false, true] {
+            Explained::read(&for_runtime(EXPLAINED, embedded), Against::Live).unwrap();
+        }
         command().debug_assert();
+    }
+
+    #[test]
+    fn what_only_the_embedded_runtime_does_is_not_explained_for_others() {
+        let text = "embedded\ta\tb\tc\nboth\td\te\tf\n";
+        let lines = |embedded| {
+            let explained = Explained::read(&for_runtime(text, embedded), Against::Recorded).unwrap();
+            explained.idle().collect::<Vec<_>>()
+        };
+        assert_eq!(lines(true), ["a\tb", "d\te"]);
+        assert_eq!(lines(false), ["d\te"]);
+        // A mistake is told with the line it is in.
+        let wrong = Explained::read(&for_runtime("embedded\ta\tb\tc\noops\n", false), Against::Live).unwrap_err();
+        assert!(wrong.to_string().contains("2"), "{wrong}");
     }
 }

@@ -25,18 +25,22 @@ pub struct Driver {
     node: String,
     namespace: String,
     image: String,
+    runtime: String,
 }
 
 impl Driver {
     pub fn open(endpoint: &Endpoint, node: &str, namespace: &str, image: &str) -> Result<Driver, DiffError> {
-        let driver = Driver {
+        let mut driver = Driver {
             endpoint: endpoint.clone(),
             node: node.to_owned(),
             namespace: namespace.to_owned(),
             image: image.to_owned(),
+            runtime: String::new(),
         };
         let mut client = driver.client();
-        client.ask("GET", &format!("/api/v1/nodes/{node}"), "", "")?;
+        let found = client.ask("GET", &format!("/api/v1/nodes/{node}"), "", "")?;
+        let runtime = found.str_at(&["status", "nodeInfo", "containerRuntimeVersion"]);
+        runtime.unwrap_or_default().clone_into(&mut driver.runtime);
         let body = format!(
             r#"{{"apiVersion":"v1","kind":"Namespace","metadata":{{"name":"{namespace}","labels":{{"setpoint-diff":"true"}}}}}}"#
         );
@@ -47,6 +51,10 @@ impl Driver {
             std::thread::sleep(AGAIN);
         }
         Ok(driver)
+    }
+
+    pub fn has_embedded_runtime(&self) -> bool {
+        self.runtime.starts_with("setpoint://")
     }
 
     pub fn close(&self) -> Result<(), DiffError> {
