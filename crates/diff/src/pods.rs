@@ -123,12 +123,12 @@ pub fn run(matches: &ArgMatches) -> Result<(), DiffError> {
         why_not.into_iter().find_map(|(applies, why)| applies.then_some(why))
     });
     let kind = if against.is_some() { Against::Live } else { Against::Recorded };
-    let mut explained = match path("explained") {
+    let explained = match path("explained") {
         Some(path) => {
             let text = std::fs::read_to_string(&path);
-            Explained::read(&text.map_err(|source| DiffError::Read { path, source })?, kind)?
+            text.map_err(|source| DiffError::Read { path, source })?
         }
-        None => Explained::read(EXPLAINED, kind)?,
+        None => EXPLAINED.to_owned(),
     };
     let kubeconfig = path("kubeconfig").unwrap_or_default();
     let endpoint = Endpoint::load(&kubeconfig, matches.get_flag("allow-remote"))?;
@@ -136,6 +136,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), DiffError> {
     let at_once = matches.get_one::<u64>("parallel").map_or(4, |n| *n as usize);
     let word = crate::run::run_word();
     let ours = Driver::open(&endpoint, &node, &format!("{word}a"), &image, folders.0)?;
+    let mut explained = Explained::read(&for_runtime(&explained, ours.has_embedded_runtime()), kind)?;
     let theirs = match &against {
         Some(node) => Driver::open(&endpoint, node, &format!("{word}b"), &image, folders.1).map(Some),
         None => Ok(None),
@@ -214,6 +215,16 @@ fn leave_out(
         }
     });
     left_out
+}
+
+/// Lines that begin with `embedded` are about nodes with the embedded runtime: true of them in every run, and not read for others.
+fn for_runtime(explained: &str, embedded: bool) -> String {
+    let line = |line: &str| match line.strip_prefix("embedded\t") {
+        Some(rest) if embedded => format!("both\t{rest}\n"),
+        Some(_) => "\n".to_owned(),
+        None => format!("{line}\n"),
+    };
+    explained.lines().map(line).collect()
 }
 
 type Seen = (Observation, Option<Observation>);
@@ -305,7 +316,9 @@ mod tests {
         assert!(expected.is_empty(), "recorded by now: {expected:?}");
         assert_eq!(left_out.len(), NOT_RECORDED.len(), "not recorded: {left_out:?}");
         assert_eq!(scenarios.len(), recorded.len(), "each was recorded once");
-        Explained::read(EXPLAINED, Against::Live).unwrap();
+        for embedded in [false, true] {
+            Explained::read(&for_runtime(EXPLAINED, embedded), Against::Live).unwrap();
+        }
         command().debug_assert();
     }
 
@@ -318,5 +331,19 @@ mod tests {
             let trouble = seen.places().find(|(place, _)| place.starts_with("trouble"));
             assert_eq!(trouble.is_some(), REFUSED.contains(&&*name), "{name}: {trouble:?}");
         }
+    }
+
+    #[test]
+    fn what_only_the_embedded_runtime_does_is_not_explained_for_others() {
+        let text = "embedded\ta\tb\tc\nboth\td\te\tf\n";
+        let lines = |embedded| {
+            let explained = Explained::read(&for_runtime(text, embedded), Against::Recorded).unwrap();
+            explained.idle().collect::<Vec<_>>()
+        };
+        assert_eq!(lines(true), ["a\tb", "d\te"]);
+        assert_eq!(lines(false), ["d\te"]);
+        // A mistake is told with the line it is in.
+        let wrong = Explained::read(&for_runtime("embedded\ta\tb\tc\noops\n", false), Against::Live).unwrap_err();
+        assert!(wrong.to_string().contains("2"), "{wrong}");
     }
 }

@@ -348,6 +348,10 @@ impl Runtime for Pods {
         if same && cache.resize_error.is_none() {
             return;
         }
+        if cache.pod.get("spec") != pod.tree.get("spec") {
+            // It was about what the pod asked for before.
+            cache.resize_error = None;
+        }
         cache.pod = Arc::new(pod.tree.clone());
         let ready = cache.sandbox.as_ref().is_some_and(|sandbox| sandbox.ready);
         cache.resizing |= ready;

@@ -198,6 +198,13 @@ impl PodWorker {
                 !self.resize(pod, fits, &sandbox, now, &mut step)
             }
             Some(_) => true,
+            // A resize that is under way is taken back.
+            None if self.resize.is_overtaken(pod) => {
+                let fits = admit(pod, Requests::of(pod));
+                let sandbox = self.look(pod, runtime, now);
+                self.resize(pod, fits, &sandbox, now, &mut step);
+                false
+            }
             None => {
                 self.resize.pending = None;
                 false

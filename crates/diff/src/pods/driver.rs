@@ -30,6 +30,7 @@ pub struct Driver {
     manifests: Option<PathBuf>,
     /// Of the Service `kubernetes`, which every pod is told.
     service_ip: String,
+    runtime: String,
 }
 
 impl Driver {
@@ -47,9 +48,12 @@ impl Driver {
             image: image.to_owned(),
             manifests,
             service_ip: String::new(),
+            runtime: String::new(),
         };
         let mut client = driver.client();
-        client.ask("GET", &format!("/api/v1/nodes/{node}"), "", "")?;
+        let found = client.ask("GET", &format!("/api/v1/nodes/{node}"), "", "")?;
+        let runtime = found.str_at(&["status", "nodeInfo", "containerRuntimeVersion"]);
+        runtime.unwrap_or_default().clone_into(&mut driver.runtime);
         let (_, service) = client.try_ask("GET", "/api/v1/namespaces/default/services/kubernetes", "", "")?;
         driver.service_ip = service.str_at(&["spec", "clusterIP"]).unwrap_or_default().to_owned();
         let body = format!(
@@ -78,6 +82,10 @@ impl Driver {
             std::thread::sleep(AGAIN);
         }
         Ok(())
+    }
+
+    pub fn has_embedded_runtime(&self) -> bool {
+        self.runtime.starts_with("setpoint://")
     }
 
     pub fn close(&self) -> Result<(), DiffError> {

@@ -28,6 +28,13 @@ pub struct PodCgroups {
     config: Config,
 }
 
+/// In bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PodMemory {
+    pub usage: i64,
+    pub limit: Option<i64>,
+}
+
 impl PodCgroups {
     pub fn new(config: &Config) -> PodCgroups {
         PodCgroups::at(Path::new(ROOT), config)
@@ -90,6 +97,23 @@ impl PodCgroups {
     pub fn update_pod(&self, pod: &Value, node: &NodeView<'_>) -> io::Result<()> {
         let group = self.group(&pod_group(pod, &self.config));
         group.set(&pod_resources(pod, node).to_resources())
+    }
+
+    /// `None`: it has no group, or the machine does not count memory.
+    pub fn memory_of_pod(&self, pod: &Value) -> Option<PodMemory> {
+        let path = pod_group(pod, &self.config);
+        let path = path.strip_prefix("/").unwrap_or(&path);
+        let (directory, usage, limit) = match Version::at(&self.root) {
+            Version::V2 => (self.root.join(path), "memory.current", "memory.max"),
+            Version::V1 => {
+                let directory = self.root.join("memory").join(path);
+                (directory, "memory.usage_in_bytes", "memory.limit_in_bytes")
+            }
+        };
+        let number = |file: &str| std::fs::read_to_string(directory.join(file)).ok()?.trim().parse().ok();
+        // Without one, version 1 has a number of its own for it.
+        let limit = number(limit).filter(|limit| *limit < 1 << 62);
+        Some(PodMemory { usage: number(usage)?, limit })
     }
 
     /// Ends what still runs in a pod's group and removes it with all below. While processes are going it fails: ask again.

@@ -1,6 +1,7 @@
 //! The service account tokens of pods: asked for once, renewed in time, forgotten with the pod.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use client::Client;
 use client::resources::SERVICE_ACCOUNTS;
@@ -12,6 +13,10 @@ use parking_lot::Mutex;
 const MAX_SECONDS: i64 = 24 * 3600;
 /// So that the pods of a node that started together do not renew together.
 const JITTER_SECONDS: u64 = 10;
+/// So long the API server may know less of a pod than a watch of it has told.
+const BEHIND: Duration = Duration::from_secs(1);
+/// Until it is asked again at first; then twice as long each time.
+const AGAIN: Duration = Duration::from_millis(10);
 
 /// A token of a service account, good while the pod exists.
 #[derive(Clone, Copy, Debug)]
@@ -78,10 +83,8 @@ impl Tokens {
         if let Some(token) = old.as_ref().filter(|token| !token.is_due(now, jitter)) {
             return Ok(token.text.clone());
         }
-        let target = SERVICE_ACCOUNTS.at(wanted.namespace, wanted.account).sub("token");
-        let answer = client.review(target, wanted.body()).await;
-        let token = answer.map_err(|status| status.message).and_then(|answer| Token::read(&answer));
-        match (token, old) {
+        let patience = if old.is_none() { BEHIND } else { Duration::ZERO };
+        match (ask(env, client, wanted, patience).await, old) {
             (Ok(token), _) => {
                 let text = token.text.clone();
                 let mut cache = self.cache.lock();
@@ -103,6 +106,30 @@ impl Tokens {
 
     pub(super) fn forget(&self, pod_uid: &str) {
         self.cache.lock().retain(|key, _| key.pod_uid != pod_uid);
+    }
+}
+
+/// Differs from kubelet: a pod that the server refuses, or does not know, is asked for again for a moment. kube-apiserver decides
+/// about tokens by a cache of its own, and this node may have heard of the pod before it; kubelet tells of a failed mount then.
+async fn ask(
+    env: &Env,
+    client: &dyn Client,
+    wanted: &TokenWanted<'_>,
+    patience: Duration,
+) -> Result<Token, String> {
+    let target = SERVICE_ACCOUNTS.at(wanted.namespace, wanted.account).sub("token");
+    let begun = env.monotonic();
+    let mut pause = AGAIN;
+    loop {
+        let refused = match client.review(target, wanted.body()).await {
+            Ok(answer) => return Token::read(&answer),
+            Err(refused) => refused,
+        };
+        if !matches!(refused.code, 403 | 404) || begun.elapsed() + pause > patience {
+            return Err(refused.message);
+        }
+        env.sleep(pause).await;
+        pause *= 2;
     }
 }
 

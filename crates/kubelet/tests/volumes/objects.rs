@@ -152,3 +152,31 @@ async fn tokens(node: TestNode) {
     let error = node.objects.token(&wanted).await.unwrap_err().to_string();
     assert!(error.starts_with("failed to fetch token: "), "{error}");
 }
+
+/// kube-apiserver's own cache may be behind the watch that told this node of the pod.
+#[tokio::test(start_paused = true)]
+async fn a_token_is_asked_for_again_until_the_server_knows_the_pod_as_well() {
+    let node = TestNode::new(7).await;
+    let volumes = json!([{"name": "tokens", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]);
+    let spec = json!({"containers": [{"name": "c", "image": "i"}], "volumes": volumes});
+    let body = json!({"metadata": {"name": "late"}, "spec": spec});
+    let made = node.cluster.post("/api/v1/namespaces/default/pods", body).await.ok(201);
+    let uid = made["metadata"]["uid"].as_str().unwrap().to_owned();
+    let wanted = TokenWanted {
+        namespace: "default",
+        account: "default",
+        pod_name: "late",
+        pod_uid: &uid,
+        audience: "",
+        expiration_seconds: None,
+    };
+    let refused = node.objects.token(&wanted).await.unwrap_err().to_string();
+    assert!(refused.starts_with("failed to fetch token: "), "{refused}");
+    let bound = async {
+        node.cluster.env().sleep(std::time::Duration::from_millis(100)).await;
+        let body = json!({"metadata": {"name": "late"}, "target": {"kind": "Node", "name": "n1"}});
+        node.cluster.post("/api/v1/namespaces/default/pods/late/binding", body).await.ok(201);
+    };
+    let (token, ()) = tokio::join!(node.objects.token(&wanted), bound);
+    assert_eq!(token.unwrap().split('.').count(), 3);
+}

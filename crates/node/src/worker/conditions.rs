@@ -16,7 +16,7 @@ const OURS: [&str; 6] =
     [READY_TO_START, INITIALIZED, READY, CONTAINERS_READY, SCHEDULED, restart_all::CONDITION];
 
 pub const RESIZE_PENDING: &str = "PodResizePending";
-const RESIZE_IN_PROGRESS: &str = "PodResizeInProgress";
+pub const RESIZE_IN_PROGRESS: &str = "PodResizeInProgress";
 /// There only while they hold.
 const PASSING: [&str; 2] = [RESIZE_PENDING, RESIZE_IN_PROGRESS];
 

@@ -4,7 +4,7 @@
 //!  spec.resources ──fits?── yes ──> given: limits are set anew, or the container is restarted ──> PodResizeInProgress, until it is so
 //!                    └────── no ──> PodResizePending, and the pod keeps what the status says it was given
 //! ```
-//! What was given is in the status: a process that comes later goes by that.
+//! The status says what the containers have: until a resize is done, what they had before. A process that comes later goes by that.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,12 @@ const FAILED_MILLIS: Millis = 10_000;
 pub struct Resize {
     pub pending: Option<Box<Pending>>,
     pub progress: Option<Box<Progress>>,
+    /// What this process gave last: the status a pod is read with may be older.
+    given: Option<Box<Asked>>,
 }
+
+/// What a pod asks for as a whole, and each of its containers.
+type Asked = Vec<Option<Value>>;
 
 /// There is no room for it.
 #[derive(Debug, PartialEq, Eq)]
@@ -44,6 +49,20 @@ pub struct Progress {
 }
 
 impl Resize {
+    /// Was something else given than the pod asks for now?
+    pub fn is_overtaken(&self, pod: &Pod<'_>) -> bool {
+        self.progress.is_some() && self.given.as_deref().is_some_and(|given| *given != asked(pod))
+    }
+
+    /// What the status shows of the pod, or of one of its containers, until the resize is done.
+    pub fn shown<'a>(&self, pod: &Pod<'a>, container: Option<&Container<'_>>) -> Option<&'a Value> {
+        self.progress.as_ref()?;
+        match container {
+            Some(container) => said(pod, container),
+            None => pod.tree.at(&["status", "resources"]),
+        }
+    }
+
     /// Is the container to be restarted with what it was given?
     pub fn restarts(&self, index: usize) -> bool {
         self.progress.as_ref().is_some_and(|progress| progress.restarts.contains(&index))
@@ -108,6 +127,11 @@ fn of_pod(pod: &Pod<'_>) -> Option<Value> {
     differs(Some(&given), Some(wanted)).then_some(given)
 }
 
+fn asked(pod: &Pod<'_>) -> Asked {
+    let of_pod = pod.tree.at(&["spec", "resources"]).cloned();
+    std::iter::once(of_pod).chain(pod.containers.iter().map(|c| resources(c.spec).cloned())).collect()
+}
+
 fn is_resizable(container: &Container<'_>) -> bool {
     container.role != Role::Ephemeral
 }
@@ -129,18 +153,24 @@ fn differs(a: Option<&Value>, b: Option<&Value>) -> bool {
     ["requests", "limits"].into_iter().any(|list| !kinds::same(of(a, list).as_ref(), of(b, list).as_ref()))
 }
 
-/// Does the container have to be restarted for it?
+/// Does the container have to be restarted for it? The pod's limit is that of a container without one of its own.
 fn needs_restart(pod: &Pod<'_>, container: &Container<'_>) -> bool {
     let Some(said) = said(pod, container) else { return false };
     let wanted = resources(container.spec);
+    let wanted_of_pod = pod.tree.at(&["spec", "resources"]);
+    let given_of_pod = of_pod(pod);
+    let given_of_pod = given_of_pod.as_ref().or(wanted_of_pod);
     let policies = container.spec.get("resizePolicy").and_then(Value::as_list).unwrap_or_default();
     policies.iter().filter(|policy| policy.str_at(&["restartPolicy"]) == Some("RestartContainer")).any(
         |policy| {
             let name = policy.str_at(&["resourceName"]).unwrap_or_default();
             let of =
                 |value: Option<&Value>, list: &str| value.and_then(|value| value.at(&[list, name])).cloned();
-            let changed = |list: &str| !kinds::same(of(Some(said), list).as_ref(), of(wanted, list).as_ref());
-            changed("requests") || changed("limits")
+            let limit = |own, of_pod| of(own, "limits").or_else(|| of(of_pod, "limits"));
+            let (given, asked) = (limit(Some(said), given_of_pod), limit(wanted, wanted_of_pod));
+            let requested = (of(Some(said), "requests"), of(wanted, "requests"));
+            !kinds::same(given.as_ref(), asked.as_ref())
+                || !kinds::same(requested.0.as_ref(), requested.1.as_ref())
         },
     )
 }
@@ -159,10 +189,11 @@ impl PodWorker {
         match fits {
             Ok(()) => {
                 self.resize.pending = None;
-                if self.resize.progress.as_ref().is_some_and(|before| before.generation == generation) {
-                    // It was given before, and the status could not be written.
+                let asked = asked(pod);
+                if self.resize.given.as_deref() == Some(&asked) {
                     return true;
                 }
+                self.resize.given = Some(Box::new(asked));
                 let runs = |index: usize| {
                     matches!(sandbox.container(index).map(|c| &c.state), Some(State::Running { .. }))
                 };
@@ -170,14 +201,16 @@ impl PodWorker {
                 let restarts = all.filter(|(index, c)| runs(*index) && needs_restart(pod, c));
                 let restarts = restarts.map(|(index, _)| index).collect();
                 self.resize.progress = Some(Box::new(Progress { generation, error: None, restarts }));
-                let told = told(pod, "Pod resize started", generation, "");
-                step.tell(None, Severity::Normal, "ResizeStarted", told);
+                if !is_said(pod, super::conditions::RESIZE_IN_PROGRESS, generation) {
+                    let told = told(pod, "Pod resize started", generation, "");
+                    step.tell(None, Severity::Normal, "ResizeStarted", told);
+                }
                 true
             }
             Err(Rejection { reason, message }) => {
                 let is_new =
                     self.resize.pending.as_ref().is_none_or(|before| before.generation != generation);
-                if is_new && !is_said(pod, generation) {
+                if is_new && !is_said(pod, super::conditions::RESIZE_PENDING, generation) {
                     let told = told(pod, &format!("Pod resize {reason}"), generation, &message);
                     step.tell(None, Severity::Warning, "ResizeDeferred", told);
                 }
@@ -218,11 +251,11 @@ impl PodWorker {
     }
 }
 
-/// People know that this one is waited for.
-fn is_said(pod: &Pod<'_>, generation: i64) -> bool {
+/// People know that this one is waited for, or under way.
+fn is_said(pod: &Pod<'_>, condition: &str, generation: i64) -> bool {
     let conditions = pod.tree.at(&["status", "conditions"]).and_then(Value::as_list).unwrap_or_default();
     conditions.iter().any(|c| {
-        c.str_at(&["type"]) == Some(super::conditions::RESIZE_PENDING)
+        c.str_at(&["type"]) == Some(condition)
             && c.get("observedGeneration").and_then(Value::as_int) == Some(generation)
     })
 }

@@ -117,6 +117,9 @@ pub fn changed(view: &View<'_>) -> Option<Value> {
         let mine = pod.containers.iter().zip(&shown).filter(|(c, _)| c.role.lists().1 == list);
         let status = |(c, s): (&Container<'_>, &ContainerStatus)| {
             let mut status = container_status(c, s);
+            if let Some(shown) = view.resize.shown(pod, Some(c)).filter(|_| status.get("resources").is_some()) {
+                status.make_map().set("resources", shown.clone());
+            }
             if let Some(devices) = device_status(view, c) {
                 status.make_map().set("allocatedResourcesStatus", devices);
             }
@@ -136,7 +139,7 @@ pub fn changed(view: &View<'_>) -> Option<Value> {
         }
     }
     let (resources, allocated) = resources::of_status(pod.tree);
-    map.set("resources", resources);
+    map.set("resources", view.resize.shown(pod, None).cloned().unwrap_or(Value::Map(resources)));
     match allocated.is_empty() {
         true => drop(map.remove("allocatedResources")),
         false => map.set("allocatedResources", allocated),

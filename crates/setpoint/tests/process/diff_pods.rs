@@ -39,6 +39,27 @@ const QUICK: &[&str] = &[
     "ephemeral",
 ];
 
+/// One or two of each kind.
+const QUICK_ON_CONTAINERD: &[&str] = &[
+    "exits",
+    "no-such-command",
+    "out-of-memory",
+    "ends-on-term",
+    "init-in-order",
+    "sidecar",
+    "restart-all",
+    "pre-stop-fails",
+    "liveness-exec",
+    "message-*",
+    "never-pulled",
+    "hosts-and-names",
+    "identity*",
+    "masked-paths",
+    "volumes-with-group",
+    "resize",
+    "ephemeral",
+];
+
 /// What no recording has yet, on one node twice: the tool can drive it, and the node does the same each time.
 #[test]
 fn scenarios_without_a_recording_can_be_compared_live() {
@@ -94,13 +115,23 @@ fn scenarios_without_a_recording_can_be_compared_live() {
 
 #[test]
 fn pods_do_as_kubelet_recorded() {
-    let Some(cluster) = Cluster::start(40) else { return };
+    compare_with_recorded(40, Runtime::Embedded, QUICK);
+}
+
+/// kubelet's own runtime: what is left is the agent's.
+#[test]
+fn pods_on_containerd_do_as_kubelet_recorded() {
+    compare_with_recorded(41, Runtime::Containerd, QUICK_ON_CONTAINERD);
+}
+
+fn compare_with_recorded(number: u8, runtime: Runtime, quick: &[&str]) {
+    let Some(cluster) = Cluster::with(number, runtime, "") else { return };
     let long = rounds(0, 1) == 1;
-    let details = std::path::Path::new("/tmp").join(format!("diff-pods-{}.txt", std::process::id()));
+    let details = std::path::Path::new("/tmp").join(format!("diff-pods-{}-{number}.txt", std::process::id()));
     let mut diff = Command::new(SETPOINT);
     diff.args(["diff-pods", "--node", "one", "--parallel", "6", "--kubeconfig"])
         .arg(&cluster.server.as_ref().unwrap().kubeconfig)
-        .args(QUICK.iter().filter(|_| !long).flat_map(|name| ["--only", name]));
+        .args(quick.iter().filter(|_| !long).flat_map(|name| ["--only", name]));
     // Longer than any other program of these tests takes.
     let limit = Duration::from_secs(if long { 3600 } else { 900 });
     let done = run_within(diff.arg("--details").arg(&details), limit);

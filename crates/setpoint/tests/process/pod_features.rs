@@ -77,6 +77,37 @@ fn resize(cluster: Option<Cluster>) {
     assert_eq!(limit(&cluster, "grows", Some("restarts"), "memory"), (40 * MIB).to_string());
     assert_eq!(cluster.container("grows", "c")["restartCount"], 0);
 
+    // Less than it uses: it keeps what it has.
+    assert!(resize("c", "100m", "10Ki").status.success());
+    cluster.wait("it fails", |cluster| {
+        let condition = cluster.condition("grows", "PodResizeInProgress");
+        let message = condition["message"].as_str().unwrap_or_default();
+        let told = "cannot decrease memory limits: attempting to set container \"c\" memory limit (10240) below current usage (";
+        condition["reason"] == "Error" && message.starts_with(told)
+    });
+    let status = cluster.container("grows", "c");
+    assert_eq!(status["resources"]["limits"]["memory"], "48Mi");
+    assert_eq!(status["allocatedResources"]["memory"], "10Ki");
+    assert_eq!(limit(&cluster, "grows", Some("c"), "memory"), (48 * MIB).to_string());
+    assert!(resize("c", "100m", "48Mi").status.success());
+    cluster.wait("it is taken back", |cluster| settled(cluster, "c", "48Mi"));
+    assert_eq!(cluster.container("grows", "c")["restartCount"], 0);
+
+    // The limit of a pod is that of a container without one.
+    cluster.run_pod("whole", "resources: {limits: {memory: 32Mi}}, containers: [{name: c, image: IMAGE, command: [/bin/busybox, sleep, '1000'], resizePolicy: [{resourceName: memory, restartPolicy: RestartContainer}]}, {name: stays, image: IMAGE, command: [/bin/busybox, sleep, '1000']}]");
+    cluster.wait_for("Running", &["whole"]);
+    let patch = r#"{"spec": {"resources": {"requests": {"memory": "48Mi"}, "limits": {"memory": "48Mi"}}}}"#;
+    cluster.kubectl.words(&["patch", "pod", "whole", "--subresource=resize", "-p", patch]);
+    cluster.wait("it is restarted", |cluster| {
+        cluster.pod("whole")["status"]["resources"]["limits"]["memory"] == "48Mi"
+            && cluster.container("whole", "c")["restartCount"] == 1
+            && cluster.condition("whole", "PodResizeInProgress") == Value::Null
+    });
+    for container in [Some("c"), Some("stays"), None] {
+        assert_eq!(limit(&cluster, "whole", container, "memory"), (48 * MIB).to_string());
+    }
+    assert_eq!(cluster.container("whole", "stays")["restartCount"], 0);
+
     // More than the node has, and more than it has left.
     let asked = resize("c", "100m", "4000Gi");
     assert!(String::from_utf8_lossy(&asked.stderr).contains("node didn't have enough allocatable resources"));

@@ -63,6 +63,27 @@ fn a_pod_has_its_group_below_its_class() {
     assert_eq!(read("agent/kubepods/burstable/pod1234/memory.max"), "1048576");
 }
 
+#[test]
+fn the_memory_of_a_pod_is_read_from_its_group() {
+    let (config, pod) = (config(), pod(BURSTABLE));
+    let group = "agent/kubepods/burstable/pod1234";
+    for (version, folder, usage, limit, without) in [
+        (Version::V1, "memory/", "memory.usage_in_bytes", "memory.limit_in_bytes", "9223372036854771712"),
+        (Version::V2, "", "memory.current", "memory.max", "max"),
+    ] {
+        let root = trees(version);
+        let groups = PodCgroups::at(root.path(), &config);
+        assert_eq!(groups.memory_of_pod(&pod), None);
+        let folder = root.path().join(folder).join(group);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(usage), "4096\n").unwrap();
+        for (text, expected) in [("8192", Some(8192)), (without, None)] {
+            std::fs::write(folder.join(limit), format!("{text}\n")).unwrap();
+            assert_eq!(groups.memory_of_pod(&pod), Some(PodMemory { usage: 4096, limit: expected }));
+        }
+    }
+}
+
 /// On the machine itself: a process in a pod's group ends with it.
 #[test]
 fn removing_a_pod_ends_what_runs_in_it() {

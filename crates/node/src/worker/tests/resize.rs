@@ -61,7 +61,7 @@ fn what_fits_is_given_and_told() {
     let step = life.step_with(true);
     let resources = r#"{"containers":[{"name":"c","resources":{"requests":{"cpu":"2"},"limits":{"cpu":"2"}}},{"name":"d","resources":{}}],"generation":2}"#;
     assert_eq!(events(&step), [("ResizeStarted", &*format!("Pod resize started: {resources}"))]);
-    assert_eq!(life.given(), ("2", "2"));
+    assert_eq!(life.given(), ("2", "1"), "allocated, and not there yet");
     assert_eq!(life.worker.requests.cpu_milli, 2000);
     let condition = life.condition("PodResizeInProgress").unwrap();
     assert_eq!(condition.get("observedGeneration").and_then(Value::as_int), Some(2));
@@ -70,6 +70,7 @@ fn what_fits_is_given_and_told() {
     let step = life.step_with(true);
     assert_eq!(events(&step), [("ResizeCompleted", &*format!("Pod resize completed: {resources}"))]);
     assert!(life.condition("PodResizeInProgress").is_none());
+    assert_eq!(life.given(), ("2", "2"));
     assert_eq!(life.runtime.log(), "", "nothing was restarted");
 }
 
@@ -142,6 +143,11 @@ fn a_failure_is_told_until_it_passes() {
     let condition = life.condition("PodResizeInProgress").unwrap();
     assert_eq!((condition.str_at(&["reason"]), condition.str_at(&["message"])), (Some("Error"), Some("no")));
     assert!(step.wake.is_some() && life.step_with(true).events.is_empty());
+    assert_eq!(life.given(), ("2", "1"), "the limit is still what it was");
+    // Another process tries it again, and tells nobody.
+    life.worker = PodWorker::new(&Pod::read(&life.tree));
+    let step = life.step_with(true);
+    assert_eq!(step.events.iter().map(|e| &*e.reason).collect::<Vec<_>>(), ["ResizeError"]);
     life.runtime.resize_error = None;
     let step = life.step_with(true);
     assert_eq!(step.events[0].reason, "ResizeCompleted");
@@ -182,4 +188,58 @@ fn what_a_pod_did_not_have_before_has_to_fit_too() {
         assert_eq!(step.events[0].reason, "ResizeStarted");
         assert!(life.step_with(true).events.is_empty(), "{requests}{limits}");
     }
+}
+
+#[test]
+fn a_limit_of_the_pod_is_that_of_containers_without_one() {
+    let of = |limit: &str| {
+        let policy = r#""resizePolicy":[{"resourceName":"cpu","restartPolicy":"RestartContainer"}]"#;
+        let own = r#""resources":{"requests":{"cpu":"1"},"limits":{"cpu":"1"}}"#;
+        format!(
+            r#"{{"resources":{{"requests":{{"cpu":"2"}},"limits":{{"cpu":"{limit}"}}}},
+                "containers":[{{"name":"none",{policy}}},{{"name":"own",{policy},{own}}},{{"name":"stays"}}]}}"#
+        )
+    };
+    let mut life = Life::new(&of("2"));
+    life.step();
+    life.runtime.log();
+    for (limit, log) in [("3", "start-0-1"), ("2", "start-0-2"), ("2", "")] {
+        life.ask_for(&of(limit));
+        let step = life.step_with(true);
+        assert_eq!(life.runtime.log(), log, "{limit}");
+        let told = step.events.iter().any(|e| e.message == "Container none resize requires restart");
+        assert_eq!(told, !log.is_empty());
+        life.step_with(true);
+        assert_eq!(life.runtime.log(), "");
+        assert_eq!(life.tree.str_at(&["status", "resources", "limits", "cpu"]), Some(limit));
+    }
+}
+
+#[test]
+fn a_resize_that_failed_can_be_taken_back() {
+    let mut life = Life::new(&spec(ONE, ""));
+    life.step();
+    life.ask_for(&spec(TWO, ""));
+    life.runtime.resize_error = Some("no".to_owned());
+    life.step_with(true);
+    life.ask_for(&spec(ONE, ""));
+    life.runtime.resize_error = None;
+    let step = life.step_with(true);
+    assert_eq!(events(&step).iter().map(|e| e.0).collect::<Vec<_>>(), ["ResizeStarted", "ResizeCompleted"]);
+    assert!(events(&step)[0].1.ends_with(r#""generation":3}"#));
+    assert_eq!(life.given(), ("1", "1"));
+    assert!(life.condition("PodResizeInProgress").is_none());
+    assert!(life.step_with(true).events.is_empty());
+}
+
+#[test]
+fn a_status_that_is_read_late_begins_no_resize() {
+    let mut life = Life::new(&spec(ONE, ""));
+    life.step();
+    life.ask_for(&spec(TWO, ""));
+    let before = life.tree.clone();
+    assert_eq!(life.step_with(true).events.len(), 2);
+    life.tree = before;
+    assert!(life.step_with(true).events.is_empty());
+    assert_eq!(life.given(), ("2", "2"));
 }
