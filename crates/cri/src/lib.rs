@@ -90,9 +90,9 @@ pub trait Runtime: Send + Sync {
         unserved(request)
     }
 
-    /// In the words of a server that has no such method, as containerd's before version 2.
+    /// In the words of containerd before version 2.
     fn checkpoint_container(&self, _: CheckpointContainerRequest) -> Call<'_, CheckpointContainerResponse> {
-        let why = "unknown method CheckpointContainer for service runtime.v1.RuntimeService";
+        let why = "method CheckpointContainer not implemented";
         Box::pin(async move { Err(Error::new(Code::Unimplemented, why)) })
     }
 
