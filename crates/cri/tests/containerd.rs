@@ -139,6 +139,16 @@ async fn containerd_runs_pods() {
     let forward = PortForwardRequest { pod_sandbox_id: sandbox.clone(), port: vec![80] };
     assert!(matches!(client.port_forward(forward).await, Ok(PortForward::Url(_))));
 
+    // Checkpoints, which containerd has since 2.0, where CRIU is installed.
+    let location = containerd.path().join("checkpoint.tar").display().to_string();
+    let request = CheckpointContainerRequest { container_id: long.clone(), location, timeout: 0 };
+    if let Err(error) = client.checkpoint_container(request).await
+        && error.code == Code::Unimplemented
+    {
+        let why = "method CheckpointContainer not implemented";
+        assert_eq!(error.message, why);
+    }
+
     // What is there, and what it uses.
     let of_pod = ContainerFilter { pod_sandbox_id: sandbox.clone(), ..Default::default() };
     let list = client.list_containers(ListContainersRequest { filter: Some(of_pod) }).await.unwrap();

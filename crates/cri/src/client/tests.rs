@@ -195,3 +195,22 @@ async fn events_come_until_the_runtime_goes() {
     let mut stream = client.container_events(GetEventsRequest::default()).await.unwrap();
     assert_eq!(stream.next().await, Some(Err(Error::new(Code::Unimplemented, "not yet"))));
 }
+
+#[tokio::test]
+async fn a_checkpoint_has_at_least_as_long_as_other_calls() {
+    let (env, folder) = (Env::machine(), tempfile::tempdir().unwrap());
+    let socket = folder.path().join("s");
+    let script: Arc<Script> = Arc::new(|path, body| {
+        assert_eq!(path, "/runtime.v1.RuntimeService/CheckpointContainer");
+        let request = CheckpointContainerRequest::decode(body).unwrap();
+        (Vec::new(), Some((2, format!("{} {} {}", request.container_id, request.location, request.timeout))))
+    });
+    let _runtime = Fake::start(&env, &socket, script);
+    let client = client(&env, &socket);
+    for (asked, given) in [(0, 120), (7, 120), (200, 200)] {
+        let (container_id, location) = ("c".to_owned(), "/l".to_owned());
+        let request = CheckpointContainerRequest { container_id, location, timeout: asked };
+        let error = client.checkpoint_container(request).await.unwrap_err();
+        assert_eq!(error.message, format!("c /l {given}"));
+    }
+}

@@ -114,7 +114,7 @@ async fn a_checkpoint_is_asked_of_the_runtime() {
         text(fixture.send(Some(user), Method::POST, target, HeaderMap::new()).await).await
     };
     let web = "/checkpoint/default/web/app";
-    let why = "rpc error: code = Unimplemented desc = unknown method CheckpointContainer for service runtime.v1.RuntimeService";
+    let why = "rpc error: code = Unimplemented desc = method CheckpointContainer not implemented";
     let message = format!("checkpointing of default/web/app failed ({why})");
     assert_eq!(checkpoint(USER, web).await, (StatusCode::INTERNAL_SERVER_ERROR, message));
     let missing = |message: &str| (StatusCode::NOT_FOUND, message.to_owned());
