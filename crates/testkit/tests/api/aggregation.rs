@@ -440,7 +440,7 @@ async fn openapi_has_the_other_servers_documents() {
     assert_eq!(again.status, 304);
     for media in ["spec.v2.v1.0+protobuf", "spec.v2@v1.0+protobuf"] {
         let media = format!("application/com.github.proto-openapi.{media}");
-        let protobuf = cluster.request("GET", "/openapi/v2").header("accept", &*media).send().await;
+        let protobuf = cluster.request("GET", "/openapi/v2").header("accept", &media).send().await;
         assert_eq!(
             protobuf.headers["content-type"],
             "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
