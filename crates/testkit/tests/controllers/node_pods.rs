@@ -272,7 +272,7 @@ async fn room_that_is_made_for_a_critical_pod_is_kept_for_it() {
     };
     let slow = |pod: &mut Value| {
         asks("600m")(pod);
-        pod["metadata"]["annotations"] = json!({"sim.setpoint.dev/stop-seconds": "20"});
+        pod["metadata"]["annotations"] = json!({"sim.setpoint.dev/stop-seconds": "5"});
     };
     world.run("slow", "sim-0", Value::Null, slow).await;
     world.pod("slow", "running", phase("Running")).await;
