@@ -60,8 +60,8 @@ impl PodCgroups {
     ) -> io::Result<()> {
         let root = root_group(&self.config);
         for (path, resources) in node_groups(node, pods).into_iter().filter(|(path, _)| *path != root) {
-            let shares = Resources { cpu_shares: resources.cpu_shares, ..Resources::default() };
-            self.group(&path).set(&shares)?;
+            let Resources { cpu_shares, cpu_weight, .. } = resources.to_resources();
+            self.group(&path).set(&Resources { cpu_shares, cpu_weight, ..Resources::default() })?;
         }
         Ok(())
     }
@@ -90,6 +90,22 @@ impl PodCgroups {
     pub fn update_pod(&self, pod: &Value, node: &NodeView<'_>) -> io::Result<()> {
         let group = self.group(&pod_group(pod, &self.config));
         group.set(&pod_resources(pod, node).to_resources())
+    }
+
+    /// What speaks against giving a pod the memory it now asks for: less than it has, and less than it uses. Of cgroup v2 the kernel
+    /// would end its processes until the rest fits.
+    pub fn check_pod_memory(&self, pod: &Value, node: &NodeView<'_>) -> Result<(), String> {
+        let Some(wanted) = pod_resources(pod, node).to_resources().memory else { return Ok(()) };
+        let group = self.group(&pod_group(pod, &self.config));
+        let used = group.usage().memory;
+        let is_lower =
+            group.memory_limit().is_none_or(|limit| u64::try_from(wanted).is_ok_and(|w| w < limit));
+        if is_lower && u64::try_from(wanted).is_ok_and(|wanted| used >= wanted) {
+            return Err(format!(
+                "attempting to set pod memory limit ({wanted}) below current usage ({used})"
+            ));
+        }
+        Ok(())
     }
 
     /// Ends what still runs in a pod's group and removes it with all below. While processes are going it fails: ask again.
@@ -206,7 +222,13 @@ pub fn counts_swap(root: &Path, v2: bool) -> bool {
     // The root group has no such file: that of this process tells.
     let own = std::fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let own = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or("");
-    root.join("sys/fs/cgroup").join(own).join("memory.swap.max").exists()
+    let groups = root.join("sys/fs/cgroup");
+    if !own.is_empty() {
+        return groups.join(own).join("memory.swap.max").exists();
+    }
+    // Differs from kubelet, which then lets containers swap: without systemd this process is in the root group itself.
+    let below = std::fs::read_dir(groups).into_iter().flatten().flatten();
+    below.into_iter().any(|group| group.path().join("memory.swap.max").exists())
 }
 
 /// Files of this machine that would tell a container how warm its neighbours are: hidden from all.

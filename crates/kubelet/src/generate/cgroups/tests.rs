@@ -54,6 +54,15 @@ fn a_pod_has_its_group_below_its_class() {
     assert_eq!(read("agent/kubepods/memory.max"), "1073741824");
     assert_eq!(read("agent/kubepods/burstable/pod1234/cpu.max"), "200000 100000");
     assert_eq!(read("agent/kubepods/burstable/pod1234/memory.max"), "1048576");
+    // Not the weights that runc gives containers.
+    assert_eq!(read("agent/kubepods/cpu.weight"), "157");
+    assert_eq!(read("agent/kubepods/burstable/pod1234/cpu.weight"), "39");
+    groups.set_up(&node, []).unwrap();
+    let weights =
+        || ["burstable", "besteffort"].map(|class| read(&format!("agent/kubepods/{class}/cpu.weight")));
+    assert_eq!(weights(), ["1", "1"]);
+    groups.update_classes(&node, [&pod]).unwrap();
+    assert_eq!(weights(), ["39", "1"]);
     // What is there is left alone, until it is to be changed.
     let file = root.path().join("agent/kubepods/burstable/pod1234/memory.max");
     std::fs::write(&file, "7").unwrap();
@@ -61,6 +70,45 @@ fn a_pod_has_its_group_below_its_class() {
     assert_eq!(read("agent/kubepods/burstable/pod1234/memory.max"), "7");
     groups.update_pod(&pod, &node).unwrap();
     assert_eq!(read("agent/kubepods/burstable/pod1234/memory.max"), "1048576");
+}
+
+#[test]
+fn memory_that_is_used_is_not_taken_away() {
+    let (config, resolv) = (config(), Resolv::default());
+    let node = NodeView::new(&config, &resolv);
+    let pod = pod(BURSTABLE);
+    for (version, files) in [
+        (
+            Version::V1,
+            [
+                "memory/agent/kubepods/burstable/pod1234/memory.limit_in_bytes",
+                "memory/agent/kubepods/burstable/pod1234/memory.usage_in_bytes",
+            ],
+        ),
+        (
+            Version::V2,
+            [
+                "agent/kubepods/burstable/pod1234/memory.max",
+                "agent/kubepods/burstable/pod1234/memory.current",
+            ],
+        ),
+    ] {
+        let root = trees(version);
+        let groups = PodCgroups::at(root.path(), &config);
+        groups.create_pod(&pod, &node).unwrap();
+        let check = |limit: &str, used: &str| {
+            for (file, text) in files.iter().zip([limit, used]) {
+                std::fs::write(root.path().join(file), text).unwrap();
+            }
+            groups.check_pod_memory(&pod, &node)
+        };
+        let refused = "attempting to set pod memory limit (1048576) below current usage (1048576)";
+        assert_eq!(check("2097152", "1048576"), Err(refused.to_owned()));
+        assert_eq!(check("max", "1048576"), Err(refused.to_owned()));
+        assert_eq!(check("2097152", "1048575"), Ok(()));
+        assert_eq!(check("1048576", "1048576"), Ok(()), "it is not less than before");
+        assert_eq!(check("4096", "4096"), Ok(()));
+    }
 }
 
 /// On the machine itself: a process in a pod's group ends with it.
@@ -132,6 +180,12 @@ fn whether_swap_is_counted_is_told_by_the_groups_files() {
     assert!(!counts_swap(root, false) && !counts_swap(root, true));
     file("sys/fs/cgroup/memory/memory.memsw.limit_in_bytes", "");
     assert!(counts_swap(root, false) && !counts_swap(root, true));
+    // Without systemd: in the root group, which has no such file.
+    file("proc/self/cgroup", "0::/\n");
+    file("sys/fs/cgroup/kubepods/memory.max", "max\n");
+    assert!(!counts_swap(root, true));
+    file("sys/fs/cgroup/kubepods/memory.swap.max", "max\n");
+    assert!(counts_swap(root, true));
     file("proc/self/cgroup", "0::/system.slice/setpoint.service\n");
     file("sys/fs/cgroup/system.slice/setpoint.service/memory.swap.max", "max\n");
     assert!(counts_swap(root, true));
