@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use container::cgroup::{Cgroup, Usage};
+use container::cgroup::{Cgroup, Pressure, Stall, Usage};
 use parking_lot::Mutex;
 
 use crate::Inner;
@@ -82,7 +82,8 @@ impl Inner {
     fn stats_of(&self, container: &Container) -> cri::ContainerStats {
         let now = self.now();
         let path = self.cgroup_of(container);
-        let usage = Cgroup::at_host(&path).usage();
+        let group = Cgroup::at_host(&path);
+        let usage = group.usage();
         let config = container.record.lock().config.clone().unwrap_or_default();
         let limit =
             config.linux.and_then(|linux| linux.resources).map_or(0, |limits| limits.memory_limit_in_bytes);
@@ -95,16 +96,16 @@ impl Inner {
                 labels: config.labels,
                 annotations: config.annotations,
             }),
-            cpu: Some(self.cpu(&container.id, now, &usage)),
-            memory: Some(memory(now, &usage, cgroups::memory(&path), limit)),
+            cpu: Some(self.cpu(&container.id, now, &usage, &group)),
+            memory: Some(memory(now, &usage, cgroups::memory(&path), limit, &group)),
             writable_layer: Some(cri::FilesystemUsage {
                 timestamp: now,
                 fs_id: Some(cri::FilesystemIdentifier { mountpoint }),
                 used_bytes: value(written.bytes),
                 inodes_used: value(written.files),
             }),
-            swap: None,
-            io: None,
+            swap: swap(now, &group),
+            io: io(now, &group),
         }
     }
 
@@ -119,12 +120,12 @@ impl Inner {
         })
     }
 
-    fn cpu(&self, id: &str, now: i64, usage: &Usage) -> cri::CpuUsage {
+    fn cpu(&self, id: &str, now: i64, usage: &Usage, group: &Cgroup) -> cri::CpuUsage {
         cri::CpuUsage {
             timestamp: now,
             usage_core_nano_seconds: value(usage.cpu_nanos),
             usage_nano_cores: self.stats.rate(id, now, usage.cpu_nanos).and_then(value),
-            psi: None,
+            psi: group.pressure("cpu").map(psi),
         }
     }
 
@@ -145,11 +146,10 @@ impl Inner {
         let config = sandbox.record.config();
         let by_sandbox = cri::ContainerStatsFilter { pod_sandbox_id: id.clone(), ..Default::default() };
         let containers = self.container_stats(Some(by_sandbox));
-        let usage = match sandbox.record.cgroup_parent() {
-            // Without a group of its own it is the sum of its containers.
-            "" => self.sum(id),
-            parent => Cgroup::at_host(Path::new(parent)).usage(),
-        };
+        let parent = Path::new(sandbox.record.cgroup_parent());
+        let group = Cgroup::at_host(parent);
+        // Without a group of its own it is the sum of its containers.
+        let usage = if parent.as_os_str().is_empty() { self.sum(id) } else { group.usage() };
         cri::PodSandboxStats {
             attributes: Some(cri::PodSandboxAttributes {
                 id: id.clone(),
@@ -158,17 +158,12 @@ impl Inner {
                 annotations: config.annotations,
             }),
             linux: Some(cri::LinuxPodSandboxStats {
-                cpu: Some(self.cpu(id, now, &usage)),
-                memory: Some(memory(
-                    now,
-                    &usage,
-                    cgroups::memory(Path::new(sandbox.record.cgroup_parent())),
-                    0,
-                )),
+                cpu: Some(self.cpu(id, now, &usage, &group)),
+                memory: Some(memory(now, &usage, cgroups::memory(parent), 0, &group)),
                 network: network(sandbox, now),
                 process: Some(cri::ProcessUsage { timestamp: now, process_count: value(usage.processes) }),
                 containers,
-                io: None,
+                io: io(now, &group),
             }),
         }
     }
@@ -178,7 +173,28 @@ fn value(value: u64) -> Option<cri::UInt64Value> {
     Some(cri::UInt64Value { value })
 }
 
-fn memory(now: i64, usage: &Usage, more: Memory, limit: i64) -> cri::MemoryUsage {
+fn swap(now: i64, group: &Cgroup) -> Option<cri::SwapUsage> {
+    let (used, limit) = group.swap()?;
+    Some(cri::SwapUsage {
+        timestamp: now,
+        swap_available_bytes: limit.map(|limit| limit.saturating_sub(used)).and_then(value),
+        swap_usage_bytes: value(used),
+    })
+}
+
+fn io(now: i64, group: &Cgroup) -> Option<cri::IoUsage> {
+    Some(cri::IoUsage { timestamp: now, psi: Some(psi(group.pressure("io")?)) })
+}
+
+/// Totals stay the kernel's microseconds, as kubelet tells them.
+fn psi(of: Pressure) -> cri::PsiStats {
+    let data = |of: Stall| {
+        Some(cri::PsiData { total: of.total_micros, avg10: of.avg10, avg60: of.avg60, avg300: of.avg300 })
+    };
+    cri::PsiStats { full: data(of.full), some: data(of.some) }
+}
+
+fn memory(now: i64, usage: &Usage, more: Memory, limit: i64, group: &Cgroup) -> cri::MemoryUsage {
     let available = u64::try_from(limit).ok().filter(|limit| *limit > 0);
     cri::MemoryUsage {
         timestamp: now,
@@ -188,7 +204,7 @@ fn memory(now: i64, usage: &Usage, more: Memory, limit: i64) -> cri::MemoryUsage
         rss_bytes: value(more.resident),
         page_faults: value(more.faults),
         major_page_faults: value(more.major_faults),
-        psi: None,
+        psi: group.pressure("memory").map(psi),
     }
 }
 

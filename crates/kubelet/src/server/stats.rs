@@ -47,6 +47,7 @@ pub struct NodeStats {
     pub started_at: i64,
     pub cpu: Option<CpuUsage>,
     pub memory: Option<MemoryUsage>,
+    pub io: Option<IoUsage>,
     pub swap: Option<SwapUsage>,
     pub network: Option<NetworkUsage>,
     pub fs: Option<FsStats>,

@@ -1,11 +1,14 @@
 //! The stats of a runtime, by pod.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
+use container::cgroup::{Cgroup, Pressure, Stall};
 use cri::{
-    Code, Container, CpuUsage, ImageFsInfoRequest, ListContainerStatsRequest, ListPodSandboxStatsRequest,
-    MemoryUsage, PodSandbox, PodSandboxStats, SwapUsage, UInt64Value,
+    Code, Container, CpuUsage, ImageFsInfoRequest, IoUsage, ListContainerStatsRequest,
+    ListPodSandboxStatsRequest, MemoryUsage, PodSandbox, PodSandboxStats, PsiData, PsiStats, SwapUsage,
+    UInt64Value,
 };
 
 use super::machine::Machine;
@@ -55,14 +58,24 @@ pub(super) async fn full(context: &Arc<Context>) -> Result<Summary, String> {
 
 fn node_of(context: &Context, machine: &Machine) -> NodeStats {
     let now = i64::try_from(context.env.now_nanos()).unwrap_or(i64::MAX);
+    let root = Cgroup::at_host(Path::new("/"));
+    let pressure = |resource: &str| root.pressure(resource).map(psi);
     NodeStats {
         name: context.node_name.clone(),
         started_at: machine.booted_at,
-        cpu: Some(machine.cpu(now)),
-        memory: Some(machine.memory(now)),
+        cpu: Some(CpuUsage { psi: pressure("cpu"), ..machine.cpu(now) }),
+        memory: Some(MemoryUsage { psi: pressure("memory"), ..machine.memory(now) }),
+        io: pressure("io").map(|psi| IoUsage { timestamp: now, psi: Some(psi) }),
         swap: Some(machine.swap(now)),
         ..NodeStats::default()
     }
+}
+
+fn psi(of: Pressure) -> PsiStats {
+    let data = |of: Stall| {
+        Some(PsiData { total: of.total_micros, avg10: of.avg10, avg60: of.avg60, avg300: of.avg300 })
+    };
+    PsiStats { full: data(of.full), some: data(of.some) }
 }
 
 async fn pods_of(context: &Context) -> Result<Vec<PodStats>, String> {

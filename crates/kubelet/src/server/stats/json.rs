@@ -21,6 +21,7 @@ fn node(of: &NodeStats) -> Map {
     out.set("startTime", timestamp(of.started_at));
     put(&mut out, "cpu", of.cpu.as_ref().map(cpu));
     put(&mut out, "memory", of.memory.as_ref().map(memory));
+    put(&mut out, "io", of.io.as_ref().map(io));
     put(&mut out, "network", of.network.as_ref().map(network));
     put(&mut out, "fs", of.fs.as_ref().map(fs));
     if of.image_fs.is_some() || of.container_fs.is_some() {
