@@ -16,16 +16,19 @@ struct Change {
     resources: cri::LinuxContainerResources,
     /// By how much its memory limit grows; 0 where either is without.
     memory: i64,
+    /// Its memory must be below this.
+    most_memory: Option<u64>,
 }
 
 /// Gives the running containers what the pod says. `Err`: why that was not possible; what failed is tried again.
 pub async fn resize(shared: &Arc<Shared>, task: &Arc<PodTask>, tree: &Arc<Value>) -> Result<(), String> {
     let changes = changes(shared, task, tree);
     let of_pod = tree.at(&["spec", "resources"]).cloned();
-    let of_pod_before = std::mem::replace(&mut task.cache.lock().pod_resources, of_pod.clone());
-    if changes.is_empty() && of_pod_before == of_pod {
+    if changes.is_empty() && task.cache.lock().pod_resources == of_pod {
         return Ok(());
     }
+    check_memory(shared, tree, &changes).await?;
+    task.cache.lock().pod_resources = of_pod;
     // The pod's own limit is never below what its containers may use.
     let grows = changes.iter().map(|change| change.memory).sum::<i64>() >= 0;
     if grows {
@@ -65,9 +68,60 @@ fn changes(shared: &Shared, task: &PodTask, tree: &Value) -> Vec<Change> {
         let memory = |limit: i64, before: i64| if limit > 0 && before > 0 { limit - before } else { 0 };
         let memory =
             before.map_or(0, |before| memory(resources.memory_limit_in_bytes, before.memory_limit_in_bytes));
-        changes.push(Change { name: container.name.to_owned(), id: run.id.clone(), resources, memory });
+        let most_memory = most_memory(before, &resources);
+        changes.push(Change {
+            name: container.name.to_owned(),
+            id: run.id.clone(),
+            resources,
+            memory,
+            most_memory,
+        });
     }
     changes
+}
+
+/// What a container may use at most to be given less memory.
+fn most_memory(
+    before: Option<&cri::LinuxContainerResources>,
+    after: &cri::LinuxContainerResources,
+) -> Option<u64> {
+    let limit = u64::try_from(after.memory_limit_in_bytes).ok().filter(|limit| *limit > 0)?;
+    match before.map(|before| before.memory_limit_in_bytes) {
+        // It may be the limit it has already, and use all of it.
+        None => Some(limit.saturating_add(1)),
+        Some(before) if before == 0 || after.memory_limit_in_bytes < before => Some(limit),
+        Some(_) => None,
+    }
+}
+
+/// Whoever uses more than he is to have keeps what he has: of cgroup v2 the kernel would end processes until the rest fits.
+#[allow(clippy::disallowed_methods)]
+async fn check_memory(shared: &Arc<Shared>, pod: &Arc<Value>, changes: &[Change]) -> Result<(), String> {
+    let mut wrong = Vec::new();
+    let (of_pod, tree) = (shared.clone(), pod.clone());
+    let checked = block(move || {
+        let node = of_pod.node.lock().clone();
+        PodCgroups::new(&of_pod.parts.config).check_pod_memory(&tree, &of_pod.node_view(&node))
+    });
+    wrong.extend(checked.await.map_err(|error| error.to_string())?.err());
+    for Change { name, id, resources, most_memory, .. } in changes {
+        let Some(most) = most_memory else { continue };
+        let filter = cri::ContainerStatsFilter { id: id.clone(), ..cri::ContainerStatsFilter::default() };
+        let request = cri::ListContainerStatsRequest { filter: Some(filter) };
+        let listed = shared.parts.cri.list_container_stats(request).await.map_err(|error| error.message)?;
+        let memory = listed.stats.into_iter().find_map(|stats| stats.memory?.usage_bytes);
+        // What is not known is left to the kernel.
+        let Some(used) = memory.map(|memory| memory.value).filter(|used| used >= most) else { continue };
+        let (name, limit) = (object::quote(name), resources.memory_limit_in_bytes);
+        wrong.push(format!(
+            "attempting to set container {name} memory limit ({limit}) below current usage ({used})"
+        ));
+    }
+    match &*wrong {
+        [] => Ok(()),
+        [one] => Err(format!("cannot decrease memory limits: {one}")),
+        more => Err(format!("cannot decrease memory limits: [{}]", more.join(", "))),
+    }
 }
 
 /// The container gets it when it is restarted, which the agent sees to.
