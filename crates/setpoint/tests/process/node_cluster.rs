@@ -336,10 +336,11 @@ pub fn left_behind(bridge: &str, folder: &Path) -> Vec<String> {
             left.push(format!("{}: {groups}", process.path().display()));
         }
     }
-    for hierarchy in std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten() {
-        let group = hierarchy.path().join(bridge);
-        left.extend(group.exists().then(|| group.display().to_string()));
-    }
+    // Version 2 has one hierarchy, version 1 many.
+    let root = PathBuf::from("/sys/fs/cgroup");
+    let hierarchies = std::fs::read_dir(&root).into_iter().flatten().flatten().map(|entry| entry.path());
+    let groups = hierarchies.chain([root.clone()]).map(|hierarchy| hierarchy.join(bridge));
+    left.extend(groups.filter(|group| group.exists()).map(|group| group.display().to_string()));
     left
 }
 
