@@ -4,7 +4,7 @@ CARGO ?= cargo
 RUN := .run
 BIN := target/release/setpoint
 
-.PHONY: help up down build check test test-long bench scale setup fmt
+.PHONY: help up down build check test test-long test-cgroup2 bench scale setup fmt
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -30,6 +30,9 @@ test: setup check ## Everything that must hold, in under 15 minutes
 
 test-long: setup ## Longer tests: crashes, random histories, soak
 	SETPOINT_LONG=1 scripts/test
+
+test-cgroup2: ## Tests of containers on an emulated machine with cgroup v2; see docs/conformance.md
+	scripts/test-cgroup2
 
 bench: build ## The load scenarios against a fresh server; see docs/performance.md
 	@scripts/bench $(BIN)

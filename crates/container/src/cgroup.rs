@@ -32,6 +32,7 @@ impl Version {
 }
 
 pub const ROOT: &str = "/sys/fs/cgroup";
+const BUSY: i32 = rustix::io::Errno::BUSY.raw_os_error();
 
 /// The controllers that are limited or counted; of version 1 each has a tree of its own.
 const CONTROLLERS: [&str; 8] =
@@ -115,6 +116,21 @@ impl Cgroup {
         Ok(())
     }
 
+    /// Puts a process where `other` is, if that is in this group or below: of version 2 a group with groups below it may not
+    /// hold processes itself.
+    pub fn add_beside(&self, pid: i32, other: i32) -> io::Result<()> {
+        let failed = match self.add(pid) {
+            Err(error) if self.version == Version::V2 && error.raw_os_error() == Some(BUSY) => error,
+            other => return other,
+        };
+        let text = std::fs::read_to_string(format!("/proc/{other}/cgroup"))?;
+        let path = text.lines().find_map(|line| line.strip_prefix("0::/")).map(Path::new);
+        match path.filter(|path| path.starts_with(&self.path)) {
+            Some(path) => Cgroup::at(&self.root, path).add(pid),
+            None => Err(failed),
+        }
+    }
+
     /// Who is in it, below not counted.
     pub fn processes(&self) -> Vec<i32> {
         let Some((_, directory)) = self.directories.first() else { return Vec::new() };
@@ -129,6 +145,17 @@ impl Cgroup {
             Version::V2 => "memory.events",
         };
         self.read("memory", file).and_then(|text| field(&text, "oom_kill")).unwrap_or(0)
+    }
+
+    /// Bytes; `None`: not limited, or not known.
+    pub fn memory_limit(&self) -> Option<u64> {
+        let file = match self.version {
+            Version::V1 => "memory.limit_in_bytes",
+            Version::V2 => "memory.max",
+        };
+        let limit = self.read("memory", file)?.trim().parse().ok()?;
+        // Version 1 has a number for no limit.
+        (limit < UNLIMITED).then_some(limit)
     }
 
     pub fn usage(&self) -> Usage {

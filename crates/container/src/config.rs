@@ -186,11 +186,13 @@ pub enum PidNamespace {
 #[serde(default)]
 pub struct Resources {
     pub cpu_shares: Option<u64>,
+    /// Of version 2: instead of the weight that runc makes of `cpu_shares`.
+    pub cpu_weight: Option<u64>,
     /// Microseconds of each period.
     pub cpu_quota: Option<i64>,
     pub cpu_period: Option<u64>,
     pub memory: Option<i64>,
-    /// Memory and swap together, for a group whose memory is limited; `None`: no swap.
+    /// Memory and swap together, for a group whose memory is limited; `None`: no swap; 0 or less: as much as there is.
     pub memory_and_swap: Option<i64>,
     /// Memory that runs out ends one process, not all of the container. Of a start only, and of version 2: of version 1 it
     /// always does.

@@ -148,18 +148,18 @@ pub fn container(
             become_process(&config.process, channel, streams)
         }),
         Fork::Parent { pid, pidfd } => {
-            let wanted = Wanted { cgroup, process: &config.process, between };
+            let wanted = Wanted { cgroup, beside: None, process: &config.process, between };
             Pending::new(channel, pid, pidfd, &wanted)
         }
     }
 }
 
-/// Starts one more process in a container that runs.
+/// Starts one more process in a container that runs; `cgroup`: the container's, and its first process.
 pub fn exec(
     process: &Process,
     into: &OwnedFd,
     users: Option<&Users>,
-    cgroup: Option<&Cgroup>,
+    cgroup: Option<(Pid, &Cgroup)>,
     streams: Streams,
 ) -> Result<Pending, StartError> {
     use rustix::thread::{ThreadNameSpaceType as Kind, move_into_thread_name_spaces};
@@ -185,7 +185,9 @@ pub fn exec(
             become_process(process, channel, streams)
         }),
         Fork::Parent { pid, pidfd } => {
-            Pending::new(channel, pid, pidfd, &Wanted { cgroup, process, between: true })
+            let (first, cgroup) = cgroup.unzip();
+            let wanted = Wanted { cgroup, beside: first, process, between: true };
+            Pending::new(channel, pid, pidfd, &wanted)
         }
     }
 }

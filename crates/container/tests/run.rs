@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use container::cgroup::Cgroup;
+use container::cgroup::{Cgroup, Version};
 use container::config::{
     ContainerConfig, Device, IdMapping, Mount, PidNamespace, PodConfig, Process, Propagation, Root, Source,
     User,
@@ -46,10 +46,12 @@ fn main() {
         ("containers_of_a_pod_share", containers_of_a_pod_share),
         ("memory_that_ran_out_is_told", memory_that_ran_out_is_told),
         ("devices_are_restricted", devices_are_restricted),
+        ("nothing_is_made_in_the_hosts_devices", nothing_is_made_in_the_hosts_devices),
         ("a_program_restricts_devices_of_version_2", a_program_restricts_devices_of_version_2),
         ("the_shared_first_process_has_nothing", the_shared_first_process_has_nothing),
         ("a_false_device_is_refused_and_left_alone", a_false_device_is_refused_and_left_alone),
         ("cgroups_are_the_containers_own", cgroups_are_the_containers_own),
+        ("a_container_with_groups_of_its_own_is_entered", a_container_with_groups_of_its_own_is_entered),
         ("mounts_go_to_the_host_only_when_asked_to", mounts_go_to_the_host_only_when_asked_to),
         ("nothing_of_the_helper_is_left_to_the_program", nothing_of_the_helper_is_left_to_the_program),
         ("a_start_does_not_wait_for_a_pipe", a_start_does_not_wait_for_a_pipe),
@@ -253,9 +255,11 @@ impl Drop for Pod {
             let _ = spawner.kill();
             let _ = spawner.wait();
         }
-        for controller in std::fs::read_dir("/sys/fs/cgroup").unwrap().flatten() {
-            let _ = std::fs::remove_dir(controller.path().join("setpoint-test").join(&self.uid));
-            let _ = std::fs::remove_dir(controller.path().join("setpoint-test"));
+        let root = Path::new("/sys/fs/cgroup");
+        let trees = std::fs::read_dir(root).unwrap().flatten().map(|tree| tree.path());
+        for tree in trees.chain([root.to_owned()]) {
+            let _ = std::fs::remove_dir(tree.join("setpoint-test").join(&self.uid));
+            let _ = std::fs::remove_dir(tree.join("setpoint-test"));
         }
     }
 }
@@ -522,6 +526,22 @@ fn devices_are_restricted() {
     assert!(matches!(&reply, Reply::Failed(why) if why.contains("devices are restricted")), "{reply:?}");
 }
 
+fn nothing_is_made_in_the_hosts_devices() {
+    let pod = Pod::new(|_| {});
+    let folder = pod.path("dev");
+    std::fs::create_dir(&folder).unwrap();
+    let mut config = pod.config("a", &["true"]);
+    config.devices.clear();
+    config.mounts.retain(|mount| !mount.target.starts_with("/dev"));
+    config.mounts.push(Mount {
+        target: "/dev/".into(),
+        source: Source::Bind { path: folder.clone(), sub_path: PathBuf::new() },
+        ..Mount::default()
+    });
+    assert_eq!(pod.output(config).0, 0);
+    assert_eq!(std::fs::read_dir(folder).unwrap().count(), 0);
+}
+
 /// A machine with version 1 has the tree of version 2 beside it, for programs at least.
 fn a_program_restricts_devices_of_version_2() {
     let root = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"]
@@ -604,8 +624,8 @@ fn a_false_device_is_refused_and_left_alone() {
 
 fn cgroups_are_the_containers_own() {
     let pod = Pod::new(|_| {});
-    let script = "cd /sys/fs/cgroup; cat memory/cgroup.procs cgroup.procs | wc -l; mkdir memory/x x; \
-                  echo 1 > memory/memory.limit_in_bytes; ls";
+    let script = "cd /sys/fs/cgroup; mkdir x; [ -d memory ] && cd memory; cat cgroup.procs | wc -l; mkdir x; \
+                  echo 1 > cgroup.procs; cat /proc/self/cgroup";
     let mut config = pod.config("a", &shell(script));
     config.resources.devices = Some(container::cgroup::devices::DEFAULT.map(str::to_owned).to_vec());
     config.mounts.push(Mount {
@@ -617,6 +637,32 @@ fn cgroups_are_the_containers_own() {
     // The shell, cat and wc.
     assert!(log.contains("stdout F 3\n"), "{log}");
     assert_eq!(log.matches("Read-only file system").count(), 3, "{log}");
+    // Where it is on the host is not seen.
+    assert!(!log.contains("setpoint-test"), "{log}");
+}
+
+/// As systemd divides a container, for example: of version 2 its own group then takes no process.
+fn a_container_with_groups_of_its_own_is_entered() {
+    if Version::of_host() == Version::V1 {
+        println!("skipped: version 1 of cgroups");
+        return;
+    }
+    let pod = Pod::new(|_| {});
+    pod.start(pod.config("a", &["sleep", "1000"]));
+    let group = Path::new("/sys/fs/cgroup/setpoint-test").join(&pod.uid).join("a");
+    std::fs::create_dir(group.join("init")).unwrap();
+    std::fs::write(group.join("init/cgroup.procs"), pod.watch().1.containers[0].pid.to_string()).unwrap();
+    std::fs::write(group.join("cgroup.subtree_control"), "+memory").unwrap();
+    let args = shell("cat /proc/self/cgroup").map(str::to_owned).to_vec();
+    let process = Process { args, env: vec!["PATH=/bin".to_owned()], ..Process::default() };
+    let (reader, writer) = rustix::pipe::pipe().unwrap();
+    let null = std::fs::File::open("/dev/null").unwrap();
+    let request = Request::Exec { container: "a".to_owned(), process: Box::new(process) };
+    let (reply, _) = pod.ask(&request, &[null.as_fd(), writer.as_fd(), writer.as_fd()]);
+    drop(writer);
+    assert!(matches!(reply, Reply::Execed { .. }), "{reply:?}");
+    let said = std::io::read_to_string(std::fs::File::from(reader)).unwrap();
+    assert!(said.ends_with("/a/init\n"), "{said}");
 }
 
 fn mounts_go_to_the_host_only_when_asked_to() {

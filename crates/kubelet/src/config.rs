@@ -57,6 +57,8 @@ pub struct Config {
     pub enable_service_links_default: bool,
     pub cpu_cfs_quota: bool,
     pub cpu_cfs_quota_period: Duration,
+    /// Memory that runs out ends one process, not the whole container; of cgroup v1 it always does.
+    pub single_process_oom_kill: bool,
     pub seccomp_default: bool,
     /// Where Localhost profiles are.
     pub seccomp_profile_root: PathBuf,
@@ -182,6 +184,7 @@ impl Config {
             enable_service_links_default: true,
             cpu_cfs_quota: true,
             cpu_cfs_quota_period: Duration::from_millis(100),
+            single_process_oom_kill: false,
             seccomp_default: false,
             allowed_unsafe_sysctls: Vec::new(),
             shutdown_grace_period: Duration::ZERO,

@@ -7,6 +7,7 @@ pub fn convert(from: &cri::LinuxContainerResources) -> Resources {
     let positive = |value: i64| u64::try_from(value).ok().filter(|value| *value > 0);
     Resources {
         cpu_shares: positive(from.cpu_shares),
+        cpu_weight: None,
         cpu_quota: (from.cpu_quota != 0).then_some(from.cpu_quota),
         cpu_period: positive(from.cpu_period),
         memory: (from.memory_limit_in_bytes > 0).then_some(from.memory_limit_in_bytes),
@@ -15,7 +16,8 @@ pub fn convert(from: &cri::LinuxContainerResources) -> Resources {
         memory_and_swap: (from.memory_swap_limit_in_bytes > 0).then_some(from.memory_swap_limit_in_bytes),
         unified: from.unified.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
         devices: None,
-        single_process_oom: false,
+        // Who wants the container to end as a whole says so in `unified`.
+        single_process_oom: true,
     }
 }
 
@@ -50,7 +52,8 @@ mod tests {
 
     #[test]
     fn what_is_not_asked_for_is_not_limited() {
-        assert_eq!(convert(&cri::LinuxContainerResources::default()), Resources::default());
+        let nothing = Resources { single_process_oom: true, ..Resources::default() };
+        assert_eq!(convert(&cri::LinuxContainerResources::default()), nothing);
         let asked = cri::LinuxContainerResources {
             cpu_shares: 2,
             cpu_quota: -1,

@@ -95,6 +95,10 @@ fn limits_are_changed_and_use_is_counted() {
     if Path::new(&shares).exists() {
         assert_eq!(std::fs::read_to_string(shares).unwrap(), "256\n");
     }
+    let weight = format!("/sys/fs/cgroup{}/kubepods/podweb/{id}/cpu.weight", node.cgroup.display());
+    if Path::new(&weight).exists() {
+        assert_eq!(std::fs::read_to_string(weight).unwrap(), "35\n");
+    }
     let stats = || {
         let all = node.wait(node.runtime().list_container_stats(ListContainerStatsRequest::default()));
         all.unwrap().stats.remove(0)
@@ -187,8 +191,11 @@ fn pods_do_not_wait_for_each_other() {
 fn left(node: &Node) -> (usize, Vec<String>, Vec<String>, usize) {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap().lines().count();
     let mut groups = Vec::new();
-    for tree in std::fs::read_dir("/sys/fs/cgroup").unwrap().flatten() {
-        let own = tree.path().join(node.cgroup.strip_prefix("/").unwrap());
+    // Version 2 has one tree, version 1 many.
+    let root = Path::new("/sys/fs/cgroup");
+    let trees = std::fs::read_dir(root).unwrap().flatten().map(|tree| tree.path());
+    for tree in trees.chain([root.to_owned()]) {
+        let own = tree.join(node.cgroup.strip_prefix("/").unwrap());
         for name in ["runtime", "kubepods/podweb"] {
             if own.join(name).exists() {
                 groups.push(own.join(name).to_str().unwrap().to_owned());

@@ -242,8 +242,10 @@ impl Drop for Node {
         if !std::thread::panicking() {
             reset.unwrap();
         }
-        for tree in std::fs::read_dir("/sys/fs/cgroup").unwrap().flatten() {
-            let group = tree.path().join(self.cgroup.strip_prefix("/").unwrap());
+        let root = std::path::Path::new("/sys/fs/cgroup");
+        let trees = std::fs::read_dir(root).unwrap().flatten().map(|tree| tree.path());
+        for tree in trees.chain([root.to_owned()]) {
+            let group = tree.join(self.cgroup.strip_prefix("/").unwrap());
             // Pods' groups are kubelet's to remove.
             for pod in std::fs::read_dir(group.join("kubepods")).into_iter().flatten().flatten() {
                 let _ = std::fs::remove_dir(pod.path());

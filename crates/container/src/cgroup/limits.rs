@@ -52,8 +52,8 @@ impl Cgroup {
     }
 
     fn set_v2(&self, resources: &Resources) -> io::Result<()> {
-        if let Some(shares) = resources.cpu_shares {
-            self.write("cpu", "cpu.weight", weight_of_shares(shares))?;
+        if let Some(weight) = resources.cpu_weight.or(resources.cpu_shares.map(weight_of_shares)) {
+            self.write("cpu", "cpu.weight", weight)?;
         }
         if let Some(quota) = resources.cpu_quota {
             self.write(
@@ -63,19 +63,21 @@ impl Cgroup {
             )?;
         }
         if let Some(memory) = resources.memory {
-            self.write("memory", "memory.max", limit(memory))?;
             let swap = match resources.memory_and_swap {
                 Some(both) if both <= 0 => "max".to_owned(),
                 Some(both) => both.saturating_sub(memory).max(0).to_string(),
                 None => "0".to_owned(),
             };
             self.write_if_there("memory.swap.max", swap)?;
+            self.write("memory", "memory.max", limit(memory))?;
         }
         if let Some(pids) = resources.pids {
             self.write("pids", "pids.max", limit(pids))?;
         }
         for (size, bytes) in &resources.hugepages {
             self.write("hugetlb", &format!("hugetlb.{size}.max"), bytes)?;
+            // What is reserved is refused at mmap; without it, a page too many is SIGBUS.
+            self.write_if_there(&format!("hugetlb.{size}.rsvd.max"), bytes)?;
         }
         for (file, value) in &resources.unified {
             if file.contains('/') || !file.contains('.') {
@@ -106,8 +108,15 @@ fn limit(value: i64) -> String {
     if value <= 0 { "max".to_owned() } else { value.to_string() }
 }
 
-/// Version 1 counts 2 to 262144, version 2 from 1 to 10000.
+/// Version 1 counts 2 to 262144, version 2 from 1 to 10000. As runc has it: a curve through both ends and the defaults, 1024 and 100.
 pub(super) fn weight_of_shares(shares: u64) -> u64 {
-    let shares = shares.clamp(2, 262_144);
-    1 + (shares - 2) * 9999 / 262_142
+    match shares {
+        0..=2 => 1,
+        262_144.. => 10_000,
+        _ => {
+            let log = (shares as f64).log2();
+            let exponent = (log * log + 125.0 * log) / 612.0 - 7.0 / 34.0;
+            10f64.powf(exponent).ceil() as u64
+        }
+    }
 }

@@ -30,9 +30,10 @@ fn version_2_has_one_directory() {
         .unwrap();
     group.add(42).unwrap();
     let read = |file: &str| std::fs::read_to_string(root.path().join("kubepods/pod1").join(file)).unwrap();
-    assert_eq!(read("cpu.weight"), "39");
+    assert_eq!(read("cpu.weight"), "100");
     assert_eq!(read("cpu.max"), "50000 100000");
     assert_eq!(read("memory.max"), "1048576");
+    assert_eq!(group.memory_limit(), Some(1 << 20));
     assert_eq!(read("pids.max"), "max");
     assert_eq!(group.processes(), [42]);
     std::fs::write(root.path().join("kubepods/pod1/memory.events"), "oom 3\noom_kill 2\n").unwrap();
@@ -53,11 +54,37 @@ fn version_1_has_a_directory_for_each_controller() {
     let read = |file: &str| std::fs::read_to_string(root.path().join(file)).unwrap();
     assert_eq!(read("cpu/kubepods/pod1/cpu.shares"), "2");
     assert_eq!(read("memory/kubepods/pod1/memory.limit_in_bytes"), "4096");
+    assert_eq!(group.memory_limit(), Some(4096));
+    std::fs::write(root.path().join("memory/kubepods/pod1/memory.limit_in_bytes"), "9223372036854771712\n")
+        .unwrap();
+    assert_eq!(group.memory_limit(), None);
 }
 
 #[test]
 fn shares_become_weights() {
-    assert_eq!([2, 1024, 262_144, 1].map(weight_of_shares), [1, 39, 10_000, 1]);
+    assert_eq!(
+        [1, 2, 3, 102, 512, 1024, 2048, 262_143, 262_144].map(weight_of_shares),
+        [1, 1, 2, 17, 59, 100, 174, 10_000, 10_000]
+    );
+    let root = unified();
+    let group = Cgroup::at(root.path(), Path::new("pod1"));
+    group.create().unwrap();
+    group.set(&Resources { cpu_shares: Some(1024), cpu_weight: Some(39), ..Resources::default() }).unwrap();
+    assert_eq!(std::fs::read_to_string(root.path().join("pod1/cpu.weight")).unwrap(), "39");
+}
+
+#[test]
+fn huge_pages_are_limited_when_they_are_reserved() {
+    let root = unified();
+    let group = Cgroup::at(root.path(), Path::new("pod1"));
+    group.create().unwrap();
+    let limit = |bytes| Resources { hugepages: vec![("2MB".to_owned(), bytes)], ..Resources::default() };
+    let read = |file: &str| std::fs::read_to_string(root.path().join("pod1").join(file)).ok();
+    group.set(&limit(1)).unwrap();
+    assert_eq!((read("hugetlb.2MB.max").as_deref(), read("hugetlb.2MB.rsvd.max")), (Some("1"), None));
+    std::fs::write(root.path().join("pod1/hugetlb.2MB.rsvd.max"), "max").unwrap();
+    group.set(&limit(2)).unwrap();
+    assert_eq!(read("hugetlb.2MB.rsvd.max").as_deref(), Some("2"));
 }
 
 #[test]
@@ -75,6 +102,8 @@ fn memory_is_limited_with_its_swap() {
     assert_eq!((&*read("memory.max"), &*read("memory.swap.max")), ("4096", "0"));
     group.set(&memory(4096, Some(12288))).unwrap();
     assert_eq!(read("memory.swap.max"), "8192");
+    group.set(&memory(4096, Some(-1))).unwrap();
+    assert_eq!(read("memory.swap.max"), "max");
     group.end_together().unwrap();
     assert_eq!(read("memory.oom.group"), "1");
     let file =

@@ -56,6 +56,8 @@ pub fn tell_pid(channel: &Channel, pid: Pid) -> Result<(), StartError> {
 /// What the child waits for before it goes on.
 pub struct Wanted<'a> {
     pub cgroup: Option<&'a Cgroup>,
+    /// A process of the same container: where that is, this one can be.
+    pub beside: Option<Pid>,
     pub process: &'a Process,
     /// The child forks the one that is meant.
     pub between: bool,
@@ -73,6 +75,7 @@ pub struct Pending {
     deadline: Duration,
     between: bool,
     cgroup: Option<Cgroup>,
+    beside: Option<Pid>,
     oom_score_adj: Option<i32>,
 }
 
@@ -97,6 +100,7 @@ impl Pending {
             deadline: sys::monotonic() + START_TIMEOUT,
             between: wanted.between,
             cgroup: wanted.cgroup.cloned(),
+            beside: wanted.beside,
             oom_score_adj: wanted.process.oom_score_adj,
         };
         pending.prepare().and_then(|()| pending.let_go()).inspect_err(|_| pending.kill())?;
@@ -113,7 +117,11 @@ impl Pending {
         let pid = self.pid.as_raw_nonzero().get();
         // One between is counted nowhere: a container may be full, and can be entered all the same.
         if let (false, Some(cgroup)) = (self.between, &self.cgroup) {
-            cgroup.add(pid).context(|| "failed to join the cgroup".to_owned())?;
+            let added = match self.beside {
+                None => cgroup.add(pid),
+                Some(other) => cgroup.add_beside(pid, other.as_raw_nonzero().get()),
+            };
+            added.context(|| "failed to join the cgroup".to_owned())?;
         }
         if let (false, Some(adjust)) = (self.between, self.oom_score_adj) {
             // Lowering it needs a capability that not every root has; the kernel then judges as it did.

@@ -167,7 +167,7 @@ pub fn enter(config: &ContainerConfig, prepared: Prepared) -> Result<(), StartEr
     // What the container mounts stays its own; what the host mounts may still come in.
     rustix::mount::mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)
         .context(|| "failed to part from the host's mounts".to_owned())?;
-    if !config.cgroup.as_os_str().is_empty() {
+    if cgroups::begin_at_own(config) {
         super::unshare_cgroups()?;
     }
     // Whoever may not use all devices finds none in what others fill.
@@ -191,7 +191,12 @@ pub fn enter(config: &ContainerConfig, prepared: Prepared) -> Result<(), StartEr
             }
         }
     }
-    devices::link(root.as_fd())?;
+    // What is the host's stays as it is.
+    let is_dev_of_host =
+        |mount: &Mount| mount.target == Path::new("/dev") && matches!(mount.source, Source::Bind { .. });
+    if !config.mounts.iter().any(is_dev_of_host) {
+        devices::link(root.as_fd())?;
+    }
     for path in &config.readonly_paths {
         covers::make_readonly(path, root.as_fd())?;
     }

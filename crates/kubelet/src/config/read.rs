@@ -71,6 +71,7 @@ pub fn apply(mut config: Config, fields: Map) -> Config {
     config.node_status_max_images = read.int("nodeStatusMaxImages");
     config.cpu_cfs_quota = read.bool("cpuCFSQuota");
     config.cpu_cfs_quota_period = read.duration("cpuCFSQuotaPeriod");
+    config.single_process_oom_kill = read.bool("singleProcessOOMKill");
     config.seccomp_default = read.bool("seccompDefault");
     config.allowed_unsafe_sysctls = read.texts("allowedUnsafeSysctls");
     config.shutdown_grace_period = read.duration("shutdownGracePeriod");

@@ -67,8 +67,8 @@ impl PodCgroups {
     ) -> io::Result<()> {
         let root = root_group(&self.config);
         for (path, resources) in node_groups(node, pods).into_iter().filter(|(path, _)| *path != root) {
-            let shares = Resources { cpu_shares: resources.cpu_shares, ..Resources::default() };
-            self.group(&path).set(&shares)?;
+            let Resources { cpu_shares, cpu_weight, .. } = resources.to_resources();
+            self.group(&path).set(&Resources { cpu_shares, cpu_weight, ..Resources::default() })?;
         }
         Ok(())
     }
@@ -230,7 +230,13 @@ pub fn counts_swap(root: &Path, v2: bool) -> bool {
     // The root group has no such file: that of this process tells.
     let own = std::fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let own = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or("");
-    root.join("sys/fs/cgroup").join(own).join("memory.swap.max").exists()
+    let groups = root.join("sys/fs/cgroup");
+    if !own.is_empty() {
+        return groups.join(own).join("memory.swap.max").exists();
+    }
+    // Differs from kubelet, which then lets containers swap: without systemd this process is in the root group itself.
+    let below = std::fs::read_dir(groups).into_iter().flatten().flatten();
+    below.into_iter().any(|group| group.path().join("memory.swap.max").exists())
 }
 
 /// Files of this machine that would tell a container how warm its neighbours are: hidden from all.

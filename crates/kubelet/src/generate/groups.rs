@@ -47,6 +47,7 @@ impl GroupResources {
     pub fn to_resources(&self) -> Resources {
         Resources {
             cpu_shares: self.cpu_shares,
+            cpu_weight: self.cpu_shares.map(weight_of_shares),
             cpu_quota: self.cpu_quota.filter(|quota| *quota != 0),
             cpu_period: self.cpu_period,
             memory: self.memory.filter(|memory| *memory != 0),
@@ -56,10 +57,16 @@ impl GroupResources {
                 .iter()
                 .map(|(size, bytes)| (size.clone(), u64::try_from(*bytes).unwrap_or(0)))
                 .collect(),
-            devices: None,
+            // Swap is kept from containers, each by its own group.
+            memory_and_swap: self.memory.filter(|memory| *memory != 0).map(|_| -1),
             ..Resources::default()
         }
     }
+}
+
+/// Differs from what runc makes of a container's shares: kubelet has a line of its own, from 2 and 1 to 262144 and 10000.
+fn weight_of_shares(shares: u64) -> u64 {
+    1 + (shares.clamp(2, 262_144) - 2) * 9999 / 262_142
 }
 
 /// `kubepods` below the configured root.

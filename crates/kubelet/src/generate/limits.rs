@@ -127,7 +127,7 @@ fn linux_resources(
         resources.cpu_period = quota_period_micros(node);
         resources.cpu_quota = quota_of_milli(cpu_limit.as_milli(), resources.cpu_period);
     }
-    if node.cgroup_v2 {
+    if node.cgroup_v2 && !node.config.single_process_oom_kill {
         // Out of memory, a container ends as a whole.
         resources.unified.insert("memory.oom.group".to_owned(), "1".to_owned());
     }

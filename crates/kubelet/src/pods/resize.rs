@@ -25,11 +25,11 @@ struct Change {
 pub async fn resize(shared: &Arc<Shared>, task: &Arc<PodTask>, tree: &Arc<Value>) -> Result<(), String> {
     let changes = changes(shared, task, tree);
     let of_pod = tree.at(&["spec", "resources"]).cloned();
-    let of_pod_before = std::mem::replace(&mut task.cache.lock().pod_resources, of_pod.clone());
-    if changes.is_empty() && of_pod_before == of_pod {
+    if changes.is_empty() && task.cache.lock().pod_resources == of_pod {
         return Ok(());
     }
     check_memory(shared, task, tree, &changes).await?;
+    task.cache.lock().pod_resources = of_pod;
     // The pod's own limit is never below what its containers may use.
     let grows = changes.iter().map(|change| change.memory).sum::<i64>() >= 0;
     if grows {

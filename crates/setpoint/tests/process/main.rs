@@ -9,6 +9,7 @@ mod aggregation;
 mod backups;
 mod bench;
 mod certificates;
+mod cgroup2;
 mod cli;
 mod connections;
 mod containerd;

@@ -127,7 +127,8 @@ impl Containers {
         let mut next = || given.next().map_or_else(start::open_null, Ok);
         let streams = Streams { stdin: next()?, stdout: next()?, stderr: next()? };
         let users = self.shared.users.as_ref();
-        let process = start::exec(process, &container.pidfd, users, container.cgroup.as_ref(), streams)?;
+        let cgroup = container.cgroup.as_ref().map(|cgroup| (container.pid, cgroup));
+        let process = start::exec(process, &container.pidfd, users, cgroup, streams)?;
         let (key, what) = (self.key(), What::Exec(id.to_owned()));
         self.starting.push(Starting { key, connection, process, what, ended: None });
         Ok(())

@@ -10,6 +10,12 @@ use crate::cgroup::{Cgroup, ROOT, Version};
 use crate::config::{ContainerConfig, Mount};
 use crate::sys::{self, MountAttributes};
 
+/// Whether what the container sees begins at its own. As with containerd, one that is privileged sees all of version 2.
+pub fn begin_at_own(config: &ContainerConfig) -> bool {
+    let sees_all = config.resources.devices.is_none() && Version::of_host() == Version::V2;
+    !config.cgroup.as_os_str().is_empty() && !sees_all
+}
+
 pub fn attach(
     config: &ContainerConfig,
     mount: &Mount,
@@ -28,7 +34,7 @@ pub fn attach(
     } else if config.cgroup.as_os_str().is_empty() {
         return Err(StartError("a container without a cgroup has none to show".to_owned()));
     } else if Version::of_host() == Version::V2 {
-        // Its root is that of the namespace, which begins at the container's.
+        // Its root is that of the namespace, which begins at the container's unless it is privileged.
         let own = make_filesystem("cgroup2", &[])?;
         move_onto(own.as_fd(), target.as_fd()).context(failed)?;
         own

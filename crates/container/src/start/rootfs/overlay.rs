@@ -34,14 +34,35 @@ pub fn make(root: &Root, users: Option<&Users>) -> Result<OwnedFd> {
     }
     let paths = root.layers.iter().chain([&root.upper, &root.work]);
     let mut lengths = paths.map(|path| path.as_os_str().len());
-    if lengths.all(|length| length <= MOST_BYTES) {
+    if takes_layers_apart() && lengths.all(|length| length <= MOST_BYTES) {
         match layer_by_layer(root) {
-            // A kernel before 6.8 does not know how to be told so.
             Err(Errno::INVAL) => {}
             made => return made,
         }
     }
     in_one_option(&stack)
+}
+
+/// A kernel before 6.8 does not know how to be told so; if it is all the same, that is a line in its log for each container.
+fn takes_layers_apart() -> bool {
+    let uname = rustix::system::uname();
+    is_since_6_8(&uname.release().to_string_lossy())
+}
+
+fn is_since_6_8(release: &str) -> bool {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|word| word.parse::<u32>().ok());
+    (numbers.next(), numbers.next()) >= (Some(6), Some(8))
+}
+
+#[cfg(test)]
+#[test]
+fn kernels_are_told_apart() {
+    for release in ["6.8.0-31-generic", "6.18.44-fc-v509", "10.0.1"] {
+        assert!(is_since_6_8(release), "{release}");
+    }
+    for release in ["6.1.0-55-cloud-amd64", "5.15.0", "6.7.12", ""] {
+        assert!(!is_since_6_8(release), "{release}");
+    }
 }
 
 /// The layers of an image, or what is at `sub_path` in them and cannot lead out of them. `scratch`: an empty directory.

@@ -54,6 +54,15 @@ fn a_pod_has_its_group_below_its_class() {
     assert_eq!(read("agent/kubepods/memory.max"), "1073741824");
     assert_eq!(read("agent/kubepods/burstable/pod1234/cpu.max"), "200000 100000");
     assert_eq!(read("agent/kubepods/burstable/pod1234/memory.max"), "1048576");
+    // Not the weights that runc gives containers.
+    assert_eq!(read("agent/kubepods/cpu.weight"), "157");
+    assert_eq!(read("agent/kubepods/burstable/pod1234/cpu.weight"), "39");
+    groups.set_up(&node, []).unwrap();
+    let weights =
+        || ["burstable", "besteffort"].map(|class| read(&format!("agent/kubepods/{class}/cpu.weight")));
+    assert_eq!(weights(), ["1", "1"]);
+    groups.update_classes(&node, [&pod]).unwrap();
+    assert_eq!(weights(), ["39", "1"]);
     // What is there is left alone, until it is to be changed.
     let file = root.path().join("agent/kubepods/burstable/pod1234/memory.max");
     std::fs::write(&file, "7").unwrap();
@@ -153,6 +162,12 @@ fn whether_swap_is_counted_is_told_by_the_groups_files() {
     assert!(!counts_swap(root, false) && !counts_swap(root, true));
     file("sys/fs/cgroup/memory/memory.memsw.limit_in_bytes", "");
     assert!(counts_swap(root, false) && !counts_swap(root, true));
+    // Without systemd: in the root group, which has no such file.
+    file("proc/self/cgroup", "0::/\n");
+    file("sys/fs/cgroup/kubepods/memory.max", "max\n");
+    assert!(!counts_swap(root, true));
+    file("sys/fs/cgroup/kubepods/memory.swap.max", "max\n");
+    assert!(counts_swap(root, true));
     file("proc/self/cgroup", "0::/system.slice/setpoint.service\n");
     file("sys/fs/cgroup/system.slice/setpoint.service/memory.swap.max", "max\n");
     assert!(counts_swap(root, true));

@@ -89,6 +89,10 @@ fn swap_is_kept_from_containers_where_it_can_be() {
         (made.memory_swap_limit_in_bytes, unified.join(" ").as_str()),
         (0, "memory.oom.group=1 memory.swap.max=0")
     );
+    let single = crate::config::Config { single_process_oom_kill: true, ..config.clone() };
+    let made =
+        container_resources(&pod("{}"), &limited, &NodeView { cgroup_v2: true, config: &single, ..v1 });
+    assert_eq!(made.unified.into_keys().collect::<Vec<_>>(), ["memory.swap.max"]);
 }
 
 #[test]

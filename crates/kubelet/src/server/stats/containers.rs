@@ -119,7 +119,7 @@ type ReadGroup = fn(&Group) -> Option<f64>;
 const NANOS: f64 = 1e9;
 
 /// Name, type, help, and how it is read.
-const GROUPS: [(&str, &str, &str, ReadGroup); 17] = [
+const GROUPS: [(&str, &str, &str, ReadGroup); 23] = [
     ("container_cpu_cfs_periods_total", "counter", "Number of elapsed enforcement period intervals.", |of| {
         of.quota_micros.and(of.periods).map(|periods| periods as f64)
     }),
@@ -150,6 +150,42 @@ const GROUPS: [(&str, &str, &str, ReadGroup); 17] = [
         bytes(of.max_usage_bytes)
     }),
     ("container_memory_swap", "gauge", "Container swap usage in bytes.", |of| bytes(of.swap_bytes)),
+    (
+        "container_pressure_cpu_stalled_seconds_total",
+        "counter",
+        "Total time duration no tasks in the container could make progress due to CPU congestion.",
+        |of| of.cpu_pressure.map(|of| of.full.total_micros as f64 / 1e6),
+    ),
+    (
+        "container_pressure_cpu_waiting_seconds_total",
+        "counter",
+        "Total time duration tasks in the container have waited due to CPU congestion.",
+        |of| of.cpu_pressure.map(|of| of.some.total_micros as f64 / 1e6),
+    ),
+    (
+        "container_pressure_io_stalled_seconds_total",
+        "counter",
+        "Total time duration no tasks in the container could make progress due to IO congestion.",
+        |of| of.io_pressure.map(|of| of.full.total_micros as f64 / 1e6),
+    ),
+    (
+        "container_pressure_io_waiting_seconds_total",
+        "counter",
+        "Total time duration tasks in the container have waited due to IO congestion.",
+        |of| of.io_pressure.map(|of| of.some.total_micros as f64 / 1e6),
+    ),
+    (
+        "container_pressure_memory_stalled_seconds_total",
+        "counter",
+        "Total time duration no tasks in the container could make progress due to memory congestion.",
+        |of| of.memory_pressure.map(|of| of.full.total_micros as f64 / 1e6),
+    ),
+    (
+        "container_pressure_memory_waiting_seconds_total",
+        "counter",
+        "Total time duration tasks in the container have waited due to memory congestion.",
+        |of| of.memory_pressure.map(|of| of.some.total_micros as f64 / 1e6),
+    ),
     (
         "container_oom_events_total",
         "counter",

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use container::cgroup::{Cgroup, Pressure};
+
 /// Microseconds, where a version of cgroups has no other period.
 const PERIOD: u64 = 100_000;
 
@@ -34,6 +36,10 @@ pub struct Group {
     pub periods: Option<u64>,
     pub throttled_periods: Option<u64>,
     pub throttled_nanos: Option<u64>,
+    /// For processors, memory and input or output.
+    pub cpu_pressure: Option<Pressure>,
+    pub memory_pressure: Option<Pressure>,
+    pub io_pressure: Option<Pressure>,
 }
 
 impl Groups {
@@ -76,7 +82,11 @@ impl Group {
             let mut max = max.split_ascii_whitespace().map(|word| word.parse::<u64>().ok());
             let events = text("", "memory.events").unwrap_or_default();
             let weight = number("", "cpu.weight");
+            let group = Cgroup::at(root, path);
             return Group {
+                cpu_pressure: group.pressure("cpu"),
+                memory_pressure: group.pressure("memory"),
+                io_pressure: group.pressure("io"),
                 cache_bytes: field(&memory, "file"),
                 mapped_file_bytes: field(&memory, "file_mapped"),
                 max_usage_bytes: number("", "memory.peak"),
@@ -84,7 +94,7 @@ impl Group {
                 failures: field(&events, "max"),
                 oom_kills: field(&events, "oom_kill"),
                 memory_limit_bytes: text("", "memory.max").map(|text| text.trim().parse().unwrap_or(0)),
-                reservation_bytes: number("", "memory.low"),
+                reservation_bytes: number("", "memory.min"),
                 user_nanos: field(&cpu, "user_usec").map(|micros| micros * 1000),
                 system_nanos: field(&cpu, "system_usec").map(|micros| micros * 1000),
                 quota_micros: max.next().flatten(),
