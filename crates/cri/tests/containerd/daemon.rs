@@ -4,11 +4,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 const PLUGINS: &str = "/usr/lib/cni";
 /// For what takes seconds.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT_SECONDS: &str = "120";
 
 /// What is not installed, if anything.
 pub fn missing() -> Option<&'static str> {
@@ -82,25 +81,11 @@ pub fn ctr(folder: &Path, words: &[&str]) -> Command {
 }
 
 pub fn import(folder: &Path, archive: &Path) {
-    let mut import = ctr(folder, &["-n", "k8s.io", "images", "import", "--snapshotter", "native"]);
-    let (said, log) = (folder.join("import.log"), fs::File::create(folder.join("import.log")).unwrap());
-    let mut child =
-        import.arg(archive).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap();
-    let deadline = Instant::now() + LIMIT;
-    let status = loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            break Some(status);
-        }
-        if Instant::now() > deadline {
-            let _ = child.kill();
-            let _ = child.wait();
-            break None;
-        }
-        // The end of a child cannot be waited for with a limit in std.
-        std::thread::sleep(Duration::from_millis(5));
-    };
-    let said = fs::read_to_string(said).unwrap_or_default();
-    assert!(status.is_some_and(|status| status.success()), "{import:?}: {status:?}: {said}");
+    let import = ctr(folder, &["-n", "k8s.io", "images", "import", "--snapshotter", "native"]);
+    let mut limited = Command::new("timeout");
+    limited.arg(LIMIT_SECONDS).arg(import.get_program()).args(import.get_args());
+    let done = limited.arg(archive).output().unwrap();
+    assert!(done.status.success(), "{limited:?}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
 /// What a test that failed left behind; the daemon itself has ended.
