@@ -269,7 +269,8 @@ mod tests {
         assert_eq!(lines(true), ["a\tb", "d\te"]);
         assert_eq!(lines(false), ["d\te"]);
         // A mistake is told with the line it is in.
-        let wrong = Explained::read(&for_runtime("embedded\ta\tb\tc\noops\n", false), Against::Live).unwrap_err();
+        let wrong =
+            Explained::read(&for_runtime("embedded\ta\tb\tc\noops\n", false), Against::Live).unwrap_err();
         assert!(wrong.to_string().contains("2"), "{wrong}");
     }
 }

@@ -157,7 +157,8 @@ async fn tokens(node: TestNode) {
 #[tokio::test(start_paused = true)]
 async fn a_token_is_asked_for_again_until_the_server_knows_the_pod_as_well() {
     let node = TestNode::new(7).await;
-    let volumes = json!([{"name": "tokens", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]);
+    let volumes =
+        json!([{"name": "tokens", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]);
     let spec = json!({"containers": [{"name": "c", "image": "i"}], "volumes": volumes});
     let body = json!({"metadata": {"name": "late"}, "spec": spec});
     let made = node.cluster.post("/api/v1/namespaces/default/pods", body).await.ok(201);

@@ -118,7 +118,8 @@ pub fn changed(view: &View<'_>) -> Option<Value> {
         let mine = pod.containers.iter().zip(&shown).filter(|(c, _)| c.role.lists().1 == list);
         let status = |(c, s): (&Container<'_>, &ContainerStatus)| {
             let mut status = container_status(c, s);
-            if let Some(shown) = view.resize.shown(pod, Some(c)).filter(|_| status.get("resources").is_some()) {
+            if let Some(shown) = view.resize.shown(pod, Some(c)).filter(|_| status.get("resources").is_some())
+            {
                 status.make_map().set("resources", shown.clone());
             }
             if let Some(devices) = device_status(view, c) {
