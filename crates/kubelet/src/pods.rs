@@ -351,6 +351,7 @@ impl Runtime for Pods {
         if cache.pod.get("spec") != pod.tree.get("spec") {
             // It was about what the pod asked for before.
             cache.resize_error = None;
+            cache.resize_group = true;
         }
         cache.pod = Arc::new(pod.tree.clone());
         let ready = cache.sandbox.as_ref().is_some_and(|sandbox| sandbox.ready);

@@ -165,7 +165,7 @@ impl StaticPod {
         short_uid(Pod::read(&self.tree).uid)
     }
 
-    fn is_ending(&self) -> bool {
+    pub(crate) fn is_ending(&self) -> bool {
         self.tree.at(&["metadata", "deletionTimestamp"]).is_some()
     }
 

@@ -301,12 +301,19 @@ async fn remove_pods(directory: &Path, endpoint: &str) -> Result<()> {
             continue;
         }
         let pod_sandbox_id = sandbox.id;
-        runtime
-            .stop_pod_sandbox(cri::StopPodSandboxRequest { pod_sandbox_id: pod_sandbox_id.clone() })
-            .await?;
-        runtime.remove_pod_sandbox(cri::RemovePodSandboxRequest { pod_sandbox_id }).await?;
+        let stop = cri::StopPodSandboxRequest { pod_sandbox_id: pod_sandbox_id.clone() };
+        unless_gone(runtime.stop_pod_sandbox(stop).await)?;
+        unless_gone(runtime.remove_pod_sandbox(cri::RemovePodSandboxRequest { pod_sandbox_id }).await)?;
     }
     Ok(())
+}
+
+/// The runtime may still be removing what the node asked it to before it ended.
+fn unless_gone<T>(done: Result<T, cri::Error>) -> Result<(), cri::Error> {
+    match done {
+        Err(error) if error.code == cri::Code::NotFound => Ok(()),
+        done => done.map(drop),
+    }
 }
 
 /// Volumes in memory, and parts of volumes.

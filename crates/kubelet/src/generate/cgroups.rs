@@ -12,7 +12,7 @@ use runtime::Severity;
 use crate::config::Config;
 use crate::generate::NodeView;
 use crate::generate::groups::{
-    class_group, groups, node_groups, pod_group, pod_resources, pod_uid, root_group,
+    GroupResources, class_group, groups, node_groups, pod_group, pod_uid, root_group,
 };
 use crate::generate::resources::hugepage_name;
 use crate::generate::{About, Event};
@@ -28,11 +28,12 @@ pub struct PodCgroups {
     config: Config,
 }
 
-/// In bytes.
+/// What a pod's group has; `None`: no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PodMemory {
-    pub usage: i64,
-    pub limit: Option<i64>,
+pub struct PodGroup {
+    pub memory_usage: i64,
+    pub memory_limit: Option<i64>,
+    pub cpu_quota: Option<i64>,
 }
 
 impl PodCgroups {
@@ -94,26 +95,37 @@ impl PodCgroups {
     }
 
     /// Sets what a pod may use anew, after it was resized.
-    pub fn update_pod(&self, pod: &Value, node: &NodeView<'_>) -> io::Result<()> {
-        let group = self.group(&pod_group(pod, &self.config));
-        group.set(&pod_resources(pod, node).to_resources())
+    pub fn update_pod(&self, pod: &Value, to: &GroupResources) -> io::Result<()> {
+        self.group(&pod_group(pod, &self.config)).set(&to.to_resources())
     }
 
     /// `None`: it has no group, or the machine does not count memory.
-    pub fn memory_of_pod(&self, pod: &Value) -> Option<PodMemory> {
+    pub fn read_pod(&self, pod: &Value) -> Option<PodGroup> {
         let path = pod_group(pod, &self.config);
         let path = path.strip_prefix("/").unwrap_or(&path);
-        let (directory, usage, limit) = match Version::at(&self.root) {
-            Version::V2 => (self.root.join(path), "memory.current", "memory.max"),
+        let text = |file: &str| std::fs::read_to_string(self.root.join(file)).ok();
+        let number = |text: String| text.split_ascii_whitespace().next()?.parse::<i64>().ok();
+        let (usage, limit, quota) = match Version::at(&self.root) {
+            Version::V2 => {
+                let at = |file: &str| text(&format!("{}/{file}", path.display()));
+                (at("memory.current"), at("memory.max"), at("cpu.max"))
+            }
             Version::V1 => {
-                let directory = self.root.join("memory").join(path);
-                (directory, "memory.usage_in_bytes", "memory.limit_in_bytes")
+                let at = |tree: &str, file: &str| text(&format!("{tree}/{}/{file}", path.display()));
+                let memory = |file| at("memory", file);
+                (
+                    memory("memory.usage_in_bytes"),
+                    memory("memory.limit_in_bytes"),
+                    at("cpu", "cpu.cfs_quota_us"),
+                )
             }
         };
-        let number = |file: &str| std::fs::read_to_string(directory.join(file)).ok()?.trim().parse().ok();
-        // Without one, version 1 has a number of its own for it.
-        let limit = number(limit).filter(|limit| *limit < 1 << 62);
-        Some(PodMemory { usage: number(usage)?, limit })
+        Some(PodGroup {
+            memory_usage: number(usage?)?,
+            // Without one, version 1 has a number of its own for it.
+            memory_limit: limit.and_then(number).filter(|limit| *limit < 1 << 62),
+            cpu_quota: quota.and_then(number).filter(|quota| *quota > 0),
+        })
     }
 
     /// Ends what still runs in a pod's group and removes it with all below. While processes are going it fails: ask again.

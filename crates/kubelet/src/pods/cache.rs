@@ -33,8 +33,8 @@ pub struct Cache {
     pub resizing: bool,
     /// Why that failed last.
     pub resize_error: Option<String>,
-    /// What the pod as a whole was last limited to.
-    pub pod_resources: Option<Value>,
+    /// The spec changed, and what the pod as a whole may use was not set anew yet.
+    pub resize_group: bool,
     events: Vec<Told>,
 }
 
@@ -52,7 +52,7 @@ impl Default for Cache {
             evicted: None,
             resizing: false,
             resize_error: None,
-            pod_resources: None,
+            resize_group: false,
             events: Vec::new(),
         }
     }

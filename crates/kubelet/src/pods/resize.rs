@@ -7,34 +7,30 @@ use object::Value;
 
 use super::{PodTask, Shared};
 use crate::blocking::block;
-use crate::generate::cgroups::PodCgroups;
-use crate::generate::groups::pod_resources;
+use crate::generate::cgroups::{PodCgroups, PodGroup};
+use crate::generate::groups::{GroupResources, pod_resources};
 
 /// A container that is to be given something else.
 struct Change {
     name: String,
     id: String,
     resources: cri::LinuxContainerResources,
-    /// By how much its memory limit grows; 0 where either is without.
-    memory: i64,
     /// It gets a memory limit, or a lower one.
     lowers_memory: bool,
 }
 
 /// Gives the running containers what the pod says. `Err`: why that was not possible; what failed is tried again.
+///
+/// The group of the pod is never below what its containers may use: the kernel may refuse that. So it grows before them and shrinks
+/// after them; where one gets less by a restart, when that begins.
 pub async fn resize(shared: &Arc<Shared>, task: &Arc<PodTask>, tree: &Arc<Value>) -> Result<(), String> {
-    let changes = changes(shared, task, tree);
-    let of_pod = tree.at(&["spec", "resources"]).cloned();
-    if changes.is_empty() && task.cache.lock().pod_resources == of_pod {
+    let (changes, restarts) = changes(shared, task, tree);
+    if changes.is_empty() && !task.cache.lock().resize_group {
         return Ok(());
     }
-    check_memory(shared, task, tree, &changes).await?;
-    task.cache.lock().pod_resources = of_pod;
-    // The pod's own limit is never below what its containers may use.
-    let grows = changes.iter().map(|change| change.memory).sum::<i64>() >= 0;
-    if grows {
-        limit_pod(shared, tree).await?;
-    }
+    let (wanted, now) = group_of(shared, tree).await;
+    check_memory(shared, task, &changes, &wanted, now.as_ref()).await?;
+    set_group(shared, tree, raised(&wanted, now.as_ref())).await?;
     let mut failed = Vec::new();
     for Change { name, id, resources, .. } in changes {
         let request = cri::UpdateContainerResourcesRequest {
@@ -50,28 +46,63 @@ pub async fn resize(shared: &Arc<Shared>, task: &Arc<PodTask>, tree: &Arc<Value>
     if !failed.is_empty() {
         return Err(failed.join(", "));
     }
-    if grows { Ok(()) } else { limit_pod(shared, tree).await }
+    if restarts {
+        return Ok(());
+    }
+    set_group(shared, tree, wanted).await?;
+    task.cache.lock().resize_group = false;
+    Ok(())
+}
+
+/// The rest of a resize, before a container starts with its part of it.
+pub async fn before_start(shared: &Arc<Shared>, task: &Arc<PodTask>, tree: &Arc<Value>) {
+    if !task.cache.lock().resize_group {
+        return;
+    }
+    let (wanted, _) = group_of(shared, tree).await;
+    match set_group(shared, tree, wanted).await {
+        Ok(()) => task.cache.lock().resize_group = false,
+        // Another container has more until it is restarted as well.
+        Err(error) => tracing::debug!(pod = task.key.as_str(), error, "the pod cannot be limited yet"),
+    }
+}
+
+/// What the group of the pod is to have, and what it has.
+async fn group_of(shared: &Arc<Shared>, tree: &Arc<Value>) -> (GroupResources, Option<PodGroup>) {
+    let (for_group, pod) = (shared.clone(), tree.clone());
+    let read = block(move || PodCgroups::new(&for_group.parts.config).read_pod(&pod));
+    let node = shared.node.lock().clone();
+    (pod_resources(tree, &shared.node_view(&node)), read.await.ok().flatten())
+}
+
+/// Only what is more than now.
+fn raised(wanted: &GroupResources, now: Option<&PodGroup>) -> GroupResources {
+    let more = |wanted: Option<i64>, now: Option<i64>| {
+        wanted.filter(|wanted| now.is_some_and(|now| *wanted <= 0 || *wanted > now))
+    };
+    GroupResources {
+        cpu_quota: more(wanted.cpu_quota, now.and_then(|now| now.cpu_quota)),
+        cpu_period: wanted.cpu_period,
+        memory: more(wanted.memory, now.and_then(|now| now.memory_limit)),
+        ..GroupResources::default()
+    }
 }
 
 /// No limit may come to be below what is used: as kubelet, this is looked at before anything is changed.
 async fn check_memory(
     shared: &Arc<Shared>,
     task: &Arc<PodTask>,
-    tree: &Arc<Value>,
     changes: &[Change],
+    wanted: &GroupResources,
+    now: Option<&PodGroup>,
 ) -> Result<(), String> {
     let mut wrong = Vec::new();
-    let (for_group, pod) = (shared.clone(), tree.clone());
-    let of_pod = block(move || {
-        let node = for_group.node.lock().clone();
-        let wanted = pod_resources(&pod, &for_group.node_view(&node)).memory.filter(|wanted| *wanted > 0)?;
-        let memory = PodCgroups::new(&for_group.parts.config).memory_of_pod(&pod)?;
-        (memory.limit.is_none_or(|limit| wanted < limit)).then_some((wanted, memory.usage))
-    });
-    if let Some((wanted, usage)) = of_pod.await.ok().flatten()
-        && usage >= wanted
-    {
-        wrong.push(format!("attempting to set pod memory limit ({wanted}) below current usage ({usage})"));
+    if let (Some(wanted), Some(now)) = (wanted.memory.filter(|wanted| *wanted > 0), now) {
+        let (usage, lower) = (now.memory_usage, now.memory_limit.is_none_or(|limit| wanted < limit));
+        if lower && usage >= wanted {
+            wrong
+                .push(format!("attempting to set pod memory limit ({wanted}) below current usage ({usage})"));
+        }
     }
     let lower: Vec<&Change> = changes.iter().filter(|change| change.lowers_memory).collect();
     if let Some(sandbox) = task.sandbox().filter(|_| !lower.is_empty()) {
@@ -101,8 +132,9 @@ async fn check_memory(
     }
 }
 
-fn changes(shared: &Shared, task: &PodTask, tree: &Value) -> Vec<Change> {
-    let mut changes = Vec::new();
+/// And whether there are containers that get something else by a restart.
+fn changes(shared: &Shared, task: &PodTask, tree: &Value) -> (Vec<Change>, bool) {
+    let (mut changes, mut restarts) = (Vec::new(), false);
     for container in &Pod::read(tree).containers {
         let resources = shared.resources(tree, container.spec);
         let cache = task.cache.lock();
@@ -110,22 +142,22 @@ fn changes(shared: &Shared, task: &PodTask, tree: &Value) -> Vec<Change> {
         let Some(run) = slot.run.as_ref().filter(|run| run.is_running()) else { continue };
         // `None`: this process did not start it, so what it has is not known.
         let before = slot.resources.as_ref();
-        if before.is_some_and(|before| *before == resources || by_restart(container.spec, before, &resources))
-        {
+        if before == Some(&resources) {
             continue;
         }
-        let memory = |limit: i64, before: i64| if limit > 0 && before > 0 { limit - before } else { 0 };
-        let memory =
-            before.map_or(0, |before| memory(resources.memory_limit_in_bytes, before.memory_limit_in_bytes));
+        if before.is_some_and(|before| by_restart(container.spec, before, &resources)) {
+            restarts = true;
+            continue;
+        }
         let limit = resources.memory_limit_in_bytes;
         let lowers_memory = before.is_some_and(|before| {
             let before = before.memory_limit_in_bytes;
             limit > 0 && (before <= 0 || limit < before)
         });
         let (name, id) = (container.name.to_owned(), run.id.clone());
-        changes.push(Change { name, id, resources, memory, lowers_memory });
+        changes.push(Change { name, id, resources, lowers_memory });
     }
-    changes
+    (changes, restarts)
 }
 
 /// The container gets it when it is restarted, which the agent sees to.
@@ -146,12 +178,9 @@ fn by_restart(
 
 // Files of the kernel: short, but not for the threads that pods share.
 #[allow(clippy::disallowed_methods)]
-async fn limit_pod(shared: &Arc<Shared>, pod: &Arc<Value>) -> Result<(), String> {
+async fn set_group(shared: &Arc<Shared>, pod: &Arc<Value>, to: GroupResources) -> Result<(), String> {
     let (shared, pod) = (shared.clone(), pod.clone());
-    let set = block(move || {
-        let node = shared.node.lock().clone();
-        PodCgroups::new(&shared.parts.config).update_pod(&pod, &shared.node_view(&node))
-    });
+    let set = block(move || PodCgroups::new(&shared.parts.config).update_pod(&pod, &to));
     match set.await {
         Ok(Err(error)) => Err(format!("failed to set the limits of the pod: {error}")),
         _ => Ok(()),

@@ -10,7 +10,7 @@ use runtime::Severity;
 
 use super::cache::RunState;
 use super::inputs::VolumeImages;
-use super::{PodTask, Shared, stop};
+use super::{PodTask, Shared, resize, stop};
 use crate::hooks::{Hook, HookEvent};
 use crate::images::{ImageError, PulledImage};
 use crate::volumes;
@@ -96,6 +96,7 @@ async fn run(
     // From here on nothing is given up half way: what the runtime made must be known.
     let guard = task.lane.clone().lock_owned().await;
     let sandbox = task.sandbox().filter(|sandbox| sandbox.ready).ok_or(None)?;
+    resize::before_start(shared, task, tree).await;
     let config = shared.container_config(task, tree, container, attempt, (&image, &volume_images)).await;
     let config = config.map_err(|error| failed(error.reason, error.message))?;
     let resources = config.linux.as_ref().and_then(|linux| linux.resources.clone());

@@ -64,7 +64,11 @@ impl Agent {
             // What follows it begins, or its mirror goes.
             return Again::At(self.now());
         }
-        let mirrored = self.sync_mirror(key, &tree, shown, node).await;
+        // As kubelet, which has forgotten a pod that nobody wants: its mirror stays as it is until it goes, or the next one comes.
+        let mirrored = match pod.is_ending() {
+            true => Again::OnChange,
+            false => self.sync_mirror(key, &tree, shown, node).await,
+        };
         match (mirrored, step.wake) {
             (Again::OnChange, Some(wake)) => Again::At(wake),
             (Again::Soon | Again::Later, Some(wake)) if wake <= self.now() => Again::At(wake),

@@ -93,6 +93,25 @@ fn resize(cluster: Option<Cluster>) {
     cluster.wait("it is taken back", |cluster| settled(cluster, "c", "48Mi"));
     assert_eq!(cluster.container("grows", "c")["restartCount"], 0);
 
+    // The pod's group makes room before a container that is restarted starts, and is smaller once it needs less.
+    cluster.run_pod("faster", "containers: [{name: c, image: IMAGE, command: [/bin/busybox, sleep, '1000'], resizePolicy: [{resourceName: cpu, restartPolicy: RestartContainer}], resources: {limits: {cpu: 50m, memory: 32Mi}}}]");
+    cluster.wait_for("Running", &["faster"]);
+    for (restarts, cpu, quota) in [(1, "100m", "10000"), (2, "50m", "5000")] {
+        let both = json!({"cpu": cpu});
+        let patch =
+            json!({"spec": {"containers": [{"name": "c", "resources": {"requests": both, "limits": both}}]}});
+        cluster.kubectl.words(&["patch", "pod", "faster", "--subresource=resize", "-p", &patch.to_string()]);
+        cluster.wait("it is restarted", |cluster| {
+            let status = cluster.container("faster", "c");
+            status["restartCount"] == restarts
+                && status["resources"]["limits"]["cpu"] == cpu
+                && cluster.condition("faster", "PodResizeInProgress") == Value::Null
+        });
+        for container in [Some("c"), None] {
+            assert_eq!(limit(&cluster, "faster", container, "cpu"), quota);
+        }
+    }
+
     // The limit of a pod is that of a container without one.
     cluster.run_pod("whole", "resources: {limits: {memory: 32Mi}}, containers: [{name: c, image: IMAGE, command: [/bin/busybox, sleep, '1000'], resizePolicy: [{resourceName: memory, restartPolicy: RestartContainer}]}, {name: stays, image: IMAGE, command: [/bin/busybox, sleep, '1000']}]");
     cluster.wait_for("Running", &["whole"]);

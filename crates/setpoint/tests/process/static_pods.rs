@@ -11,7 +11,7 @@ use crate::harness::*;
 use crate::images::{archive, can_run, image};
 use crate::join::free_port;
 use crate::kubectl::Kubectl;
-use crate::node_cluster::left_behind;
+use crate::node_cluster::{Background, left_behind};
 
 pub const IMAGE: &str = "test/busybox:1";
 
@@ -235,7 +235,15 @@ fn static_pods_run_by_themselves_and_have_mirrors() {
     machine.wait("the status of the one before", || machine.container_id("web").as_deref() == Some(&second));
     assert_eq!(machine.mirror("web")["status"]["containerStatuses"][0]["restartCount"], 0);
 
+    // Its mirror goes as it was.
+    let watch = ["get", "pod", "late-worker-1", "--watch", "--output-watch-events", "--no-headers"];
+    let watch = Background::start(machine.kubectl.command(&watch), "");
+    watch.line("it is watched", |line| line.starts_with("ADDED"));
     machine.remove_pod("late");
+    watch.line("it is deleted", |line| {
+        assert!(line.contains("1/1") && !line.contains("Completed"), "{line}");
+        line.starts_with("DELETED")
+    });
     machine.wait("the end of a pod whose file is gone", || machine.mirror("late").is_null());
     machine.wait("nothing left of it", || machine.said("late").is_empty());
 

@@ -97,6 +97,7 @@ impl Container {
         let (Some(until), Some(cgroup)) = (self.kill_until, &self.cgroup) else { return };
         if cgroup.all_processes().is_empty() || sys::monotonic() >= until {
             self.kill_until = None;
+            self.leave_cgroup();
         } else {
             cgroup.kill();
         }
@@ -127,5 +128,14 @@ impl Container {
         }
         self.stdin = None;
         self.ended = Some(Ended { finished: now(), code, signal, oom_killed });
+        self.leave_cgroup();
+    }
+
+    /// The kernel lets nobody limit a pod below a group in it, also if nothing runs there any more. What is not empty yet goes with the
+    /// container.
+    fn leave_cgroup(&self) {
+        if let Some(cgroup) = &self.cgroup {
+            let _ = cgroup.remove();
+        }
     }
 }

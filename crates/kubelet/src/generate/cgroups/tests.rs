@@ -1,5 +1,6 @@
 use super::*;
 use crate::generate::Resolv;
+use crate::generate::groups::pod_resources;
 use crate::generate::testing::pod;
 
 /// Trees of version 1, or the one of version 2, in a directory.
@@ -68,27 +69,35 @@ fn a_pod_has_its_group_below_its_class() {
     std::fs::write(&file, "7").unwrap();
     groups.create_pod(&pod, &node).unwrap();
     assert_eq!(read("agent/kubepods/burstable/pod1234/memory.max"), "7");
-    groups.update_pod(&pod, &node).unwrap();
+    groups.update_pod(&pod, &pod_resources(&pod, &node)).unwrap();
     assert_eq!(read("agent/kubepods/burstable/pod1234/memory.max"), "1048576");
 }
 
 #[test]
-fn the_memory_of_a_pod_is_read_from_its_group() {
+fn what_a_pod_has_is_read_from_its_group() {
     let (config, pod) = (config(), pod(BURSTABLE));
     let group = "agent/kubepods/burstable/pod1234";
-    for (version, folder, usage, limit, without) in [
-        (Version::V1, "memory/", "memory.usage_in_bytes", "memory.limit_in_bytes", "9223372036854771712"),
-        (Version::V2, "", "memory.current", "memory.max", "max"),
+    let v1 = ["memory.usage_in_bytes", "memory.limit_in_bytes", "cpu.cfs_quota_us"];
+    let v2 = ["memory.current", "memory.max", "cpu.max"];
+    for (version, trees_of, files, limited, unlimited) in [
+        (Version::V1, ["memory/", "memory/", "cpu/"], v1, ["8192", "20000"], ["9223372036854771712", "-1"]),
+        (Version::V2, [""; 3], v2, ["8192", "20000 100000"], ["max", "max 100000"]),
     ] {
         let root = trees(version);
         let groups = PodCgroups::at(root.path(), &config);
-        assert_eq!(groups.memory_of_pod(&pod), None);
-        let folder = root.path().join(folder).join(group);
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::write(folder.join(usage), "4096\n").unwrap();
-        for (text, expected) in [("8192", Some(8192)), (without, None)] {
-            std::fs::write(folder.join(limit), format!("{text}\n")).unwrap();
-            assert_eq!(groups.memory_of_pod(&pod), Some(PodMemory { usage: 4096, limit: expected }));
+        assert_eq!(groups.read_pod(&pod), None);
+        let write = |at: usize, text: &str| {
+            let folder = root.path().join(trees_of[at]).join(group);
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join(files[at]), format!("{text}\n")).unwrap();
+        };
+        write(0, "4096");
+        let none = PodGroup { memory_usage: 4096, memory_limit: None, cpu_quota: None };
+        let both = PodGroup { memory_limit: Some(8192), cpu_quota: Some(20_000), ..none };
+        for (texts, expected) in [(limited, both), (unlimited, none)] {
+            write(1, texts[0]);
+            write(2, texts[1]);
+            assert_eq!(groups.read_pod(&pod), Some(expected));
         }
     }
 }
@@ -116,7 +125,7 @@ fn removing_a_pod_ends_what_runs_in_it() {
     below.create().unwrap();
     let mut child = std::process::Command::new("/bin/sleep").arg("600").spawn().unwrap();
     below.add(i32::try_from(child.id()).unwrap()).unwrap();
-    groups.update_pod(&pod(BURSTABLE), &node).unwrap();
+    groups.update_pod(&pod(BURSTABLE), &pod_resources(&pod(BURSTABLE), &node)).unwrap();
     groups.update_classes(&node, [&pod(BURSTABLE)]).unwrap();
     // Busy until the process is gone, which the kernel does after the signal.
     let first = groups.remove_pod(&path);
