@@ -81,12 +81,9 @@ services! {
     fn image_fs_info(ImageFsInfoRequest) -> ImageFsInfoResponse;
 }
 
-/// Of a runtime without checkpoints, in the words of a server that has no such method, as containerd's before version 2.
+/// Of a runtime without checkpoints, in the words of containerd before version 2.
 pub fn no_checkpoints() -> Error {
-    Error::new(
-        Code::Unimplemented,
-        "unknown method CheckpointContainer for service runtime.v1.RuntimeService",
-    )
+    Error::new(Code::Unimplemented, "method CheckpointContainer not implemented")
 }
 
 /// Where the streams of an exec or attach are.

@@ -1,5 +1,6 @@
 //! `setpoint diff-pods`: a node beside upstream's kubelet, or beside what kubelet did when it was recorded. Needs root.
 
+use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::Duration;
 
@@ -124,19 +125,31 @@ fn pods_on_containerd_do_as_kubelet_recorded() {
     compare_with_recorded(41, Runtime::Containerd, QUICK_ON_CONTAINERD);
 }
 
+/// Which of two states is seen is a matter of chance on a busy machine: what differs is run once more, one after the other.
 fn compare_with_recorded(number: u8, runtime: Runtime, quick: &[&str]) {
     let Some(cluster) = Cluster::with(number, runtime, "") else { return };
-    let long = rounds(0, 1) == 1;
     let details = std::path::Path::new("/tmp").join(format!("diff-pods-{}-{number}.txt", std::process::id()));
-    let mut diff = Command::new(SETPOINT);
-    diff.args(["diff-pods", "--node", "one", "--parallel", "6", "--kubeconfig"])
-        .arg(&cluster.server.as_ref().unwrap().kubeconfig)
-        .args(quick.iter().filter(|_| !long).flat_map(|name| ["--only", name]));
-    // Longer than any other program of these tests takes.
-    let limit = Duration::from_secs(if long { 3600 } else { 900 });
-    let done = run_within(diff.arg("--details").arg(&details), limit);
-    let said = String::from_utf8_lossy(&done.stdout);
-    assert!(done.status.success(), "{said}\neverything: {}", details.display());
+    let compare = |at_once: &str, only: &[&str]| {
+        let mut diff = Command::new(SETPOINT);
+        diff.args(["diff-pods", "--node", "one", "--parallel", at_once, "--kubeconfig"])
+            .arg(&cluster.server.as_ref().unwrap().kubeconfig)
+            .args(only.iter().flat_map(|name| ["--only", name]));
+        // Longer than any other program of these tests takes.
+        let limit = Duration::from_secs(if only.is_empty() { 3600 } else { 900 });
+        let done = run_within(diff.arg("--details").arg(&details), limit);
+        (done.status.success(), String::from_utf8_lossy(&done.stdout).into_owned())
+    };
+    let long = rounds(0, 1) == 1;
+    let (mut same, mut said) = compare("6", if long { &[] } else { quick });
+    if !same && !said.contains("unused explanation") {
+        let first = said.clone();
+        let differ: BTreeSet<&str> =
+            first.lines().filter(|line| !line.is_empty() && !line.contains(' ')).collect();
+        assert!(!differ.is_empty(), "{first}");
+        println!("once more: {differ:?}\n{first}");
+        (same, said) = compare("1", &differ.into_iter().collect::<Vec<_>>());
+    }
+    assert!(same, "{said}\neverything: {}", details.display());
     std::fs::remove_file(details).unwrap();
 }
 
