@@ -381,7 +381,7 @@ async fn with_faults(name: &str, faults: Plan) -> Ended {
     let alone =
         Settings { choice, nodes, trust: cluster.trust(), controllers: parameters(), ..Settings::default() };
     let plane = all_but(name, &cluster);
-    let outlived = outlive(&cluster, &alone, faults, hour(&cluster)).await;
+    let outlived = Box::pin(outlive(&cluster, &alone, faults, hour(&cluster))).await;
     cluster.quiet(Duration::from_secs(120)).await;
     let state = cluster.state();
     outlived.victim.stop().await;
@@ -487,7 +487,8 @@ async fn survives(names: &[&str]) {
 }
 
 async fn dies_after(name: &str, n: usize, reference: &str) -> Ended {
-    let ended = with_faults(name, Plan { die_after: Some(n), ..Plan::default() }).await;
+    // Boxed, as below: a whole cluster's future, twice in one frame, is more than a test's stack.
+    let ended = Box::pin(with_faults(name, Plan { die_after: Some(n), ..Plan::default() })).await;
     assert_same(reference, &ended.state, &format!("{name} died after write {n}"));
     ended
 }
@@ -543,7 +544,7 @@ async fn conflicts_lost_answers_and_stale_caches_reach_the_same_state() {
         // In `make test` each controller meets two of them, another two than the one before it.
         let met_here = |misfortune: usize| is_long() || (misfortune + 5 - at % 5) % 5 < 2;
         for (_, (what, plan)) in misfortunes().into_iter().enumerate().filter(|(which, _)| met_here(*which)) {
-            let Ended { met, state, .. } = with_faults(name, plan).await;
+            let Ended { met, state, .. } = Box::pin(with_faults(name, plan)).await;
             assert_same(&reference, &state, &format!("{name} with {what}"));
             assert!(met > 0, "{name} never met with {what}: the test cannot fail");
         }
@@ -558,7 +559,7 @@ async fn a_resync_makes_up_for_lost_events() {
         // One of them in `make test`.
         let chosen = if is_long() { &losses[..] } else { &losses[at % 4..=at % 4] };
         for which in chosen.iter().copied() {
-            let (lost, state) = with_lost_notices(name, which, SOONER).await;
+            let (lost, state) = Box::pin(with_lost_notices(name, which, SOONER)).await;
             assert!(lost > 0, "{name} is told of nothing in this hour");
             assert_same(&reference, &state, &format!("{name} with {which:?} lost"));
         }
@@ -570,7 +571,7 @@ async fn a_resync_makes_up_for_lost_events() {
         "garbage-collector-controller",
         "serviceaccount-token-controller",
     ] {
-        let (_, state) = with_lost_notices(name, Lost::AllThatStays, 1).await;
+        let (_, state) = Box::pin(with_lost_notices(name, Lost::AllThatStays, 1)).await;
         assert!(state != reference, "{name} needs no resync: the test cannot fail");
     }
 }
