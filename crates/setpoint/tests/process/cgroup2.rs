@@ -31,7 +31,7 @@ fn of_class(cluster: &Cluster, class: &str, file: &str) -> String {
 
 #[test]
 fn limits_are_in_the_files_of_version_2() {
-    let Some(cluster) = start(40, "podPidsLimit: 200") else { return };
+    let Some(cluster) = start(44, "podPidsLimit: 200") else { return };
     let with = |resources: &str| format!("containers: [{{name: c, {SLEEP}, resources: {resources}}}]");
     cluster.run_pod("guaranteed", &with("{limits: {cpu: 500m, memory: 64Mi}}"));
     cluster.run_pod("burstable", &with("{requests: {cpu: 100m, memory: 32Mi}, limits: {memory: 64Mi}}"));
@@ -147,7 +147,7 @@ fn what_is_told(cluster: &Cluster) {
 
 #[test]
 fn a_container_out_of_memory_ends_as_a_whole() {
-    let Some(mut cluster) = start(41, "") else { return };
+    let Some(mut cluster) = start(45, "") else { return };
     // The first process does not ask for memory; one that it started does.
     let script = "(/bin/busybox tail /dev/zero; echo alone) & sleep 20; echo went on";
     let eats = format!(
@@ -167,7 +167,7 @@ fn a_container_out_of_memory_ends_as_a_whole() {
 
 #[test]
 fn memory_that_is_used_is_not_taken_away() {
-    let Some(cluster) = start(42, "") else { return };
+    let Some(cluster) = start(46, "") else { return };
     cluster.run_pod(
         "full",
         &format!("containers: [{{name: c, {SLEEP}, resources: {{limits: {{cpu: 100m, memory: 128Mi}}}}}}]"),
@@ -218,7 +218,7 @@ fn memory_that_is_used_is_not_taken_away() {
 
 #[test]
 fn a_container_sees_its_own_group_and_few_devices() {
-    let Some(cluster) = start(43, "") else { return };
+    let Some(cluster) = start(47, "") else { return };
     let disk = std::fs::read_to_string("/sys/block/vda/dev")
         .unwrap_or_else(|_| "254:0".to_owned())
         .trim()

@@ -122,7 +122,7 @@ fn pods_do_as_kubelet_recorded() {
 /// kubelet's own runtime: what is left is the agent's.
 #[test]
 fn pods_on_containerd_do_as_kubelet_recorded() {
-    compare_with_recorded(41, Runtime::Containerd, QUICK_ON_CONTAINERD);
+    compare_with_recorded(48, Runtime::Containerd, QUICK_ON_CONTAINERD);
 }
 
 /// Which of two states is seen is a matter of chance on a busy machine: what differs is run once more, one after the other.
