@@ -6,6 +6,7 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 mod aggregation;
+mod apparmor;
 mod backups;
 mod bench;
 mod certificates;
