@@ -31,7 +31,7 @@ test: setup check ## Everything that must hold, in under 15 minutes
 test-long: setup ## Longer tests: crashes, random histories, soak
 	SETPOINT_LONG=1 scripts/test
 
-test-cgroup2: ## Tests of containers on an emulated machine with cgroup v2; see docs/conformance.md
+test-cgroup2: ## Tests of containers on an emulated machine with cgroup v2 and AppArmor; see docs/conformance.md
 	scripts/test-cgroup2
 
 bench: build ## The load scenarios against a fresh server; see docs/performance.md

@@ -1,14 +1,16 @@
 //! AppArmor profiles of containers: this runtime's own for who asks for none, or one that the machine has loaded.
 //!
 //! ```text
-//!  RuntimeDefault, or nothing ── loaded already? ── no: profile text ── apparmor_parser ── kernel
-//!  Localhost                  ── loaded already? ── no: refused
+//!  RuntimeDefault, or nothing ── loaded by this process? ── no: profile text ── apparmor_parser ── kernel
+//!  Localhost                  ── loaded by anybody?       ── no: refused
 //! ```
-//! The kernel takes compiled profiles, and `apparmor_parser` alone compiles them: it is spawned once after each boot.
+//! The kernel takes compiled profiles, and `apparmor_parser` alone compiles them: it is spawned for the first container after each start
+//! of the agent, and whenever somebody unloaded the profile.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use cri::{Error, LinuxContainerSecurityContext, ProfileType};
 
@@ -31,12 +33,15 @@ pub struct AppArmor {
     /// For the text of the profile, while it is loaded.
     directory: PathBuf,
     warned: AtomicBool,
+    /// Whether the kernel was given the profile of this program. Held while that happens: of many first containers one does it.
+    given: Mutex<bool>,
 }
 
 impl AppArmor {
     /// `root` holds the machine's `sys`, `etc` and `sbin`.
     pub fn at(root: &Path, directory: &Path) -> AppArmor {
-        AppArmor { root: root.to_owned(), directory: directory.to_owned(), warned: AtomicBool::new(false) }
+        let (root, directory) = (root.to_owned(), directory.to_owned());
+        AppArmor { root, directory, warned: AtomicBool::new(false), given: Mutex::new(false) }
     }
 
     /// The profile a container runs with, loaded; empty: none.
@@ -103,10 +108,26 @@ impl AppArmor {
         Ok(listed.lines().any(|line| line.rsplit_once(" (").is_some_and(|(loaded, _)| loaded == name)))
     }
 
+    /// Differs from containerd, which keeps what has the name: here an agent of a newer version brings its own profile, also for
+    /// containers that run already.
     fn load_default(&self) -> Result<(), String> {
-        if self.is_loaded(DEFAULT_PROFILE).map_err(|error| error.to_string())? {
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_loaded = self.is_loaded(DEFAULT_PROFILE).map_err(|error| error.to_string())?;
+        if *given && is_loaded {
             return Ok(());
         }
+        match self.give_default() {
+            // What an earlier agent loaded confines as well.
+            Err(why) if is_loaded => {
+                tracing::warn!(why, "the AppArmor profile {DEFAULT_PROFILE} stays as it was")
+            }
+            done => done?,
+        }
+        *given = true;
+        Ok(())
+    }
+
+    fn give_default(&self) -> Result<(), String> {
         let parser = PARSERS.iter().map(|path| self.root.join(path)).find(|path| path.is_file());
         let parser = parser.ok_or("apparmor_parser is not installed")?;
         let file = self.directory.join(DEFAULT_PROFILE);
@@ -134,7 +155,7 @@ impl AppArmor {
         let agent = if agent.is_empty() { "unconfined" } else { agent };
         let peers = if agent == "unconfined" { agent.to_owned() } else { format!("{{unconfined,{agent}}}") };
         format!(
-            "{tunables}profile {name} flags=(attach_disconnected,mediate_deleted) {{
+            "{abi}{tunables}profile {name} flags=(attach_disconnected,mediate_deleted) {{
 {base}\
   file,
   capability,
@@ -149,18 +170,20 @@ impl AppArmor {
   deny mount,
   # Files of /proc itself, and directories of it that are neither a process's nor /proc/sys.
   deny /proc/* w,
-  deny /proc/{{acpi,asound,bus,driver,dynamic_debug,fs,irq,scsi,sysvipc,tty}}/** w,
+  deny /proc/{{[^0-9s/]*,s,s[^y/]*,sy,sy[^s/]*,sys?*}}/** w,
   deny /proc/{{kcore,sysrq-trigger}} klrwx,
   # Of the kernel's settings only those of shared memory are the container's.
-  deny /proc/sys/{{abi,crypto,debug,dev,fs,net,sunrpc,user,vm}}/** w,
+  deny /proc/sys/[^k]** w,
   deny /proc/sys/kernel/{{[^s]*,s,s[^h]*,sh,sh[^m]*}} w,
   deny /proc/sys/kernel/*/** w,
   # Of /sys only its cgroups.
-  deny /sys/{{block,bus,class,dev,devices,firmware,hypervisor,kernel,module,power}}/** klwx,
-  deny /sys/fs/{{[^c]*,c,c[^g]*,cg,cg[^r]*}}/** klwx,
+  deny /sys/{{[^f/]*,f,f[^s/]*,fs?*}}/** klwx,
+  deny /sys/fs/{{[^c/]*,c,c[^g/]*,cg,cg[^r/]*}}/** klwx,
   deny /sys/{{firmware,kernel/security,devices/virtual/powercap}}/** r,
 }}
 ",
+            // What the kernel learns to mediate later, as message queues and user namespaces, is not denied for want of a rule.
+            abi = if has("abi/3.0") { "abi <abi/3.0>,\n" } else { "" },
             tunables = include("tunables/global"),
             base = include("abstractions/base"),
         )
@@ -249,9 +272,28 @@ mod tests {
     }
 
     #[test]
+    fn an_agent_that_comes_back_brings_its_profile() {
+        let machine = Machine::new(true);
+        let calls = || fs::read_to_string(machine.path("calls")).unwrap().lines().count();
+        machine.apparmor().profile(&asked(None, false)).unwrap();
+        let again = machine.apparmor();
+        again.profile(&asked(None, false)).unwrap();
+        assert_eq!(calls(), 2);
+        // Somebody unloads it.
+        fs::write(machine.path("sys/kernel/security/apparmor/profiles"), "").unwrap();
+        again.profile(&asked(None, false)).unwrap();
+        assert_eq!(calls(), 3);
+        // What cannot be replaced stays, and confines.
+        fs::write(machine.path("broken"), "").unwrap();
+        assert_eq!(machine.apparmor().profile(&asked(DEFAULT, false)).unwrap(), DEFAULT_PROFILE);
+        fs::write(machine.path("sys/kernel/security/apparmor/profiles"), "").unwrap();
+        assert!(again.profile(&asked(DEFAULT, false)).is_err());
+    }
+
+    #[test]
     fn what_the_machine_has_is_included() {
         let machine = Machine::new(true);
-        for file in ["tunables/global", "abstractions/base"] {
+        for file in ["abi/3.0", "tunables/global", "abstractions/base"] {
             let path = machine.path("etc/apparmor.d").join(file);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "").unwrap();
@@ -260,7 +302,7 @@ mod tests {
         fs::write(machine.path("proc/self/attr/current"), "node-agent (enforce)\n").unwrap();
         machine.apparmor().profile(&asked(None, false)).unwrap();
         let text = fs::read_to_string(machine.path("loaded")).unwrap();
-        assert!(text.starts_with("include <tunables/global>\nprofile "), "{text}");
+        assert!(text.starts_with("abi <abi/3.0>,\ninclude <tunables/global>\nprofile "), "{text}");
         assert!(text.contains("{\ninclude <abstractions/base>\n"), "{text}");
         assert!(text.contains("peer={unconfined,node-agent},"), "{text}");
     }

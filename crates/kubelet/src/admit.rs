@@ -24,7 +24,10 @@ impl Kernel {
     /// `release` as `uname -r` has it.
     pub fn read(root: &Path, release: &str) -> Kernel {
         let enabled = std::fs::read_to_string(root.join("sys/module/apparmor/parameters/enabled"));
-        Kernel { version: version(release), apparmor: enabled.is_ok_and(|text| text.trim() == "Y") }
+        // A kernel that has it cannot be asked for profiles unless securityfs is mounted.
+        let apparmor = root.join("sys/kernel/security/apparmor").exists()
+            && enabled.is_ok_and(|text| text.starts_with('Y'));
+        Kernel { version: version(release), apparmor }
     }
 }
 
@@ -119,6 +122,20 @@ mod tests {
         }
         let with = Kernel { apparmor: true, ..kernel };
         assert_eq!(admit(&Pod::read(&pod(profile)), &config(), with), Ok(()));
+    }
+
+    #[test]
+    fn apparmor_is_there_when_the_kernel_can_be_asked() {
+        let root = tempfile::tempdir().unwrap();
+        let has = || Kernel::read(root.path(), "6.1").apparmor;
+        let parameters = root.path().join("sys/module/apparmor/parameters");
+        std::fs::create_dir_all(&parameters).unwrap();
+        std::fs::write(parameters.join("enabled"), "Y\n").unwrap();
+        assert!(!has());
+        std::fs::create_dir_all(root.path().join("sys/kernel/security/apparmor")).unwrap();
+        assert!(has());
+        std::fs::write(parameters.join("enabled"), "N\n").unwrap();
+        assert!(!has());
     }
 
     #[test]

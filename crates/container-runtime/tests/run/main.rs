@@ -8,6 +8,7 @@
     reason = "a test with its own main"
 )]
 
+mod apparmor;
 mod devices;
 mod files;
 mod image;
@@ -40,6 +41,7 @@ fn main() {
         life::TESTS,
         streams::TESTS,
         security::TESTS,
+        apparmor::TESTS,
         devices::TESTS,
         files::TESTS,
         machine::TESTS,

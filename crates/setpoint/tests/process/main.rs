@@ -7,6 +7,7 @@
 
 mod aggregation;
 mod architecture;
+mod apparmor;
 mod backups;
 mod bench;
 mod certificates;
