@@ -31,6 +31,7 @@ pub struct Driver {
     /// Of the Service `kubernetes`, which every pod is told.
     service_ip: String,
     runtime: String,
+    has_user_namespaces: bool,
 }
 
 impl Driver {
@@ -49,11 +50,16 @@ impl Driver {
             manifests,
             service_ip: String::new(),
             runtime: String::new(),
+            has_user_namespaces: false,
         };
         let mut client = driver.client();
         let found = client.ask("GET", &format!("/api/v1/nodes/{node}"), "", "")?;
         let runtime = found.str_at(&["status", "nodeInfo", "containerRuntimeVersion"]);
         runtime.unwrap_or_default().clone_into(&mut driver.runtime);
+        let handlers = found.at(&["status", "runtimeHandlers"]).and_then(Value::as_list).unwrap_or_default();
+        driver.has_user_namespaces = handlers.iter().any(|handler| {
+            handler.at(&["features", "userNamespaces"]).and_then(Value::as_bool) == Some(true)
+        });
         let (_, service) = client.try_ask("GET", "/api/v1/namespaces/default/services/kubernetes", "", "")?;
         driver.service_ip = service.str_at(&["spec", "clusterIP"]).unwrap_or_default().to_owned();
         let body = format!(
@@ -86,6 +92,10 @@ impl Driver {
 
     pub fn has_embedded_runtime(&self) -> bool {
         self.runtime.starts_with("setpoint://")
+    }
+
+    pub fn has_user_namespaces(&self) -> bool {
+        self.has_user_namespaces
     }
 
     pub fn close(&self) -> Result<(), DiffError> {

@@ -31,6 +31,12 @@ pub struct Scenario {
     pub steps: Vec<Step>,
 }
 
+impl Scenario {
+    pub fn has_own_users(&self) -> bool {
+        self.spec.get("hostUsers").and_then(Value::as_bool) == Some(false)
+    }
+}
+
 pub enum Step {
     Until(Until),
     /// The subresource, or nothing, and a strategic merge patch.

@@ -8,6 +8,7 @@ use node::pod::Pod;
 use object::Value;
 use runtime::Severity;
 
+use crate::eviction;
 use crate::generate::labels::container_hash;
 use crate::probes::Probed;
 use crate::volumes::MountedVolume;
@@ -259,6 +260,11 @@ impl Slot {
 }
 
 impl Cache {
+    /// For want of something, or for using too much of it.
+    pub fn is_evicted(&self) -> bool {
+        self.evicted.as_ref().is_some_and(|evicted| evicted.reason == eviction::REASON)
+    }
+
     pub fn slot(&mut self, container: &str) -> &mut Slot {
         self.containers.entry(container.to_owned()).or_default()
     }

@@ -63,12 +63,16 @@ impl Pods {
     }
 }
 
-/// Dead containers but the last of each, and all of pods that are gone; or, if `over` ones need nothing either, of those.
-async fn collect_containers(shared: &Arc<Shared>, over: bool) {
+/// Dead containers but the last of each, and all of pods that are gone or were evicted; or, if `over` ones need nothing either, of
+/// those.
+pub(super) async fn collect_containers(shared: &Arc<Shared>, over: bool) {
     let cri = &shared.parts.cri;
     let gone = |uid: &str| match shared.task(short_uid(uid)) {
         None => true,
-        Some(task) => over && task.cache.lock().release == Release::Done,
+        Some(task) => {
+            let cache = task.cache.lock();
+            cache.release == Release::Done && (over || cache.is_evicted())
+        }
     };
     let Ok(listed) = cri.list_containers(cri::ListContainersRequest { filter: None }).await else { return };
     let now = i64::try_from(shared.parts.env.now_nanos()).unwrap_or(i64::MAX);

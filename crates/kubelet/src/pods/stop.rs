@@ -11,7 +11,7 @@ use object::Value;
 use runtime::Severity;
 
 use super::cache::Release;
-use super::{PodTask, Pods, Shared};
+use super::{PodTask, Pods, Shared, garbage};
 use crate::hooks::{Hook, HookEvent};
 use crate::shutdown::{self, EndPods};
 
@@ -174,9 +174,17 @@ pub fn release(shared: &Arc<Shared>, task: &Arc<PodTask>) {
     env.spawn("release pod", async move {
         drop(task.lane.lock().await);
         give_back(&shared, &task).await;
-        task.cache.lock().release = Release::Done;
+        let evicted = {
+            let mut cache = task.cache.lock();
+            cache.release = Release::Done;
+            cache.is_evicted()
+        };
         task.released.send_replace(true);
         shared.wake(&task);
+        if evicted {
+            // What its containers wrote is what the node is short of.
+            garbage::collect_containers(&shared, false).await;
+        }
     });
 }
 

@@ -64,6 +64,12 @@ fn be_greedy(cluster: Option<Cluster>) {
     let message = status["message"].as_str().unwrap();
     assert_eq!(message, "Usage of EmptyDir volume \"data\" exceeds the limit \"1Mi\". ");
     cluster.wait_for_event("fills", "Evicted: Usage of EmptyDir volume");
+    // Its containers are gone with all they wrote, and how they ended is known.
+    cluster.wait("the container of the evicted pod is removed", |cluster| {
+        cluster.kubectl.run("logs fills").starts_with("unable to retrieve container logs for ")
+    });
+    let ended = cluster.container("fills", "c")["state"]["terminated"].clone();
+    assert_eq!((&ended["exitCode"], &ended["reason"]), (&137.into(), &"Error".into()), "{ended}");
     for pod in ["quiet", "forks", "writes"] {
         assert_eq!(cluster.container(pod, "c")["restartCount"], 0, "{pod}");
     }
