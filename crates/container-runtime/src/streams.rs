@@ -26,7 +26,7 @@ use crate::helper::{self, Connection, HelperError};
 use crate::pods::Container;
 
 use detach::{Input, Output};
-pub use exec_sync::exec_sync;
+pub use exec_sync::{OutputBudget, exec_sync};
 use terminal::Terminal;
 
 /// Sizes of a terminal that wait to be set: the last one counts.
