@@ -125,6 +125,7 @@ struct Inner {
     pods: Mutex<Pods>,
     events: broadcast::Sender<cri::ContainerEventResponse>,
     stats: stats::Cache,
+    exec_output: Arc<streams::OutputBudget>,
     has_mqueue: bool,
 }
 
@@ -159,6 +160,7 @@ impl Embedded {
             pods: Mutex::default(),
             events: broadcast::Sender::new(EVENTS),
             stats: stats::Cache::default(),
+            exec_output: Arc::default(),
             has_mqueue: filesystems.lines().any(|line| line.ends_with("\tmqueue")),
         });
         inner.recover()?;

@@ -61,8 +61,7 @@ pub fn build(parts: &Parts<'_>) -> Result<ContainerConfig, Error> {
     let linux = config.linux.clone().unwrap_or_default();
     let mut resources = resources::convert(&linux.resources.unwrap_or_default());
     resources.devices = (!context.privileged).then(|| devices.rules());
-    let (masked_paths, readonly_paths) =
-        if context.privileged { (Vec::new(), Vec::new()) } else { security::covered(&context) };
+    let (masked_paths, readonly_paths) = security::masked_and_readonly_paths(&context);
     Ok(ContainerConfig {
         id: parts.id.to_owned(),
         root: Root {

@@ -26,7 +26,7 @@ use crate::helper::{self, Connection, HelperError};
 use crate::pods::Container;
 
 use detach::{Input, Output};
-pub use exec_sync::exec_sync;
+pub use exec_sync::{OutputBudget, exec_sync};
 use terminal::Terminal;
 
 /// Sizes of a terminal that wait to be set: the last one counts.
@@ -79,7 +79,7 @@ fn start(
     let mut process = inner.spec_of(container)?.process;
     process.args = cmd;
     if terminal && !process.terminal {
-        process.env.insert(0, "TERM=xterm".to_owned());
+        process.env.insert(0, "TERM=xterm".into());
     }
     let process = Process { terminal, ..process };
     let null = null().context(|| "failed to open /dev/null".to_owned())?;

@@ -81,8 +81,8 @@ pub struct Root {
 #[serde(default)]
 pub struct Process {
     pub args: Vec<String>,
-    /// `NAME=value`; the last one of a name counts.
-    pub env: Vec<String>,
+    /// The last one of a name counts.
+    pub env: Vec<Variable>,
     pub cwd: PathBuf,
     pub user: User,
     pub terminal: bool,
@@ -95,6 +95,62 @@ pub struct Process {
     pub apparmor: String,
     pub oom_score_adj: Option<i32>,
     pub rlimits: Vec<Rlimit>,
+}
+
+/// `NAME=value` of an environment. Values of Secrets are any bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Encoded", into = "Encoded")]
+pub struct Variable(Vec<u8>);
+
+/// In JSON: text as text, other bytes as numbers.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Encoded {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl Variable {
+    pub fn new(name: &str, value: &[u8]) -> Variable {
+        Variable([name.as_bytes(), b"=", value].concat())
+    }
+
+    pub fn name(&self) -> &[u8] {
+        self.0.split(|byte| *byte == b'=').next().unwrap_or_default()
+    }
+
+    /// Empty without a `=`.
+    pub fn value(&self) -> &[u8] {
+        self.0.get(self.name().len() + 1..).unwrap_or_default()
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl From<&str> for Variable {
+    fn from(pair: &str) -> Variable {
+        Variable(pair.as_bytes().to_vec())
+    }
+}
+
+impl From<Encoded> for Variable {
+    fn from(encoded: Encoded) -> Variable {
+        match encoded {
+            Encoded::Text(text) => Variable(text.into_bytes()),
+            Encoded::Bytes(bytes) => Variable(bytes),
+        }
+    }
+}
+
+impl From<Variable> for Encoded {
+    fn from(variable: Variable) -> Encoded {
+        match String::from_utf8(variable.0) {
+            Ok(text) => Encoded::Text(text),
+            Err(error) => Encoded::Bytes(error.into_bytes()),
+        }
+    }
 }
 
 /// As an image or a security context names it; resolved with the container's own `/etc/passwd` and `/etc/group`.
@@ -205,4 +261,24 @@ pub struct Resources {
     /// Devices that may be used, in the lines of version 1 ([`crate::cgroup::devices::DEFAULT`] and more); `None`: all
     /// (privileged). Of a start only: a group that is there keeps what it has.
     pub devices: Option<Vec<String>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_keep_their_bytes_and_are_text_where_they_can_be() {
+        for (variable, json) in [
+            (Variable::new("A", b"1=2"), r#""A=1=2""#),
+            (Variable::new("A", b"\xff"), "[65,61,255]"),
+            (Variable::from("bare"), r#""bare""#),
+        ] {
+            assert_eq!(serde_json::to_string(&variable).unwrap(), json);
+            assert_eq!(serde_json::from_str::<Variable>(json).unwrap(), variable);
+        }
+        let pair = Variable::new("A", b"1=\xff");
+        assert_eq!((pair.name(), pair.value()), (&b"A"[..], &b"1=\xff"[..]));
+        assert_eq!(Variable::from("bare").value(), b"");
+    }
 }

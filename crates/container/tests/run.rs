@@ -182,7 +182,7 @@ impl Pod {
             },
             process: Process {
                 args: args.iter().map(|arg| (*arg).to_owned()).collect(),
-                env: vec!["PATH=/bin".to_owned()],
+                env: vec!["PATH=/bin".into()],
                 ..Process::default()
             },
             mounts: vec![
@@ -392,7 +392,7 @@ fn exec_with_streams_and_terminal() {
     let run = |script: &str, has_terminal: bool| {
         let process = Process {
             args: shell(script).map(str::to_owned).to_vec(),
-            env: vec!["PATH=/bin".to_owned()],
+            env: vec!["PATH=/bin".into()],
             terminal: has_terminal,
             ..Process::default()
         };
@@ -654,7 +654,7 @@ fn a_container_with_groups_of_its_own_is_entered() {
     std::fs::write(group.join("init/cgroup.procs"), pod.watch().1.containers[0].pid.to_string()).unwrap();
     std::fs::write(group.join("cgroup.subtree_control"), "+memory").unwrap();
     let args = shell("cat /proc/self/cgroup").map(str::to_owned).to_vec();
-    let process = Process { args, env: vec!["PATH=/bin".to_owned()], ..Process::default() };
+    let process = Process { args, env: vec!["PATH=/bin".into()], ..Process::default() };
     let (reader, writer) = rustix::pipe::pipe().unwrap();
     let null = std::fs::File::open("/dev/null").unwrap();
     let request = Request::Exec { container: "a".to_owned(), process: Box::new(process) };
@@ -1034,7 +1034,7 @@ fn users_of_a_pod_are_others_on_the_host() {
             args: shell("id -u; echo again > /dev/stdout").map(str::to_owned).to_vec(),
             ..Process::default()
         };
-        process.env = vec!["PATH=/bin".to_owned()];
+        process.env = vec!["PATH=/bin".into()];
         let (mut output, write) = std::io::pipe().unwrap();
         let null = std::fs::File::open("/dev/null").unwrap();
         let request = Request::Exec { container: "a".to_owned(), process: Box::new(process) };

@@ -1,6 +1,6 @@
 //! What is executed: the pod's command or the image's, its environment, and as whom.
 
-use container::config::{Process, User};
+use container::config::{Process, User, Variable};
 use cri::{Error, SupplementalGroupsPolicy};
 
 use super::{Parts, security};
@@ -50,14 +50,14 @@ fn args(config: &cri::ContainerConfig, image: &image::Config) -> Result<Vec<Stri
 }
 
 /// The image's, then the pod's; of one name the last counts.
-fn env(config: &cri::ContainerConfig, image: &image::Config, hostname: &str) -> Vec<String> {
-    let mut all = vec![PATH.to_owned()];
+fn env(config: &cri::ContainerConfig, image: &image::Config, hostname: &str) -> Vec<Variable> {
+    let mut all = vec![PATH.into()];
     if config.tty {
-        all.push("TERM=xterm".to_owned());
+        all.push("TERM=xterm".into());
     }
-    all.push(format!("HOSTNAME={hostname}"));
-    all.extend(image.env.iter().cloned());
-    all.extend(config.envs.iter().map(|one| format!("{}={}", one.key, String::from_utf8_lossy(&one.value))));
+    all.push(Variable::new("HOSTNAME", hostname.as_bytes()));
+    all.extend(image.env.iter().map(|pair| pair.as_str().into()));
+    all.extend(config.envs.iter().map(|one| Variable::new(&one.key, &one.value)));
     all
 }
 
@@ -145,6 +145,6 @@ mod tests {
             ..Default::default()
         };
         let all = env(&config, &image, "web-0");
-        assert_eq!(all[1..], strings(&["TERM=xterm", "HOSTNAME=web-0", "PATH=/x", "A=1", "A=2"]));
+        assert_eq!(all[1..], ["TERM=xterm", "HOSTNAME=web-0", "PATH=/x", "A=1", "A=2"].map(Variable::from));
     }
 }

@@ -69,21 +69,6 @@ const ALL: [&str; 41] = [
     "CAP_CHECKPOINT_RESTORE",
 ];
 
-const MASKED: [&str; 11] = [
-    "/proc/asound",
-    "/proc/acpi",
-    "/proc/interrupts",
-    "/proc/kcore",
-    "/proc/keys",
-    "/proc/latency_stats",
-    "/proc/timer_list",
-    "/proc/timer_stats",
-    "/proc/sched_debug",
-    "/proc/scsi",
-    "/sys/firmware",
-];
-const READONLY: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
-
 pub fn capabilities(context: &LinuxContainerSecurityContext) -> Result<Vec<String>, Error> {
     if context.privileged {
         return Ok(ALL.map(str::to_owned).to_vec());
@@ -122,15 +107,13 @@ fn known(name: &str) -> Result<&'static str, Error> {
     found.ok_or_else(|| unknown(format!("unknown capability \"CAP_{short}\"")))
 }
 
-/// Masked and read-only; kubelet names them, and without names they are those of every container.
-pub fn covered(context: &LinuxContainerSecurityContext) -> (Vec<PathBuf>, Vec<PathBuf>) {
-    let paths = |asked: &[String], default: &[&str]| -> Vec<PathBuf> {
-        if asked.is_empty() && context.masked_paths.is_empty() && context.readonly_paths.is_empty() {
-            return default.iter().map(PathBuf::from).collect();
-        }
-        asked.iter().map(PathBuf::from).collect()
-    };
-    (paths(&context.masked_paths, &MASKED), paths(&context.readonly_paths, &READONLY))
+/// Those that CRI names and no others: kubelet names the usual ones, and none for `procMount: Unmasked`. A privileged container has none.
+pub fn masked_and_readonly_paths(context: &LinuxContainerSecurityContext) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    if context.privileged {
+        return (Vec::new(), Vec::new());
+    }
+    let paths = |named: &[String]| named.iter().map(PathBuf::from).collect();
+    (paths(&context.masked_paths), paths(&context.readonly_paths))
 }
 
 #[cfg(test)]
@@ -159,10 +142,14 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_covered_unless_others_are_named() {
+    fn paths_are_masked_as_named_and_never_for_privileged_containers() {
         let mut context = LinuxContainerSecurityContext::default();
-        assert_eq!(covered(&context).0.len(), MASKED.len());
+        assert_eq!(masked_and_readonly_paths(&context), (vec![], vec![]));
+        context.masked_paths = vec!["/proc/keys".to_owned()];
         context.readonly_paths = vec!["/proc/sys".to_owned()];
-        assert_eq!(covered(&context), (vec![], vec![PathBuf::from("/proc/sys")]));
+        let named = (vec![PathBuf::from("/proc/keys")], vec![PathBuf::from("/proc/sys")]);
+        assert_eq!(masked_and_readonly_paths(&context), named);
+        context.privileged = true;
+        assert_eq!(masked_and_readonly_paths(&context), (vec![], vec![]));
     }
 }

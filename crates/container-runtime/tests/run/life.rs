@@ -89,6 +89,9 @@ fn the_image_says_what_the_pod_does_not() {
     config.args = vec!["id; pwd; echo $VARIABLE $HOSTNAME; cat /etc/hostname /etc/resolv.conf".to_owned()];
     config.working_dir = "/www".to_owned();
     config.envs = vec![KeyValue { key: "VARIABLE".to_owned(), value: b"pod".to_vec() }];
+    // Of any bytes, as a Secret may have them.
+    config.envs.push(KeyValue { key: "BINARY".to_owned(), value: b"\xff\xfe=".to_vec() });
+    config.args[0] += "; printf %s \"$BINARY\" | od -An -tx1";
     let id = node.launch(&sandbox, config);
     let status = node.ended(&id);
     let log = node.log(&id);
@@ -96,6 +99,7 @@ fn the_image_says_what_the_pod_does_not() {
         log.starts_with("uid=33(web) gid=34(www) groups=34(www),50(media)\n/www\npod web\nweb\n"),
         "{log}"
     );
+    assert!(log.ends_with(" ff fe 3d\n"), "{log}");
     let user = status.user.unwrap().linux.unwrap();
     assert_eq!((user.uid, user.gid, user.supplemental_groups), (33, 34, vec![34, 50]));
     assert_eq!((status.stop_signal, status.image.unwrap().image), (Signal::Sigusr1.into(), NAME.to_owned()));

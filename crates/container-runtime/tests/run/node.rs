@@ -276,6 +276,8 @@ pub fn container(name: &str, script: &str) -> ContainerConfig {
             security_context: Some(LinuxContainerSecurityContext {
                 namespace_options: Some(own_pids()),
                 run_as_user: Some(Int64Value { value: 0 }),
+                masked_paths: ["/proc/acpi", "/proc/keys", "/sys/firmware"].map(str::to_owned).to_vec(),
+                readonly_paths: ["/proc/bus", "/proc/sys"].map(str::to_owned).to_vec(),
                 ..Default::default()
             }),
         }),

@@ -7,6 +7,7 @@ use crate::node::{Node, container, own_pids, secured};
 
 pub const TESTS: &[Test] = &[
     ("a_container_has_what_it_is_given", a_container_has_what_it_is_given),
+    ("paths_are_masked_as_cri_names_them", paths_are_masked_as_cri_names_them),
     ("privileged_is_everything", privileged_is_everything),
     ("namespaces_are_shared_as_asked", namespaces_are_shared_as_asked),
     ("system_calls_are_filtered", system_calls_are_filtered),
@@ -47,6 +48,26 @@ fn a_container_has_what_it_is_given() {
         }),
     );
     assert!(error.is_err());
+}
+
+/// What is mounted over parts of `/proc` and `/sys`.
+fn paths_are_masked_as_cri_names_them() {
+    let node = Node::new();
+    let sandbox = node.run(node.sandbox_config("web"));
+    let script = "cut -d' ' -f2 /proc/self/mounts | grep -E '^/proc/|^/sys/firmware' | sort; true";
+    let (_, log) = node.output(&sandbox, container("masked", script));
+    assert!(log.contains("/proc/keys\n") && log.contains("/proc/sys\n"), "{log}");
+    let open = |name: &str| {
+        secured(container(name, script), |context| {
+            context.masked_paths.clear();
+            context.readonly_paths.clear();
+        })
+    };
+    assert_eq!(node.output(&sandbox, open("unmasked")), (0, String::new()));
+    let config = secured(container("privileged", script), |context| context.privileged = true);
+    assert_eq!(node.output(&sandbox, config), (0, String::new()));
+    let config = secured(open("one"), |context| context.readonly_paths = vec!["/proc/sys".to_owned()]);
+    assert_eq!(node.output(&sandbox, config), (0, "/proc/sys\n".to_owned()));
 }
 
 fn privileged_is_everything() {

@@ -122,6 +122,9 @@ fn exec_sync_ends_in_time() {
     assert_eq!((executed.exit_code, &*executed.stdout), (0, &b"done\n"[..]));
     let executed = node.exec_sync(&id, "head -c 3000000 /dev/zero", 20).unwrap();
     assert_eq!(executed.stdout.len(), 3_000_000);
+    // Nor one that goes on writing faster than anybody reads.
+    let executed = node.exec_sync(&id, "yes & yes >&2 & yes & exit 3", 20).unwrap();
+    assert_eq!(executed.exit_code, 3);
     node.stop(&id, 0);
     let error = node.exec_sync(&id, "true", 1).unwrap_err();
     assert_eq!(error.message, "container is in CONTAINER_EXITED state");

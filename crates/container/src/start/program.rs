@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Mode, OFlags};
@@ -11,7 +12,7 @@ use rustix::process::Resource;
 
 use super::identity::ResolvedUser;
 use super::{Context, Never, StartError, Streams, Users};
-use crate::config::Process;
+use crate::config::{Process, Variable};
 use crate::sys;
 
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -134,13 +135,13 @@ pub fn execute(process: &Process, user: &ResolvedUser) -> Result<Never, StartErr
     let name = process.args.first().map(String::as_str).unwrap_or_default();
     let env = environment(process, user);
     let path = find(name, &env)?;
-    let text = |text: &str| {
+    let text = |text: &[u8]| {
         CString::new(text)
             .map_err(|_| StartError(format!("exec: {name:?}: an argument or variable has a zero byte")))
     };
-    let program = text(&path.to_string_lossy())?;
-    let args = process.args.iter().map(|arg| text(arg)).collect::<Result<Vec<_>, _>>()?;
-    let env = env.iter().map(|one| text(one)).collect::<Result<Vec<_>, _>>()?;
+    let program = text(path.as_os_str().as_bytes())?;
+    let args = process.args.iter().map(|arg| text(arg.as_bytes())).collect::<Result<Vec<_>, _>>()?;
+    let env = env.iter().map(|one| text(one.as_bytes())).collect::<Result<Vec<_>, _>>()?;
     sys::close_on_exec_from(3).context(|| "failed to close descriptors".to_owned())?;
     sys::reset_signals();
     let error = sys::execve(&program, &args, &env);
@@ -148,11 +149,11 @@ pub fn execute(process: &Process, user: &ResolvedUser) -> Result<Never, StartErr
 }
 
 /// The last value of each name, in the order of the names; a home where none is set.
-fn environment(process: &Process, user: &ResolvedUser) -> Vec<String> {
-    let mut env: Vec<String> = Vec::with_capacity(process.env.len() + 2);
-    let mut places: HashMap<&str, usize> = HashMap::with_capacity(process.env.len());
+fn environment(process: &Process, user: &ResolvedUser) -> Vec<Variable> {
+    let mut env: Vec<Variable> = Vec::with_capacity(process.env.len() + 2);
+    let mut places: HashMap<&[u8], usize> = HashMap::with_capacity(process.env.len());
     for pair in &process.env {
-        match places.entry(pair.split('=').next().unwrap_or_default()) {
+        match places.entry(pair.name()) {
             Entry::Occupied(there) => pair.clone_into(&mut env[*there.get()]),
             Entry::Vacant(none) => {
                 none.insert(env.len());
@@ -160,14 +161,14 @@ fn environment(process: &Process, user: &ResolvedUser) -> Vec<String> {
             }
         }
     }
-    if !env.iter().any(|pair| pair.starts_with("HOME=")) {
-        env.push(format!("HOME={}", user.home));
+    if !env.iter().any(|pair| pair.name() == b"HOME") {
+        env.push(Variable::new("HOME", user.home.as_bytes()));
     }
     env
 }
 
 /// As a shell would find it.
-fn find(name: &str, env: &[String]) -> Result<PathBuf, StartError> {
+fn find(name: &str, env: &[Variable]) -> Result<PathBuf, StartError> {
     if name.is_empty() {
         return Err(StartError("exec: no command".to_owned()));
     }
@@ -177,10 +178,12 @@ fn find(name: &str, env: &[String]) -> Result<PathBuf, StartError> {
             Err(error) => Err(StartError(format!("exec: {name:?}: {}", error.in_words(name)))),
         };
     }
-    let path = env.iter().find_map(|pair| pair.strip_prefix("PATH=")).unwrap_or(DEFAULT_PATH);
+    let path =
+        env.iter().find(|pair| pair.name() == b"PATH").map_or(DEFAULT_PATH.as_bytes(), Variable::value);
     let mut denied = false;
-    for directory in path.split(':') {
-        let file = Path::new(if directory.is_empty() { "." } else { directory }).join(name);
+    for directory in path.split(|byte| *byte == b':') {
+        let directory = if directory.is_empty() { b"." } else { directory };
+        let file = Path::new(OsStr::from_bytes(directory)).join(name);
         match check(&file) {
             Ok(()) => return Ok(file),
             Err(Unusable::Denied) => denied = true,

@@ -147,6 +147,21 @@ fn pods_share_restart_and_end_as_they_ask() {
 }
 
 #[test]
+fn an_unmasked_proc_is_not_masked() {
+    let Some(cluster) = Cluster::start(61) else { return };
+    cluster.run_pod("open", "hostUsers: false, containers: [{name: c, image: IMAGE, command: [/bin/busybox, sleep, '1000'], securityContext: {procMount: Unmasked}}, {name: default, image: IMAGE, command: [/bin/busybox, sleep, '1000']}]");
+    cluster.wait_for("Running", &["open"]);
+    let mounts = |container: &str| {
+        let command = ["exec", "open", "-c", container, "--", "/bin/busybox", "cat", "/proc/self/mounts"];
+        let all = cluster.kubectl.words(&command);
+        let targets = all.lines().filter_map(|line| line.split(' ').nth(1));
+        targets.filter(|target| target.starts_with("/proc/")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(mounts("c"), [] as [&str; 0]);
+    assert!(mounts("default").contains(&"/proc/sys".to_owned()));
+}
+
+#[test]
 fn pods_share_restart_and_end_as_they_ask_on_containerd() {
     share_restart_and_end(Cluster::with(17, Runtime::Containerd, ""));
 }
