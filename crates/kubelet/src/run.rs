@@ -34,7 +34,7 @@ use crate::images::{ImageOptions, Images};
 use crate::machine::{self, LocalMachine, RuntimeFacts, SharedMachine};
 use crate::objects::Objects;
 use crate::pods::{Changes, Facts, NodeEvents, Parts, Pods};
-use crate::server::{self, Server};
+use crate::server::{self, ClientCas, Server};
 use crate::shutdown::{self, Periods, RunningPod};
 use crate::static_pods;
 use crate::volumes::{KeptStats, Volumes};
@@ -48,7 +48,7 @@ pub struct Settings {
     pub hostname: String,
     /// `--node-ip`; empty: found.
     pub node_ip: String,
-    /// Who may ask the node's port for something, beside those with a token.
+    /// The cluster's, for clients of the node's port; `clientCAFile` of the configuration counts instead.
     pub client_ca: ClientCa,
     /// Where its certificates are.
     pub certificates: certificates::Store,
@@ -80,6 +80,8 @@ pub enum StartError {
     Swap(String),
     #[error("{0}")]
     Capacity(String),
+    #[error("{0}")]
+    ClientCa(#[from] server::ClientCaError),
     #[error("the serving certificate cannot be used: {0}")]
     Certificate(String),
     #[error("cannot listen on {address}:{port}: {source}; choose another port with --port")]
@@ -162,11 +164,16 @@ impl Kubelet {
         let keeper =
             ServingCertificate { serving: serving.clone(), store: certificates, renamed: renamed.clone() };
         tasks.extend(keeper.keep(env, &config, &client, &machine, stop.clone())?);
+        let of_file = config.authentication.client_ca_file.as_deref();
+        let client_cas = Arc::new(ClientCas::open(of_file, client_ca)?);
+        tasks.push(env.spawn("client CA file", client_cas.clone().follow(env.clone(), stop.clone())));
         let of_server = server::Settings {
             address: config.address.clone(),
             port: config.port,
             certificate: serving,
-            client_ca,
+            client_cas,
+            authentication: config.authentication.clone(),
+            authorization: config.authorization.clone(),
             node_name: config.node_name.clone(),
             enabled: server::Enabled {
                 debugging: config.enable_debugging_handlers,

@@ -12,6 +12,7 @@ mod authenticate;
 mod authorize;
 mod cache;
 mod checkpoint;
+mod client_ca;
 mod containers;
 mod exec;
 mod handle;
@@ -33,7 +34,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use auth::x509::ClientCa;
 use client::Client;
 use env::Env;
 use futures_util::future::BoxFuture;
@@ -48,7 +48,10 @@ use authenticate::Authenticator;
 use authorize::Authorizer;
 use stats::Sampler;
 
+use crate::config::{Authentication, Authorization};
+
 pub use checkpoint::DIRECTORY as CHECKPOINTS;
+pub use client_ca::{ClientCaError, ClientCas};
 pub use routes::Enabled;
 
 /// What the server asks of the node.
@@ -107,7 +110,9 @@ pub struct Settings {
     /// The serving certificate, such as an `auth::pki::ServingCertificate`, which is swapped when it is renewed. While there is none,
     /// handshakes fail.
     pub certificate: Arc<dyn ResolvesServerCert>,
-    pub client_ca: ClientCa,
+    pub client_cas: Arc<ClientCas>,
+    pub authentication: Authentication,
+    pub authorization: Authorization,
     pub node_name: String,
     pub enabled: Enabled,
     /// Where the machine's log files are.
@@ -147,16 +152,17 @@ impl Server {
         client: Arc<dyn Client>,
         stop: Stop,
     ) -> io::Result<Server> {
-        let Settings { address, port, certificate, client_ca, node_name, enabled, system_logs, flags } =
-            settings;
+        let Settings { address, port, certificate, client_cas, authentication, authorization, .. } = settings;
+        let Settings { node_name, enabled, system_logs, flags, .. } = settings;
         let listener = tokio::net::TcpListener::bind((address.as_str(), port)).await?;
         let address = listener.local_addr()?;
-        let acceptor = listener::acceptor(certificate, &client_ca).map_err(io::Error::other)?;
+        let acceptor = listener::Acceptor::new(certificate, client_cas.subscribe());
+        let acceptor = acceptor.map_err(io::Error::other)?;
         let context = Arc::new(Context {
             env: env.clone(),
             node,
-            authenticator: Authenticator::new(env, client.clone(), client_ca),
-            authorizer: Authorizer::new(env, client, &node_name),
+            authenticator: Authenticator::new(env, client.clone(), client_cas, authentication),
+            authorizer: Authorizer::new(env, client, &node_name, authorization),
             metrics: RequestMetrics::default(),
             sampler: Sampler::default(),
             started_at: env.now_seconds(),

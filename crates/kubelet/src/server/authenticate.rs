@@ -1,7 +1,7 @@
-//! Who asks: a client certificate of the cluster's CA, or a bearer token the API server vouches for. Nobody is anonymous.
+//! Who asks: a client certificate of a CA that is trusted, a bearer token the API server vouches for, or nobody in particular, as far as
+//! the configuration lets them in.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use auth::UserInfo;
 use auth::x509::{self, ClientCa, X509Error};
@@ -11,20 +11,21 @@ use client::{Client, Gvr, Map, Value};
 use env::Env;
 use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
 use http::{HeaderMap, HeaderValue};
+use parking_lot::Mutex;
 use rustls_pki_types::CertificateDer;
 
 use super::authorize::retried;
 use super::cache::Cache;
+use super::client_ca::ClientCas;
+use crate::config::Authentication;
 
 static TOKEN_REVIEWS: Gvr = Gvr::new("authentication.k8s.io", "v1", "tokenreviews");
-/// Of `authentication.webhook.cacheTTL`.
-const LIFETIME: Duration = Duration::from_secs(2 * 60);
-/// Of different tokens within that time.
+/// Of different tokens within `authentication.webhook.cacheTTL`.
 const CAPACITY: usize = 4096;
 /// Browsers cannot set headers of a WebSocket: the token comes as a subprotocol.
 const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 
-/// The client's certificate, verified once for a connection.
+/// What the client's certificate comes to.
 #[derive(Clone)]
 pub enum Certificate {
     None,
@@ -32,22 +33,58 @@ pub enum Certificate {
     Invalid,
 }
 
+/// The certificate of a connection: verified once, and again when other CAs are trusted.
+pub struct PeerCertificate {
+    /// Leaf first.
+    chain: Vec<CertificateDer<'static>>,
+    /// By which CAs, and what it came to; held to look it up.
+    verified: Mutex<Option<(Arc<ClientCa>, Certificate)>>,
+}
+
+impl PeerCertificate {
+    pub fn new(chain: Option<&[CertificateDer<'_>]>) -> PeerCertificate {
+        let chain = chain.unwrap_or_default().iter().map(|certificate| certificate.clone().into_owned());
+        PeerCertificate { chain: chain.collect(), verified: Mutex::new(None) }
+    }
+}
+
 pub struct Authenticator {
     env: Env,
     client: Arc<dyn Client>,
-    client_ca: ClientCa,
+    client_cas: Arc<ClientCas>,
+    settings: Authentication,
     /// `None`: not authenticated.
     tokens: Cache<Option<Arc<UserInfo>>>,
 }
 
 impl Authenticator {
-    pub fn new(env: &Env, client: Arc<dyn Client>, client_ca: ClientCa) -> Authenticator {
-        Authenticator { env: env.clone(), client, client_ca, tokens: Cache::new(CAPACITY) }
+    pub fn new(
+        env: &Env,
+        client: Arc<dyn Client>,
+        client_cas: Arc<ClientCas>,
+        settings: Authentication,
+    ) -> Authenticator {
+        Authenticator { env: env.clone(), client, client_cas, settings, tokens: Cache::new(CAPACITY) }
     }
 
-    pub fn certificate(&self, chain: Option<&[CertificateDer<'_>]>) -> Certificate {
-        let Some(chain) = chain.filter(|chain| !chain.is_empty()) else { return Certificate::None };
-        match x509::authenticate(chain, &self.client_ca, self.env.now_seconds()) {
+    pub fn certificate(&self, peer: &PeerCertificate) -> Certificate {
+        if peer.chain.is_empty() {
+            return Certificate::None;
+        }
+        let authorities = self.client_cas.current();
+        let mut verified = peer.verified.lock();
+        if let Some((by, certificate)) = &*verified
+            && Arc::ptr_eq(by, &authorities)
+        {
+            return certificate.clone();
+        }
+        let certificate = self.verify(&peer.chain, &authorities);
+        *verified = Some((authorities, certificate.clone()));
+        certificate
+    }
+
+    fn verify(&self, chain: &[CertificateDer<'_>], authorities: &ClientCa) -> Certificate {
+        match x509::authenticate(chain, authorities, self.env.now_seconds()) {
             Ok(who) => {
                 Certificate::Valid { user: Arc::new(who.user.authenticated()), not_after: who.not_after }
             }
@@ -59,28 +96,41 @@ impl Authenticator {
         }
     }
 
-    /// `None`: a 401. A token that came as a subprotocol is taken out of the headers.
+    /// `None`: a 401. A token that came as a subprotocol is taken out of the headers. Only who shows nothing is anonymous: credentials
+    /// that are refused are never taken for none.
     pub async fn authenticate(
         &self,
-        certificate: &Certificate,
+        peer: &PeerCertificate,
         headers: &mut HeaderMap,
     ) -> Option<Arc<UserInfo>> {
-        if let Certificate::Valid { user, not_after } = certificate
-            && self.env.now_seconds() <= *not_after
-        {
-            return Some(user.clone());
-        }
-        let token = match bearer_token(headers) {
-            Some(token) => token,
-            None => subprotocol_token(headers)?,
+        let mut refused = match self.certificate(peer) {
+            Certificate::Valid { user, not_after } if self.env.now_seconds() <= not_after => {
+                return Some(user);
+            }
+            Certificate::Valid { .. } | Certificate::Invalid => true,
+            Certificate::None => false,
         };
+        if self.settings.webhook {
+            match token(headers) {
+                Token::Given(token) => match self.review(&token).await {
+                    Some(user) => return Some(user),
+                    None => refused = true,
+                },
+                Token::Refused => refused = true,
+                Token::None => {}
+            }
+        }
+        (self.settings.anonymous && !refused).then(|| Arc::new(UserInfo::anonymous()))
+    }
+
+    async fn review(&self, token: &str) -> Option<Arc<UserInfo>> {
         let key = Cache::<()>::key(token.as_bytes());
         if let Some(known) = self.tokens.get(&self.env, &key) {
             return known;
         }
         let review = retried(&self.env, || {
             let mut body = Value::map();
-            body.map_at(&["spec"]).set("token", token.as_str());
+            body.map_at(&["spec"]).set("token", token);
             self.client.review(TOKEN_REVIEWS.everywhere(), body)
         });
         let review = match review.await {
@@ -94,7 +144,7 @@ impl Authenticator {
             tracing::info!(error, "token refused");
         }
         let user = user_of(&review).map(Arc::new);
-        self.tokens.put(&self.env, key, user.clone(), LIFETIME);
+        self.tokens.put(&self.env, key, user.clone(), self.settings.webhook_cache_ttl);
         user
     }
 }
@@ -117,6 +167,22 @@ fn user_of(review: &Value) -> Option<UserInfo> {
     Some(info.authenticated())
 }
 
+/// The token of a request.
+#[derive(Debug, PartialEq, Eq)]
+enum Token {
+    None,
+    /// There is something like a token, which cannot be one.
+    Refused,
+    Given(String),
+}
+
+fn token(headers: &mut HeaderMap) -> Token {
+    match bearer_token(headers) {
+        Some(token) => Token::Given(token),
+        None => subprotocol_token(headers),
+    }
+}
+
 /// The token of an `Authorization: Bearer` header; any other content of the header is ignored.
 fn bearer_token(headers: &HeaderMap) -> Option<String> {
     let text = headers.get(AUTHORIZATION)?.to_str().ok()?.trim();
@@ -127,9 +193,9 @@ fn bearer_token(headers: &HeaderMap) -> Option<String> {
 }
 
 /// There must be another subprotocol for the server to choose.
-fn subprotocol_token(headers: &mut HeaderMap) -> Option<String> {
+fn subprotocol_token(headers: &mut HeaderMap) -> Token {
     if !streaming::upgrade::is_websocket(headers) {
-        return None;
+        return Token::None;
     }
     let values: Vec<String> = headers
         .get_all(SEC_WEBSOCKET_PROTOCOL)
@@ -140,11 +206,22 @@ fn subprotocol_token(headers: &mut HeaderMap) -> Option<String> {
         .collect();
     let (tokens, others): (Vec<_>, Vec<_>) =
         values.into_iter().partition(|protocol| protocol.starts_with(TOKEN_PROTOCOL));
-    let ([token], false) = (tokens.as_slice(), others.is_empty()) else { return None };
-    let token = URL_SAFE_NO_PAD.decode(&token[TOKEN_PROTOCOL.len()..]).ok()?;
-    let token = String::from_utf8(token).ok().filter(|token| !token.is_empty())?;
-    headers.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_str(&others.join(", ")).ok()?);
-    Some(token)
+    let token = match tokens.as_slice() {
+        [] => return Token::None,
+        [token] => URL_SAFE_NO_PAD.decode(&token[TOKEN_PROTOCOL.len()..]).ok(),
+        _ => None,
+    };
+    let Some(token) = token.and_then(|token| String::from_utf8(token).ok()) else { return Token::Refused };
+    if token.is_empty() {
+        return Token::None;
+    }
+    match HeaderValue::from_str(&others.join(", ")) {
+        Ok(left) if !others.is_empty() => {
+            headers.insert(SEC_WEBSOCKET_PROTOCOL, left);
+            Token::Given(token)
+        }
+        _ => Token::Refused,
+    }
 }
 
 #[cfg(test)]
@@ -155,11 +232,14 @@ mod tests {
     fn a_token_among_subprotocols_is_taken_out() {
         let mut headers = streaming::upgrade::websocket_request(&Env::machine(), &["v5.channel.k8s.io"]);
         let token = format!("{TOKEN_PROTOCOL}{}", URL_SAFE_NO_PAD.encode("secret"));
-        assert_eq!(subprotocol_token(&mut headers), None);
+        assert_eq!(subprotocol_token(&mut headers), Token::None);
         headers.append(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_str(&token).unwrap());
-        assert_eq!(subprotocol_token(&mut headers).as_deref(), Some("secret"));
+        assert_eq!(subprotocol_token(&mut headers), Token::Given("secret".to_owned()));
         assert_eq!(headers[SEC_WEBSOCKET_PROTOCOL], "v5.channel.k8s.io");
         let mut alone = streaming::upgrade::websocket_request(&Env::machine(), &[&token]);
-        assert_eq!(subprotocol_token(&mut alone), None, "nothing would be left to agree on");
+        assert_eq!(subprotocol_token(&mut alone), Token::Refused, "nothing would be left to agree on");
+        let odd = format!("{TOKEN_PROTOCOL}***");
+        let mut odd = streaming::upgrade::websocket_request(&Env::machine(), &["v5.channel.k8s.io", &odd]);
+        assert_eq!(subprotocol_token(&mut odd), Token::Refused, "not base64");
     }
 }

@@ -1,4 +1,5 @@
-//! Whether they may: each request is access to a subresource of this node, which the API server decides on.
+//! Whether they may: each request is access to a subresource of this node, which the API server decides on, unless the configuration
+//! allows everything.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +12,8 @@ use http::{Method, StatusCode};
 
 use super::answer::{self, Answer};
 use super::cache::Cache;
+use crate::config::Authorization;
 
-/// Of `authorization.webhook.cacheAuthorizedTTL` and `cacheUnauthorizedTTL`.
-const ALLOWED_LIFETIME: Duration = Duration::from_secs(5 * 60);
-const DENIED_LIFETIME: Duration = Duration::from_secs(30);
 const CAPACITY: usize = 8192;
 /// Of a user's name, groups and extra: what is longer is asked anew each time.
 const MAX_CACHED: usize = 10_000;
@@ -27,17 +26,21 @@ pub struct Authorizer {
     env: Env,
     client: Arc<dyn Client>,
     node_name: String,
+    settings: Authorization,
     decisions: Cache<bool>,
 }
 
 impl Authorizer {
-    pub fn new(env: &Env, client: Arc<dyn Client>, node_name: &str) -> Authorizer {
+    pub fn new(env: &Env, client: Arc<dyn Client>, node_name: &str, settings: Authorization) -> Authorizer {
         let node_name = node_name.to_owned();
-        Authorizer { env: env.clone(), client, node_name, decisions: Cache::new(CAPACITY) }
+        Authorizer { env: env.clone(), client, node_name, settings, decisions: Cache::new(CAPACITY) }
     }
 
     /// The refusal, if it is one. One of the subresources is enough.
     pub async fn authorize(&self, user: &UserInfo, method: &Method, path: &str) -> Result<(), Answer> {
+        if !self.settings.webhook {
+            return Ok(());
+        }
         let (verb, subresources) = (verb(method), subresources(path));
         let name = &user.name;
         for subresource in &subresources {
@@ -79,7 +82,8 @@ impl Authorizer {
         let is = |name: &str| answer.at(&["status", name]).and_then(Value::as_bool).unwrap_or(false);
         let allowed = is("allowed") && !is("denied");
         if question.len() <= MAX_CACHED {
-            let lifetime = if allowed { ALLOWED_LIFETIME } else { DENIED_LIFETIME };
+            let Authorization { cache_authorized_ttl, cache_unauthorized_ttl, .. } = self.settings;
+            let lifetime = if allowed { cache_authorized_ttl } else { cache_unauthorized_ttl };
             self.decisions.put(&self.env, key, allowed, lifetime);
         }
         Ok(allowed)

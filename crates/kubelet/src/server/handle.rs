@@ -10,7 +10,7 @@ use hyper::upgrade::OnUpgrade;
 use object::{Map, Value};
 
 use super::answer::{self, Answer};
-use super::authenticate::Certificate;
+use super::authenticate::PeerCertificate;
 use super::query::Query;
 use super::routes::{Handler, MetricsOf, Route, route};
 use super::{
@@ -47,7 +47,7 @@ impl Streaming {
 
 pub async fn handle(
     context: &Arc<Context>,
-    certificate: &Certificate,
+    certificate: &PeerCertificate,
     mut request: Request<Incoming>,
 ) -> Reply {
     let handler = match route(request.method(), request.uri().path(), context.enabled) {

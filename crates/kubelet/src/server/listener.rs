@@ -28,7 +28,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::Context;
 use super::answer::Body;
-use super::authenticate::Certificate;
+use super::authenticate::PeerCertificate;
 use super::handle::{Reply, handle};
 use super::metrics::InFlight;
 
@@ -46,21 +46,49 @@ const MAX_STREAMS: u32 = 250;
 /// How long requests may take to end once the server stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
-pub fn acceptor(
+/// What handshakes are made with.
+pub struct Acceptor {
     certificate: Arc<dyn ResolvesServerCert>,
+    /// Clients choose their certificate by the names of these.
+    client_cas: watch::Receiver<Arc<ClientCa>>,
+    current: TlsAcceptor,
+}
+
+impl Acceptor {
+    pub fn new(
+        certificate: Arc<dyn ResolvesServerCert>,
+        mut client_cas: watch::Receiver<Arc<ClientCa>>,
+    ) -> Result<Acceptor, rustls::Error> {
+        let current = acceptor(&certificate, &client_cas.borrow_and_update())?;
+        Ok(Acceptor { certificate, client_cas, current })
+    }
+
+    fn current(&mut self) -> TlsAcceptor {
+        if self.client_cas.has_changed().unwrap_or(false) {
+            match acceptor(&self.certificate, &self.client_cas.borrow_and_update()) {
+                Ok(made) => self.current = made,
+                Err(error) => tracing::error!(%error, "handshakes name the old client CAs"),
+            }
+        }
+        self.current.clone()
+    }
+}
+
+fn acceptor(
+    certificate: &Arc<dyn ResolvesServerCert>,
     client_ca: &ClientCa,
 ) -> Result<TlsAcceptor, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .with_client_cert_verifier(AcceptAnyClientCert::new(client_ca.hints()))
-        .with_cert_resolver(certificate);
+        .with_cert_resolver(certificate.clone());
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
 /// Accepts until it is to stop; then all connections end.
-pub async fn run(context: Arc<Context>, listener: TcpListener, acceptor: TlsAcceptor, stop: Stop) {
+pub async fn run(context: Arc<Context>, listener: TcpListener, mut acceptor: Acceptor, stop: Stop) {
     let env = context.env.clone();
     let mut connections = Connections::default();
     loop {
@@ -72,7 +100,7 @@ pub async fn run(context: Arc<Context>, listener: TcpListener, acceptor: TlsAcce
         };
         match accepted {
             Ok((tcp, _)) => {
-                let work = connection(context.clone(), tcp, acceptor.clone(), stop.clone());
+                let work = connection(context.clone(), tcp, acceptor.current(), stop.clone());
                 connections.tasks.push(env.spawn("node-connection", work));
             }
             Err(error) => {
@@ -104,7 +132,7 @@ impl Drop for Connections {
 /// What a connection knows of its requests.
 struct State {
     context: Arc<Context>,
-    certificate: Certificate,
+    certificate: PeerCertificate,
     /// How many are under way.
     busy: watch::Sender<usize>,
     /// What is done after a 101.
@@ -125,7 +153,7 @@ async fn connection(context: Arc<Context>, tcp: TcpStream, acceptor: TlsAcceptor
     };
     let (_, session) = tls.get_ref();
     let http2 = session.alpn_protocol() == Some(b"h2");
-    let certificate = context.authenticator.certificate(session.peer_certificates());
+    let certificate = PeerCertificate::new(session.peer_certificates());
     let busy = watch::Sender::new(0);
     let state = Arc::new(State { context, certificate, busy, session: Mutex::new(None) });
     let of_service = state.clone();

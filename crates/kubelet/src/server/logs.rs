@@ -44,18 +44,21 @@ pub async fn container_logs(context: &Arc<Context>, path: &ContainerPath, query:
         let message = format!("container {container:?} not found in pod {name:?}");
         return answer::text(StatusCode::NOT_FOUND, message);
     }
+    // PodLogsQuerySplitStreams is off in v1.36.
+    if let Some(stream) = asked.stream.as_deref().filter(|stream| *stream != "All") {
+        return bad_request(format!(
+            "unable to return the given log stream: {stream:?}. Please enable PodLogsQuerySplitStreams feature gate in kubelet"
+        ));
+    }
     let container_id = match which::container_id(&pod, container, asked.previous) {
         Ok(id) => id,
         Err(message) => return bad_request(message),
     };
     let now = i128::try_from(context.env.now_nanos()).unwrap_or(i128::MAX);
-    let options = asked.reader_options(now);
-    let shows_stdout = options.streams.stdout;
-    match open(context, &container_id, options).await {
+    match open(context, &container_id, asked.reader_options(now)).await {
         Ok(log) => log.answer(context),
-        // With stdout the answer has begun at this point: kubelet can only write the reason into it.
-        Err(message) if shows_stdout => answer::text(StatusCode::OK, message),
-        Err(message) => bad_request(message),
+        // The answer has begun at this point: kubelet can only write the reason into it.
+        Err(message) => answer::text(StatusCode::OK, message),
     }
 }
 

@@ -77,7 +77,7 @@ impl LogOptions {
             since_nanos: ago.or(self.since_time.flatten()).map(|nanos| Timestamp::utc(nanos).nanos),
             limit_bytes: self.limit_bytes.map(unsigned),
             timestamps: self.timestamps,
-            streams: Streams { stdout: self.stream() != "Stderr", stderr: self.stream() != "Stdout" },
+            streams: Streams::default(),
         }
     }
 }

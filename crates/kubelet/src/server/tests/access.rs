@@ -7,7 +7,10 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body_util::{BodyExt, Empty};
 use hyper_util::rt::TokioIo;
 
-use super::fixture::{Fixture, USER, text};
+use super::fixture::{Fixture, USER, parse, text};
+use crate::config::Config;
+use crate::server::ClientCas;
+use crate::server::authenticate::{Authenticator, Certificate, PeerCertificate};
 
 fn bearer(token: &str) -> HeaderMap {
     let value = HeaderValue::from_str(&format!("Bearer {token}")).unwrap();
@@ -77,19 +80,96 @@ async fn certificates_of_others_are_refused() {
     let (fixture, other) = (Fixture::start().await, Fixture::start().await);
     // A client of another cluster, which trusts this one's server.
     let identity = other.pki.issue_client(USER, &[], 3600, other.env.now_seconds()).unwrap();
-    let chain = identity.chain();
-    let authenticator = &crate::server::authenticate::Authenticator::new(
-        &fixture.env,
-        fixture.reviews.clone(),
-        fixture.pki.client_ca(),
-    );
-    let certificate = authenticator.certificate(Some(&chain));
-    assert!(matches!(certificate, crate::server::authenticate::Certificate::Invalid));
-    assert!(authenticator.authenticate(&certificate, &mut HeaderMap::new()).await.is_none());
-    assert!(
-        authenticator.authenticate(&certificate, &mut bearer("good")).await.is_some(),
-        "a token is enough"
-    );
+    let peer = PeerCertificate::new(Some(&identity.chain()));
+    let authenticator = authenticator(&fixture);
+    assert!(matches!(authenticator.certificate(&peer), Certificate::Invalid));
+    assert!(authenticator.authenticate(&peer, &mut HeaderMap::new()).await.is_none());
+    assert!(authenticator.authenticate(&peer, &mut bearer("good")).await.is_some(), "a token is enough");
+}
+
+fn authenticator(fixture: &Fixture) -> Authenticator {
+    let settings = Config::new("n1", "/".into()).authentication;
+    Authenticator::new(&fixture.env, fixture.reviews.clone(), fixture.client_cas.clone(), settings)
+}
+
+#[tokio::test]
+async fn who_shows_nothing_is_anonymous_where_the_configuration_says_so() {
+    let fixture = Fixture::with_config("authentication: {anonymous: {enabled: true}}").await;
+    let get = async |target: &str, headers: HeaderMap| {
+        text(fixture.send(None, Method::GET, target, headers).await).await
+    };
+    fixture.reviews.allowed.lock().push(("system:anonymous".to_owned(), "healthz".to_owned()));
+    assert_eq!(get("/healthz", HeaderMap::new()).await.0, StatusCode::OK);
+    let refusal =
+        "Forbidden (user=system:anonymous, verb=get, resource=nodes, subresource(s)=[pods proxy])\n";
+    assert_eq!(get("/pods", HeaderMap::new()).await, (StatusCode::FORBIDDEN, refusal.to_owned()));
+    let asked = fixture.reviews.asked.lock()[0].clone();
+    assert_eq!(asked.at(&["spec", "groups"]), Some(&parse(r#"["system:unauthenticated"]"#)));
+    assert_eq!(get("/healthz", bearer("wrong")).await.0, StatusCode::UNAUTHORIZED, "credentials are no none");
+}
+
+#[tokio::test]
+async fn tokens_are_not_looked_at_without_the_webhook() {
+    let fixture = Fixture::with_config("authentication: {webhook: {enabled: false}}").await;
+    let refused = fixture.send(None, Method::GET, "/metrics", bearer("good")).await;
+    assert_eq!(refused.status(), StatusCode::UNAUTHORIZED);
+    assert!(fixture.reviews.asked.lock().is_empty());
+    assert_eq!(fixture.get("/metrics").await.0, StatusCode::OK, "certificates are");
+}
+
+#[tokio::test]
+async fn everybody_who_is_let_in_may_everything_where_the_configuration_says_so() {
+    let fixture = Fixture::with_config("authorization: {mode: AlwaysAllow}").await;
+    let get = async |user: Option<&str>| {
+        fixture.send(user, Method::GET, "/configz", HeaderMap::new()).await.status()
+    };
+    assert_eq!(get(Some("somebody")).await, StatusCode::OK);
+    assert_eq!(get(None).await, StatusCode::UNAUTHORIZED);
+    assert!(fixture.reviews.asked.lock().is_empty());
+}
+
+#[tokio::test]
+async fn reviews_count_for_as_long_as_the_configuration_says() {
+    let fixture = Fixture::with_config(
+        "authentication: {webhook: {cacheTTL: 1ns}}\n\
+         authorization: {webhook: {cacheAuthorizedTTL: 1ns, cacheUnauthorizedTTL: 1h}}",
+    )
+    .await;
+    fixture.reviews.allowed.lock().push(("jane".to_owned(), "metrics".to_owned()));
+    let asked = async |target: &str| {
+        let before = fixture.reviews.asked.lock().len();
+        fixture.send(None, Method::GET, target, bearer("good")).await;
+        fixture.reviews.asked.lock().len() - before
+    };
+    assert_eq!((asked("/metrics").await, asked("/metrics").await), (2, 2));
+    assert_eq!((asked("/logs/").await, asked("/logs/").await), (2, 1), "the refusal is kept");
+}
+
+#[tokio::test]
+async fn a_client_ca_file_counts_instead_of_the_clusters_and_is_read_again() {
+    let fixture = Fixture::with_config("authentication: {x509: {clientCAFile: $DIR/clients.crt}}").await;
+    let other = Fixture::start().await;
+    assert_eq!(fixture.get("/healthz").await.0, StatusCode::OK);
+    let authenticator = authenticator(&fixture);
+    let held = |of: &Fixture| {
+        let identity = of.pki.issue_client(USER, &[], 3600, of.env.now_seconds()).unwrap();
+        PeerCertificate::new(Some(&identity.chain()))
+    };
+    let (ours, theirs) = (held(&fixture), held(&other));
+    let valid = |peer: &PeerCertificate| matches!(authenticator.certificate(peer), Certificate::Valid { .. });
+    let write = |content: &str| {
+        std::fs::write(fixture.directory.path().join("clients.crt"), content).unwrap();
+        fixture.client_cas.reload();
+    };
+    assert_eq!((valid(&ours), valid(&theirs)), (true, false));
+    write("nothing");
+    assert_eq!((valid(&ours), valid(&theirs)), (true, false), "what cannot be used changes nothing");
+    write(other.pki.ca_pem());
+    assert_eq!((valid(&ours), valid(&theirs)), (false, true), "of connections that are open, too");
+    assert_eq!(fixture.get("/healthz").await.0, StatusCode::UNAUTHORIZED);
+    let missing = ClientCas::open(Some("/no/such/file".as_ref()), fixture.pki.client_ca());
+    let told = missing.err().unwrap().to_string();
+    assert!(told.starts_with("unable to load client CA file /no/such/file: "), "{told}");
 }
 
 #[tokio::test]

@@ -27,8 +27,9 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::runtime::{Host, Shared};
+use crate::config::Config;
 use crate::server::stats::VolumeStats;
-use crate::server::{Enabled, Node, Server, Settings};
+use crate::server::{ClientCas, Enabled, Node, Server, Settings};
 
 pub const USER: &str = "kube-apiserver-kubelet-client";
 
@@ -143,6 +144,7 @@ pub struct Fixture {
     pub directory: TempDir,
     pub pki: Pki,
     pub certificate: Arc<ServingCertificate>,
+    pub client_cas: Arc<ClientCas>,
     pub server: Server,
     pub stopper: Stopper,
 }
@@ -163,8 +165,17 @@ pub fn web() -> Arc<Value> {
 
 impl Fixture {
     pub async fn start() -> Fixture {
+        Fixture::with_config("").await
+    }
+
+    /// With fields of a KubeletConfiguration; `$DIR` in them is the fixture's directory, with the CA in `clients.crt`.
+    pub async fn with_config(fields: &str) -> Fixture {
         let env = Env::machine();
         let directory = TempDir::new().unwrap();
+        let fields = fields.replace("$DIR", directory.path().to_str().unwrap());
+        let file =
+            format!("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n{fields}\n");
+        let config = Config::new("n1", directory.path().to_owned()).with_file(file.as_bytes()).unwrap();
         let names = ["127.0.0.1".to_owned()];
         let pki = Pki::open_or_create(&directory.path().join("pki"), env.now_seconds(), &names).unwrap();
         let certificate = Arc::new(ServingCertificate::new(pki.serving()).unwrap());
@@ -180,11 +191,16 @@ impl Fixture {
         });
         let reviews = Arc::new(Reviews::default());
         let (stopper, stop): (Stopper, Stop) = Stopper::new();
+        std::fs::write(directory.path().join("clients.crt"), pki.ca_pem()).unwrap();
+        let of_file = config.authentication.client_ca_file.as_deref();
+        let client_cas = Arc::new(ClientCas::open(of_file, pki.client_ca()).unwrap());
         let settings = Settings {
             address: "127.0.0.1".to_owned(),
             port: 0,
             certificate: certificate.clone(),
-            client_ca: pki.client_ca(),
+            client_cas: client_cas.clone(),
+            authentication: config.authentication.clone(),
+            authorization: config.authorization.clone(),
             node_name: "n1".to_owned(),
             enabled: Enabled { debugging: true, system_logs: true },
             system_logs: directory.path().join("system"),
@@ -193,7 +209,7 @@ impl Fixture {
                 .into(),
         };
         let server = Server::start(&env, settings, node.clone(), reviews.clone(), stop).await.unwrap();
-        Fixture { env, node, host, reviews, directory, pki, certificate, server, stopper }
+        Fixture { env, node, host, reviews, directory, pki, certificate, client_cas, server, stopper }
     }
 
     /// `user` none: without a certificate.
