@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONNECTION, HOST, HeaderName, HeaderValue};
+use http::header::{CACHE_CONTROL, CONNECTION, HOST, HeaderName, HeaderValue, LOCATION};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::{Body as _, Incoming};
 use object::Status;
@@ -24,6 +24,10 @@ use crate::upgrade::PendingUpgrade;
 
 /// Of a discovery document: every client needs them, so that a server that hangs must not hold them up.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Another server must not send clients, and the credentials they follow redirects with, anywhere else.
+const REDIRECTED: &str = "the backend attempted to redirect this request, which is not permitted";
+const TEXT: &str = "text/plain; charset=utf-8";
 
 const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
@@ -62,6 +66,11 @@ pub(crate) async fn serve(
 /// As Go's `http.Error`.
 fn error(code: u16, text: &str) -> Answer {
     respond::text(code, format!("{text}\n"))
+}
+
+fn redirects(response: &Response<Incoming>) -> bool {
+    let location = response.headers().get(LOCATION);
+    response.status().is_redirection() && location.is_some_and(|location| !location.is_empty())
 }
 
 struct Proxied<'a> {
@@ -137,6 +146,9 @@ impl Proxied<'_> {
         connection: BackendConnection,
         own: BackendSlot,
     ) -> Answer {
+        if redirects(&response) {
+            return respond::answer(502, TEXT, Body::from(REDIRECTED.as_bytes().to_vec()));
+        }
         let (mut head, incoming) = response.into_parts();
         // The backend's HTTP is none of the client's business.
         head.version = http::Version::default();

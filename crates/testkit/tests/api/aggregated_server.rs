@@ -48,6 +48,8 @@ pub enum Mode {
     /// It takes connections and says nothing.
     Hangs,
     Fails(u16),
+    /// It sends clients elsewhere, with this code; an empty Location is none.
+    Redirects(u16, &'static str),
     /// It closes connections after the handshake.
     Closes,
     /// Nobody listens.
@@ -296,6 +298,11 @@ async fn serve(state: Arc<State>, far: DuplexStream) {
             let response = match mode {
                 Mode::Hangs => std::future::pending().await,
                 Mode::Fails(code) => text(code, "oh\n"),
+                Mode::Redirects(code, location) => {
+                    let mut response = text(code, "over there\n");
+                    response.headers_mut().insert("location", http::HeaderValue::from_static(location));
+                    response
+                }
                 _ => respond(&state, mode, request).await,
             };
             Ok::<_, std::convert::Infallible>(response)

@@ -347,6 +347,26 @@ async fn a_server_that_hangs_or_fails_disturbs_nobody_else() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_redirect_of_another_server_is_not_passed_on() {
+    let (cluster, server) = aggregating(21).await;
+    for code in [301, 302, 307, 308] {
+        server.set(Mode::Redirects(code, "https://elsewhere.example.com/"));
+        let answer = cluster.get(FLUNDERS).await;
+        assert_eq!(answer.status, 502, "{code}");
+        assert_eq!(answer.headers.get("location"), None, "{code}");
+        let text = "the backend attempted to redirect this request, which is not permitted";
+        assert_eq!(answer.text(), text, "{code}");
+    }
+    // Without a place to go to it is an answer like any other.
+    server.set(Mode::Redirects(302, ""));
+    let answer = cluster.get(FLUNDERS).await;
+    assert_eq!((answer.status, answer.text().as_str()), (302, "over there\n"));
+    server.set(Mode::Serves);
+    cluster.get(FLUNDERS).await.ok(200);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_is_believed_by_its_bundle_and_its_name() {
     let server = AggregatedServer::new(&Env::simulated(10), "other.wardle.svc");
     let cluster = server.cluster().await;
