@@ -6,8 +6,8 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 mod aggregation;
-mod architecture;
 mod apparmor;
+mod architecture;
 mod backups;
 mod bench;
 mod certificates;
