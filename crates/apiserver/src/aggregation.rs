@@ -22,7 +22,6 @@ mod pool;
 pub(crate) mod priorities;
 pub(crate) mod proxy;
 pub(crate) mod routes;
-pub(crate) mod services;
 
 use std::sync::Arc;
 
