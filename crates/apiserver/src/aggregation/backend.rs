@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, HOST, HeaderValue};
+use http::header::{ACCEPT, HOST, HeaderValue, IF_NONE_MATCH};
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -85,6 +85,14 @@ impl<'a> OwnRequest<'a> {
             timeout: Duration::from_secs(5),
             max_bytes: 16 << 20,
         }
+    }
+
+    /// The answer is 304 if the server has nothing else than what has this entity tag.
+    pub fn unless_it_has(mut self, tag: Option<&str>) -> OwnRequest<'a> {
+        if let Some(tag) = tag.and_then(|tag| HeaderValue::from_str(tag).ok()) {
+            self.headers.insert(IF_NONE_MATCH, tag);
+        }
+        self
     }
 
     /// The whole answer; the error says in Go's words why there is none.
