@@ -198,12 +198,16 @@ impl Asked<'_> {
     }
 
     /// The same, made from another server's v2.
-    // Differs from kube-apiserver, which has it as protobuf too.
     async fn converted(&self, name: &str, hash: &str, document: &Bytes, query: &Query<'_>) -> Answer {
-        if accepted(self.headers, JSON).is_none() {
-            return not_acceptable();
-        }
-        self.by_hash(name, hash, JSON, query, || document.to_vec()).await
+        let Some(media) = accepted(self.headers, PROTOBUF_V3) else { return not_acceptable() };
+        let make = || match media {
+            PROTOBUF_V3 => {
+                let document = codec::json::parse(document, None).unwrap_or(Value::Null);
+                openapi::v3_protobuf_of(&document)
+            }
+            _ => document.to_vec(),
+        };
+        self.by_hash(name, hash, media, query, make).await
     }
 
     /// With its hash in the query it is immutable; with another one the client is redirected.

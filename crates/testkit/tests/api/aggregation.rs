@@ -494,6 +494,13 @@ async fn a_server_that_has_only_openapi_v2_has_a_converted_document() {
         "#/components/schemas/com.example.wardle.Flunder"
     );
     assert!(document["components"]["schemas"]["com.example.wardle.Flunder"].is_object());
+    let media = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
+    let protobuf = cluster.request("GET", &*url).header("accept", media).send().await;
+    assert_eq!((protobuf.status, protobuf.content_type()), (200, media));
+    for name in ["3.0.0", "/apis/wardle.example.com/v1alpha1/", "com.example.wardle.Flunder"] {
+        let found = protobuf.bytes.windows(name.len()).any(|window| window == name.as_bytes());
+        assert!(found, "{name}");
+    }
     let moved = cluster.get("/openapi/v3/apis/wardle.example.com/v1alpha1?hash=0").await;
     assert_eq!((moved.status, moved.headers["location"].to_str().unwrap()), (301, url.as_str()));
     assert_eq!(server.asked("/openapi").len(), asked, "it is ours to serve");
