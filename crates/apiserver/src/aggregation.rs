@@ -22,7 +22,6 @@ mod pool;
 pub(crate) mod priorities;
 pub(crate) mod proxy;
 pub(crate) mod routes;
-pub(crate) mod services;
 
 use std::sync::Arc;
 
@@ -89,7 +88,7 @@ impl Aggregation {
 
     /// The server of a document of OpenAPI v3, if it is not this one.
     fn owner(&self, routes: &Routes, name: &str) -> Option<Arc<ApiService>> {
-        openapi::owner(routes, &self.documents.specs(), name).cloned()
+        openapi::owner(routes, &self.documents.v3.load(), name).cloned()
     }
 
     /// Every APIService there is, before the first request.

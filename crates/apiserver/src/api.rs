@@ -14,6 +14,7 @@ use object::{Obj, Status, Value};
 use parking_lot::Mutex;
 use registry::Registry;
 use runtime::ControllerRegistry;
+use webhook::WebhookClient;
 
 use crate::aggregation::Aggregation;
 use crate::authorize::{Authorizer, NoEscalation};
@@ -21,7 +22,7 @@ use crate::config::{ApiConfig, ClusterSettings};
 use crate::connect::{BackendCount, KubeletClient};
 use crate::connections::Connections;
 use crate::controllers::Advertised;
-use crate::conversion::{ConversionWebhooks, webhook_client};
+use crate::conversion::ConversionWebhooks;
 use crate::custom_resources::CustomResources;
 use crate::debug_admission::AdmissionLog;
 use crate::health::Health;
@@ -29,6 +30,7 @@ use crate::metrics::{AdmissionMetrics, MeteredEngine, Metrics};
 use crate::openapi_cache::OpenApiCache;
 use crate::resource_metrics::Scraped;
 use crate::run_queue::RunQueue;
+use crate::service_endpoints::ServiceEndpoints;
 use crate::shutdown::{Shutdown, Trigger};
 use crate::token_authenticator::TokenAuthenticator;
 
@@ -45,6 +47,8 @@ pub struct Api {
     /// What CustomResourceDefinitions have defined.
     pub(crate) custom_resources: CustomResources,
     pub(crate) conversion: Arc<ConversionWebhooks>,
+    /// Where webhooks and aggregated servers are.
+    pub(crate) service_endpoints: Arc<ServiceEndpoints>,
     /// Group versions that other servers serve.
     pub(crate) aggregation: Aggregation,
     /// The last requests that admission had something to say about.
@@ -92,7 +96,9 @@ impl Api {
     pub fn new(config: ApiConfig) -> Result<Arc<Api>, BadChoice> {
         let authorizer =
             Arc::new(Authorizer::new(config.table.clone(), config.cluster.authorization.clone()));
-        let webhooks = webhook_client(&config.env, config.table.clone());
+        let service_endpoints = Arc::new(ServiceEndpoints::new(config.table.clone()));
+        // The one client that webhooks are called by, be it for conversion or for admission.
+        let webhooks = Arc::new(WebhookClient::new(config.env.clone(), service_endpoints.clone()));
         let webhook_metrics = Arc::<WebhookMetrics>::default();
         let policy_metrics = Arc::<PolicyMetrics>::default();
         let condition_metrics = Arc::<MatchConditionMetrics>::default();
@@ -155,6 +161,7 @@ impl Api {
             openapi_cache: OpenApiCache::default(),
             custom_resources: CustomResources::new(conversion.clone()),
             conversion: conversion.clone(),
+            service_endpoints,
             aggregation,
             admission_log: AdmissionLog::default(),
             shutdown,

@@ -1,19 +1,15 @@
-//! Conversion webhooks of custom resources: which there are, and how a Service leads to one.
+//! Conversion webhooks of custom resources: which there are.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use admission::list_readable;
 use catalog::Storage;
-use codec::json;
-use env::Env;
 use object::{Status, Value};
 use parking_lot::Mutex;
 use registry::ConversionWebhook;
 use store::BoxFuture;
-use table::{Scope, Selection, Table};
 use webhook::conversion::Subject;
-use webhook::{ConversionMetrics, Converter, HostPort, ResolveError, ServiceResolver, WebhookClient};
+use webhook::{ConversionMetrics, Converter, WebhookClient};
 
 use crate::deadline;
 
@@ -70,34 +66,5 @@ impl ConversionWebhook for ConversionWebhooks {
                 .await
                 .map_err(|error| error.to_status())
         })
-    }
-}
-
-/// The one client that webhooks are called by, be it for conversion or for admission.
-pub(crate) fn webhook_client(env: &Env, table: Arc<Table>) -> Arc<WebhookClient> {
-    Arc::new(WebhookClient::new(env.clone(), Arc::new(TableServices { table })))
-}
-
-/// Services and their EndpointSlices, from the table.
-struct TableServices {
-    table: Arc<Table>,
-}
-
-impl ServiceResolver for TableServices {
-    fn resolve(&self, namespace: &str, name: &str, port: u16) -> Result<Arc<[HostPort]>, ResolveError> {
-        let catalog = self.table.catalog();
-        let service = catalog.find_storage("", "services").and_then(|services| {
-            let obj = self.table.get(services.id, &services.key(namespace, name))?;
-            json::parse(obj.body(), None).ok()
-        });
-        let mut slices = Vec::new();
-        if let Some(storage) = catalog.find_storage("discovery.k8s.io", "endpointslices") {
-            let all = Selection::everything(Scope::Namespace(namespace.to_owned()));
-            let objects =
-                list_readable(&self.table, storage.id, &all).map(|page| page.items).unwrap_or_default();
-            let own = objects.iter().filter(|obj| obj.label("kubernetes.io/service-name") == Some(name));
-            slices.extend(own.filter_map(|obj| json::parse(obj.body(), None).ok()));
-        }
-        webhook::endpoints(name, port, service.as_ref(), &slices.iter().collect::<Vec<_>>())
     }
 }

@@ -293,7 +293,7 @@ fn aggregated(
         _ => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
     };
     let mut items = Vec::new();
-    let discovered = api.aggregation.documents.discovered();
+    let discovered = api.aggregation.documents.discovered.load();
     for group in served_groups(catalog, routes).iter().filter(|g| g.name.is_empty() == core) {
         let mut map = Map::default();
         let mut metadata = Map::default();
@@ -303,7 +303,7 @@ fn aggregated(
         map.set("metadata", metadata);
         let versions = group.versions.iter().map(|version| {
             if let Some(service) = routes.remote(&group.name, version) {
-                return version_discovery(&discovered, service);
+                return version_discovery(&discovered.of, service);
             }
             let mut map = Map::default();
             map.set("version", version.as_str());

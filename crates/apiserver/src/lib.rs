@@ -22,6 +22,7 @@ mod response_body;
 mod run_queue;
 mod serve_connection;
 mod server;
+mod service_endpoints;
 mod shutdown;
 mod source_address;
 mod upgrade;

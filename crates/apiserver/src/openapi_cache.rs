@@ -4,6 +4,7 @@
 //! same few. A definition that comes, changes or goes replaces only documents it is in.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -21,6 +22,20 @@ pub struct Form<'a> {
     pub gzipped: bool,
     /// What it is built from. One that was built from anything else is not this document.
     pub version: &'a str,
+}
+
+/// What a document of everything is built from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Generations {
+    pub catalog: u64,
+    /// Of what other servers describe.
+    pub others: u64,
+}
+
+impl fmt::Display for Generations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.catalog, self.others)
+    }
 }
 
 /// Cached documents, built on first use.
@@ -43,9 +58,9 @@ struct Cached {
     v3: Option<(u64, Arc<Hashes>)>,
     /// By name, media type and whether it is compressed.
     forms: BTreeMap<(String, &'static str, bool), Document>,
-    /// Of documents of everything, by name and media type, as of that generation of the catalogue; kept when a document is
+    /// Of documents of everything, by name and media type, as of those generations; kept when a document is
     /// evicted, so that a conditional request does not rebuild it.
-    hashes: BTreeMap<(String, &'static str), (u64, String)>,
+    hashes: BTreeMap<(String, &'static str), (Generations, String)>,
     /// Counts look-ups, for the age of documents.
     clock: u64,
     built: usize,
@@ -114,15 +129,15 @@ impl OpenApiCache {
         self.cached.lock().v3 = Some((generation, hashes));
     }
 
-    /// The hash of another document, once it was built at that generation.
-    pub fn hash(&self, generation: u64, name: &str, media: &'static str) -> Option<String> {
+    /// The hash of a document of everything, once it was built from those generations.
+    pub fn hash(&self, of: Generations, name: &str, media: &'static str) -> Option<String> {
         let cached = self.cached.lock();
-        let (of, hash) = cached.hashes.get(&(name.to_owned(), media))?;
-        (*of == generation).then(|| hash.clone())
+        let (known, hash) = cached.hashes.get(&(name.to_owned(), media))?;
+        (*known == of).then(|| hash.clone())
     }
 
-    pub fn set_hash(&self, generation: u64, name: &str, media: &'static str, hash: String) {
-        self.cached.lock().hashes.insert((name.to_owned(), media), (generation, hash));
+    pub fn set_hash(&self, of: Generations, name: &str, media: &'static str, hash: String) {
+        self.cached.lock().hashes.insert((name.to_owned(), media), (of, hash));
     }
 }
 
@@ -216,10 +231,12 @@ mod tests {
         let documents = OpenApiCache::default();
         assert_eq!(documents.built_in_hash("api/v1", || "A".into()).await, "A");
         documents.set_hashes(1, Arc::default());
-        documents.set_hash(1, "v2", "text/plain", "B".into());
+        let of = |catalog, others| Generations { catalog, others };
+        documents.set_hash(of(1, 1), "v2", "text/plain", "B".into());
         assert!(documents.hashes(2).is_none());
-        assert_eq!(documents.hash(2, "v2", "text/plain"), None);
-        assert_eq!(documents.hash(1, "v2", "text/plain").as_deref(), Some("B"));
+        assert_eq!(documents.hash(of(2, 1), "v2", "text/plain"), None);
+        assert_eq!(documents.hash(of(1, 2), "v2", "text/plain"), None);
+        assert_eq!(documents.hash(of(1, 1), "v2", "text/plain").as_deref(), Some("B"));
         assert_eq!(documents.built_in_hash("api/v1", || panic!("kept")).await, "A");
     }
 }

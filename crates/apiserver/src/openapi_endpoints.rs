@@ -1,4 +1,4 @@
-//! /openapi/v3 and /openapi/v2: built from the catalogue on request.
+//! /openapi/v3 and /openapi/v2: built on request from the catalogue, and from what other servers describe.
 //!
 //! A document of built-in resources does not change while the process runs. The hash of one of custom resources is that of their
 //! definitions' UIDs and generations: a new definition changes its own document, the index and v2, and costs nothing until
@@ -20,7 +20,7 @@ use crate::custom_resources::DEFINITIONS;
 use crate::gzip::{self, DOCUMENT_FROM};
 use crate::loopback::get_stored;
 use crate::negotiate::{ranges, weighs_gzip};
-use crate::openapi_cache::{Form, Hashes};
+use crate::openapi_cache::{Form, Generations, Hashes};
 use crate::request_info::Query;
 use crate::respond::{self, Answer};
 
@@ -76,40 +76,38 @@ pub async fn serve(api: &Api, path: &str, headers: &HeaderMap, query: &Query<'_>
     let schemas = Stored(api);
     let documents = Documents::new(catalog, &schemas);
     let asked = Asked { api, catalog, documents, headers, gzipped: weighs_gzip(headers) };
-    let routes = api.aggregation.routes();
+    let others = &api.aggregation.documents;
     match path {
-        "/openapi/v3" if routes.has_remotes() => {
-            let mut hashes = Hashes::clone(&*asked.hashes().await);
-            aggregation::openapi::merge_index(&routes, &api.aggregation.documents.specs(), &mut hashes);
-            Some(asked.whole(openapi::v3_index(&hashes).into(), TEXT))
-        }
         "/openapi/v3" => {
-            let hashes = asked.hashes().await;
+            let specs = others.v3.load();
+            let mut hashes = asked.hashes().await;
+            if !specs.of.is_empty() {
+                aggregation::openapi::merge_index(&specs, Arc::make_mut(&mut hashes));
+            }
+            let of = Generations { catalog: catalog.generation(), others: specs.generation };
             // Upstream sets no content type, and Go's server detects text.
-            Some(asked.hashed(INDEX, TEXT, || openapi::v3_index(&hashes)).await)
+            Some(asked.hashed(INDEX, TEXT, of, || openapi::v3_index(&hashes)).await)
         }
         "/openapi/v2" => Some(match accepted(headers, PROTOBUF_V2) {
             None => not_acceptable(),
-            Some(media) if routes.has_remotes() => {
-                let specs = api.aggregation.documents.specs();
-                let generations = (catalog.generation(), specs.generation);
-                let merge = || {
-                    let document = aggregation::openapi::merge_v2(&documents.v2(), &routes, &specs);
-                    match media {
-                        PROTOBUF_V2 => openapi::v2_protobuf_of(&document),
-                        _ => codec::json::to_vec(&document),
-                    }
+            Some(media) => {
+                let specs = others.v2.load();
+                let of = Generations { catalog: catalog.generation(), others: specs.generation };
+                let merged = || aggregation::openapi::merge_v2(&documents.v2(), &specs);
+                let make = || match (media, specs.of.is_empty()) {
+                    (PROTOBUF_V2, true) => documents.v2_protobuf(),
+                    (PROTOBUF_V2, false) => openapi::v2_protobuf_of(&merged()),
+                    (_, true) => documents.v2(),
+                    (_, false) => codec::json::to_vec(&merged()),
                 };
-                asked.whole(api.aggregation.documents.merged(media, generations, merge), media)
+                asked.hashed(V2, media, of, make).await
             }
-            Some(PROTOBUF_V2) => asked.hashed(V2, PROTOBUF_V2, || documents.v2_protobuf()).await,
-            Some(_) => asked.hashed(V2, JSON, || documents.v2()).await,
         }),
         _ => {
             let name = path.strip_prefix("/openapi/v3/")?;
-            let specs = api.aggregation.documents.specs();
+            let (routes, specs) = (api.aggregation.routes(), others.v3.load());
             if let Some((hash, document)) = aggregation::openapi::converted(&routes, &specs, name) {
-                return Some(asked.converted(name, hash, document.clone(), query));
+                return Some(asked.converted(name, hash, document, query).await);
             }
             let Some(entry) = documents.v3_entry(name) else { return Some(no_document()) };
             let hash = asked.hash(name, entry).await;
@@ -162,58 +160,71 @@ impl Asked<'_> {
         }
     }
 
-    /// A document of the whole catalogue, whose hash is known once it is built.
-    async fn hashed(&self, name: &str, media: &'static str, make: impl Fn() -> Vec<u8>) -> Answer {
+    /// A document of everything, whose hash is known once it is built.
+    async fn hashed(
+        &self,
+        name: &str,
+        media: &'static str,
+        of: Generations,
+        make: impl Fn() -> Vec<u8>,
+    ) -> Answer {
         let openapi_cache = &self.api.openapi_cache;
-        let generation = self.catalog.generation();
-        let version = generation.to_string();
+        let version = of.to_string();
         let form = Form { name, media, gzipped: self.gzipped, version: &version };
-        if openapi_cache.hash(generation, name, media).is_none() {
+        if openapi_cache.hash(of, name, media).is_none() {
             openapi_cache
                 .form(form, || {
                     self.encoded(&make, |document| {
-                        openapi_cache.set_hash(generation, name, media, openapi::fingerprint(document));
+                        openapi_cache.set_hash(of, name, media, openapi::fingerprint(document));
                     })
                 })
                 .await;
         }
         // A request with an older catalogue may have replaced it meanwhile.
-        let hash = openapi_cache.hash(generation, name, media);
+        let hash = openapi_cache.hash(of, name, media);
         let hash = hash.unwrap_or_else(|| openapi::fingerprint(&make()));
         self.answer(form, &hash, make).await
     }
 
-    /// A document of v3. With its hash in the query it is immutable; with another one the client is redirected.
+    /// A document of v3.
     async fn group(&self, name: &str, hash: &str, query: &Query<'_>) -> Answer {
         let Some(media) = accepted(self.headers, PROTOBUF_V3) else { return not_acceptable() };
-        let asked = query.find("hash").filter(|asked| !asked.is_empty());
-        if asked.as_ref().is_some_and(|asked| **asked != *hash) {
-            return moved(name, hash, media);
-        }
         // There is a hash, so there is a document.
         let make = || match media {
             PROTOBUF_V3 => self.documents.v3_protobuf(name).unwrap_or_default(),
             _ => self.documents.v3(name).unwrap_or_default(),
         };
-        let form = Form { name, media, gzipped: self.gzipped, version: hash };
-        let mut answer = self.answer(form, hash, make).await;
-        if asked.is_some() {
-            self.immutable(&mut answer);
-        }
-        answer
+        self.by_hash(name, hash, media, query, make).await
     }
 
     /// The same, made from another server's v2.
-    // Differs from kube-apiserver, which has it as protobuf too.
-    fn converted(&self, name: &str, hash: &str, document: Bytes, query: &Query<'_>) -> Answer {
-        if accepted(self.headers, JSON).is_none() {
-            return not_acceptable();
-        }
+    async fn converted(&self, name: &str, hash: &str, document: &Bytes, query: &Query<'_>) -> Answer {
+        let Some(media) = accepted(self.headers, PROTOBUF_V3) else { return not_acceptable() };
+        let make = || match media {
+            PROTOBUF_V3 => {
+                let document = codec::json::parse(document, None).unwrap_or(Value::Null);
+                openapi::v3_protobuf_of(&document)
+            }
+            _ => document.to_vec(),
+        };
+        self.by_hash(name, hash, media, query, make).await
+    }
+
+    /// With its hash in the query it is immutable; with another one the client is redirected.
+    async fn by_hash(
+        &self,
+        name: &str,
+        hash: &str,
+        media: &'static str,
+        query: &Query<'_>,
+        make: impl Fn() -> Vec<u8>,
+    ) -> Answer {
         let asked = query.find("hash").filter(|asked| !asked.is_empty());
         if asked.as_ref().is_some_and(|asked| **asked != *hash) {
-            return moved(name, hash, JSON);
+            return moved(name, hash, media);
         }
-        let mut answer = self.whole(document, JSON);
+        let form = Form { name, media, gzipped: self.gzipped, version: hash };
+        let mut answer = self.answer(form, hash, make).await;
         if asked.is_some() {
             self.immutable(&mut answer);
         }
@@ -223,20 +234,6 @@ impl Asked<'_> {
     fn immutable(&self, answer: &mut Answer) {
         set(answer, CACHE_CONTROL, "public, immutable");
         set(answer, EXPIRES, &in_a_year(self.api.registry.env().now_seconds() as i64));
-    }
-
-    /// A document that is at hand.
-    fn whole(&self, document: Bytes, media: &'static str) -> Answer {
-        let tag = format!("\"{}\"", openapi::fingerprint(&document));
-        let unchanged = self.headers.get(IF_NONE_MATCH).is_some_and(|v| v.as_bytes() == tag.as_bytes());
-        let mut answer = respond::answer(if unchanged { 304 } else { 200 }, media, Body::empty());
-        set(&mut answer, VARY, "Accept");
-        set(&mut answer, ETAG, &tag);
-        if !unchanged {
-            *answer.body_mut() = document.into();
-            answer = gzip::compress(answer, DOCUMENT_FROM, self.gzipped);
-        }
-        answer
     }
 
     async fn answer(&self, form: Form<'_>, hash: &str, make: impl Fn() -> Vec<u8>) -> Answer {

@@ -149,6 +149,17 @@ pub struct Aggregated {
     pub stale: Vec<String>,
 }
 
+impl Aggregated {
+    /// Whether the server of a resource could not be asked.
+    pub fn is_stale(&self, resource: &Gvr) -> bool {
+        self.stale.iter().any(|stale| {
+            stale
+                .split_once('/')
+                .is_some_and(|(group, version)| resource.group == *group && resource.version == *version)
+        })
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AggregatedResource {
     pub resource: Gvr,

@@ -50,3 +50,6 @@ pub static CSI_STORAGE_CAPACITIES: Gvr = Gvr::new("storage.k8s.io", "v1", "csist
 pub static STORAGE_CLASSES: Gvr = Gvr::new("storage.k8s.io", "v1", "storageclasses");
 pub static VOLUME_ATTACHMENTS: Gvr = Gvr::new("storage.k8s.io", "v1", "volumeattachments");
 pub static VOLUME_ATTRIBUTES_CLASSES: Gvr = Gvr::new("storage.k8s.io", "v1", "volumeattributesclasses");
+
+/// The label of an EndpointSlice that names its Service.
+pub const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";

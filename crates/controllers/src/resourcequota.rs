@@ -5,6 +5,8 @@
 //! object gone or smaller ──> book: the sums of its namespace's quotas ──> key ── another sum than the status has? ── write
 //! every five minutes: the book is compared with the caches
 //! ```
+//! Objects of other servers are counted as well, and charged by nobody.
+//!
 //! The usage is written only if the quota is unchanged. A charge made meanwhile changes the quota, so the write fails and the sum is
 //! looked at again: it never undoes a charge. For the same reason a quota is left alone until the caches have seen what was charged
 //! to it.
@@ -32,6 +34,10 @@ use counting::{Behind, Counting};
 pub const NAME: &str = "resourcequota-controller";
 /// A resource that is counted for the first time is read so soon.
 const UNREAD: Duration = Duration::from_millis(100);
+/// The same of another server, which need not answer: the rest is counted without it.
+const UNREAD_ELSEWHERE: Duration = Duration::from_secs(1);
+/// How often it is looked whether something is served that a quota counts; upstream's period.
+const RESYNC: Duration = Duration::from_secs(30);
 /// Another wrote first, or a cache is behind.
 const AGAIN: Duration = Duration::from_millis(20);
 /// A cache is waited for so long. Nobody tells it of revisions that are not its resource's, so it may never get there: then the
@@ -65,6 +71,7 @@ impl Reconcile for Quotas {
         Box::pin(async move {
             let Some(obj) = self.quotas.store().get_key(request.key) else { return Ok(Action::AwaitChange) };
             let counting = &self.counting;
+            let read = counting.follow_aggregated(&obj);
             // Whatever the handler missed.
             counting.observe(&obj);
             let resources = counting.follow(&obj);
@@ -81,7 +88,12 @@ impl Reconcile for Quotas {
                 counting.read(&obj, counted, &fresh.items, fresh.revision);
             }
             let used = counting.used(&obj);
-            let later = self.period.map_or(Action::AwaitChange, Action::Requeue);
+            let mut later = self.period;
+            if !read || counting.misses_a_resource(&obj) {
+                let soon = if read { RESYNC } else { UNREAD_ELSEWHERE };
+                later = Some(later.map_or(soon, |later| later.min(soon)));
+            }
+            let later = later.map_or(Action::AwaitChange, Action::Requeue);
             let Some(written) = used.and_then(|used| plan::plan(Quota::of(tree(&obj)), used)) else {
                 return Ok(later);
             };

@@ -107,6 +107,11 @@ pub fn v2_protobuf_of(document: &object::Value) -> Vec<u8> {
     wire::swagger::document(document)
 }
 
+/// An OpenAPI 3.0 document as protobuf.
+pub fn v3_protobuf_of(document: &object::Value) -> Vec<u8> {
+    wire::openapi3::document(document)
+}
+
 /// A Swagger 2.0 document as OpenAPI 3.0.
 pub fn v3_of_v2(document: &object::Value) -> object::Value {
     convert::document(document)

@@ -352,6 +352,21 @@ fn a_document_is_the_same_protobuf_from_the_catalogue_and_from_its_json() {
 }
 
 #[test]
+fn a_document_of_v3_is_the_same_protobuf_from_the_catalogue_and_from_its_json() {
+    let c = Catalog::builtin();
+    for path in of(&c).v3_entries().into_keys() {
+        let json = codec::json::parse(&of(&c).v3(&path).unwrap(), None).unwrap();
+        let (made, read) = (of(&c).v3_protobuf(&path).unwrap(), crate::v3_protobuf_of(&json));
+        let differs = made.iter().zip(&read).position(|(a, b)| a != b);
+        let about = |bytes: &[u8]| {
+            let at = differs.unwrap_or(0);
+            String::from_utf8_lossy(&bytes[at.saturating_sub(200)..bytes.len().min(at + 200)]).into_owned()
+        };
+        assert!(made == read, "{path}, {differs:?}: {:?} and {:?}", about(&made), about(&read));
+    }
+}
+
+#[test]
 fn parts_that_only_other_servers_have_are_written() {
     let json = r##"{"paths":{"/a":{"parameters":[{"$ref":"#/parameters/p"}],"get":{"summary":"s","deprecated":true,
         "parameters":[{"in":"header","name":"h","type":"array","items":{"type":"string","maxLength":2}},

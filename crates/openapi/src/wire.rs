@@ -3,6 +3,7 @@
 //! The numbers are those of OpenAPIv2.proto; each function names the message it writes.
 
 pub(crate) mod message;
+pub(crate) mod openapi3;
 pub(crate) mod published;
 pub(crate) mod swagger;
 

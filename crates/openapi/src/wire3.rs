@@ -111,7 +111,7 @@ impl Writer<'_> {
 
     /// `PathItem`.
     fn path(&self, m: &mut Message, item: &PathItem) {
-        for (method, op) in &item.operations {
+        let numbered = item.operations.iter().map(|(method, op)| {
             let number = match method {
                 Method::Get => 4,
                 Method::Put => 5,
@@ -121,6 +121,11 @@ impl Writer<'_> {
                 Method::Head => 9,
                 Method::Patch => 10,
             };
+            (number, op)
+        });
+        let mut numbered: Vec<_> = numbered.collect();
+        numbered.sort_by_key(|(number, _)| *number);
+        for (number, op) in numbered {
             m.message(number, |m| self.operation(m, op));
         }
         item.parameters.iter().for_each(|p| m.message(13, |one| parameter(one, p)));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use catalog::Catalog;
-use client::{Client, Gvr};
+use client::{Aggregated, Client, Gvr};
 use env::Env;
 use parking_lot::Mutex;
 use tokio::task::{AbortHandle, JoinHandle};
@@ -49,6 +49,11 @@ impl Informers {
     /// What is served, as those who read it know it.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.client.catalog()
+    }
+
+    /// What other servers serve, as far as they told.
+    pub fn aggregated(&self) -> Aggregated {
+        self.client.aggregated()
     }
 
     /// The informer of all objects of a resource, running.

@@ -3,19 +3,18 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, HOST, HeaderValue};
+use http::header::{ACCEPT, HOST, HeaderValue, IF_NONE_MATCH};
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
 use super::identity;
-use super::routes::Remote;
-use super::services;
+use super::routes::{Remote, ServiceKey};
 use crate::api::Api;
 use crate::body::RequestBody;
 use crate::connect::backend::{BackendConnection, BackendSlot, Target};
 use auth::UserInfo;
-use webhook::HostPort;
+use webhook::{HostPort, ServiceResolver};
 
 /// Upstream's, of its proxy transport.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -23,14 +22,14 @@ const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
 /// An endpoint of the server's Service, and how to speak to it.
 pub(crate) fn target(api: &Api, remote: &Remote) -> Result<Target, Unreachable> {
     let tls = remote.tls.clone().map_err(Unreachable::Tls)?;
-    let registry = api.registry();
-    let found = services::endpoints(registry.table(), &remote.service);
+    let ServiceKey { namespace, name, port } = &remote.service;
+    let found = api.service_endpoints.resolve(namespace, name, *port);
     // What leads nowhere any more is not kept.
     remote.pool.retain(found.as_deref().unwrap_or_default());
     let found = found.map_err(|error| Unreachable::NoEndpoint(error.to_string()))?;
-    let chosen = registry.env().random_below(found.len().max(1) as u64);
+    let chosen = api.registry().env().random_below(found.len().max(1) as u64);
     let address = found.get(usize::try_from(chosen).unwrap_or(0)).cloned();
-    let none = || webhook::ResolveError::NoEndpoints(remote.service.name.clone()).to_string();
+    let none = || webhook::ResolveError::NoEndpoints(name.clone()).to_string();
     let address = address.ok_or_else(|| Unreachable::NoEndpoint(none()))?;
     Ok(Target {
         tls: Some(tls),
@@ -86,6 +85,14 @@ impl<'a> OwnRequest<'a> {
             timeout: Duration::from_secs(5),
             max_bytes: 16 << 20,
         }
+    }
+
+    /// The answer is 304 if the server has nothing else than what has this entity tag.
+    pub fn unless_it_has(mut self, tag: Option<&str>) -> OwnRequest<'a> {
+        if let Some(tag) = tag.and_then(|tag| HeaderValue::from_str(tag).ok()) {
+            self.headers.insert(IF_NONE_MATCH, tag);
+        }
+        self
     }
 
     /// The whole answer; the error says in Go's words why there is none.

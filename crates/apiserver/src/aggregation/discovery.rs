@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use catalog::{Catalog, compare_versions};
 use codec::json;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, ETAG};
 use object::{Map, Value};
 
 use super::backend::{Fetched, OwnRequest};
@@ -20,19 +20,46 @@ use crate::controllers::api_service_availability::aggregator;
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
                           application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
 
-/// The resources of a group version, from the server's one document of all, or from the one of the group version.
-pub(crate) async fn fetch(api: &Api, service: &ApiService, remote: &Remote) -> Result<Discovered, String> {
+/// A server's one document of all resources.
+pub(crate) enum All {
+    Document {
+        document: Value,
+        tag: String,
+    },
+    /// What is known by the entity tag that was sent.
+    Unchanged,
+    /// There is none: each group version has its own.
+    None,
+}
+
+pub(crate) async fn fetch_all(api: &Api, remote: &Remote, tag: Option<&str>) -> Result<All, String> {
     let user = aggregator();
-    let answer = OwnRequest::get("/apis", AGGREGATED, &user).send(api, remote).await?;
-    if answer.status.as_u16() == 503 {
-        return Err("service returned non-success response code: 503".to_owned());
+    let request = OwnRequest::get("/apis", AGGREGATED, &user).unless_it_has(tag);
+    let answer = request.send(api, remote).await?;
+    match answer.status.as_u16() {
+        503 => Err("service returned non-success response code: 503".to_owned()),
+        304 if tag.is_some() => Ok(All::Unchanged),
+        200 if is_aggregated(&answer) => {
+            let document = json::parse(&answer.body, None).map_err(|error| error.to_string())?;
+            Ok(All::Document { document, tag: answer.header(ETAG).to_owned() })
+        }
+        _ => Ok(All::None),
     }
-    if answer.status.as_u16() == 200 && is_aggregated(&answer) {
-        let document = json::parse(&answer.body, None).map_err(|error| error.to_string())?;
-        let resources = of_group_version(&document, &service.group, &service.version);
-        return Ok(Discovered { resources, current: true });
-    }
-    let path = service.root();
+}
+
+/// The resources of a group version, from the document of all.
+pub(crate) fn of_all(service: &ApiService, document: &Value) -> Discovered {
+    let resources = of_group_version(document, &service.group, &service.version);
+    Discovered { resources, current: true }
+}
+
+/// The same from its own document.
+pub(crate) async fn fetch_own(
+    api: &Api,
+    service: &ApiService,
+    remote: &Remote,
+) -> Result<Discovered, String> {
+    let (path, user) = (service.root(), aggregator());
     let answer = OwnRequest::get(&path, "application/json", &user).send(api, remote).await?;
     if answer.status.as_u16() != 200 {
         return Err(format!("failed to download legacy discovery for {path}: {}", answer.status.as_u16()));

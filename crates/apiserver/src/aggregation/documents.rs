@@ -8,19 +8,15 @@ use bytes::Bytes;
 use object::Value;
 use parking_lot::Mutex;
 
-/// By the name of the APIService.
 #[derive(Default)]
 pub(crate) struct Documents {
-    discovered: ArcSwap<BTreeMap<String, Arc<Discovered>>>,
-    specs: ArcSwap<Specs>,
-    /// Held while one of them is replaced: one after the other.
-    changing: Mutex<()>,
-    /// Guards the last merged document of OpenAPI v2, of each form; held for a look.
-    merged: Mutex<BTreeMap<&'static str, Merged>>,
+    pub discovered: Collection<Discovered>,
+    pub v2: Collection<SpecV2>,
+    pub v3: Collection<SpecV3>,
 }
 
 /// The resources of a group version.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Discovered {
     /// APIResourceDiscovery.
     pub resources: Vec<Value>,
@@ -28,81 +24,97 @@ pub(crate) struct Discovered {
     pub current: bool,
 }
 
-#[derive(Clone, Default)]
-pub(crate) struct Specs {
-    pub generation: u64,
-    pub of: BTreeMap<String, Arc<Spec>>,
+/// OpenAPI v2 of a group version.
+#[derive(Debug, PartialEq)]
+pub(crate) struct SpecV2 {
+    /// Where its paths begin.
+    pub root: String,
+    /// Its paths, and the definitions they need.
+    pub document: Value,
 }
 
-/// What a server describes.
+/// OpenAPI v3 of a server.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Spec {
-    /// Documents of v3, with their hashes.
-    pub v3: BTreeMap<String, String>,
-    /// The one document of v3, in JSON, where the server has only v2.
+pub(crate) struct SpecV3 {
+    /// Where the paths of its group version begin.
+    pub root: String,
+    /// The names of its documents, with their hashes.
+    pub hashes: BTreeMap<String, String>,
+    /// The one document, in JSON, where the server has only v2.
     pub converted: Option<Bytes>,
-    /// Of v2: the paths of its group version, and the definitions they need.
-    pub v2: Option<Value>,
 }
 
-/// Of a generation of the catalogue, and one of the specs.
-struct Merged {
-    generations: (u64, u64),
-    document: Bytes,
+/// Documents of one kind, by the name of the APIService.
+pub(crate) struct Collection<T> {
+    now: ArcSwap<Snapshot<T>>,
+    /// Held while one of them is replaced: one after the other.
+    changing: Mutex<()>,
 }
 
-impl Documents {
-    pub fn discovered(&self) -> Arc<BTreeMap<String, Arc<Discovered>>> {
-        self.discovered.load_full()
+pub(crate) struct Snapshot<T> {
+    /// Another with every change.
+    pub generation: u64,
+    pub of: BTreeMap<String, Arc<T>>,
+}
+
+impl<T> Default for Snapshot<T> {
+    fn default() -> Snapshot<T> {
+        Snapshot { generation: 0, of: BTreeMap::new() }
+    }
+}
+
+impl<T> Default for Collection<T> {
+    fn default() -> Collection<T> {
+        Collection { now: ArcSwap::default(), changing: Mutex::new(()) }
+    }
+}
+
+impl<T: PartialEq> Collection<T> {
+    pub fn load(&self) -> Arc<Snapshot<T>> {
+        self.now.load_full()
     }
 
-    /// `None`: there is no such server any more.
-    pub fn set_discovered(&self, name: &str, now: Option<Discovered>) {
+    pub fn set(&self, name: &str, document: T) {
         let _changing = self.changing.lock();
-        let mut all = BTreeMap::clone(&self.discovered.load());
-        match now {
-            Some(now) => _ = all.insert(name.to_owned(), Arc::new(now)),
-            None if !all.contains_key(name) => return,
-            None => _ = all.remove(name),
-        }
-        self.discovered.store(Arc::new(all));
-    }
-
-    pub fn specs(&self) -> Arc<Specs> {
-        self.specs.load_full()
-    }
-
-    pub fn set_spec(&self, name: &str, now: Option<Spec>) {
-        let _changing = self.changing.lock();
-        let mut specs = Specs::clone(&self.specs.load());
-        if specs.of.get(name).map(|spec| &**spec) == now.as_ref() {
+        let now = self.now.load();
+        if now.of.get(name).is_some_and(|known| **known == document) {
             return;
         }
-        specs.generation += 1;
-        match now {
-            Some(now) => _ = specs.of.insert(name.to_owned(), Arc::new(now)),
-            None => _ = specs.of.remove(name),
-        }
-        self.specs.store(Arc::new(specs));
+        let mut of = now.of.clone();
+        of.insert(name.to_owned(), Arc::new(document));
+        self.now.store(Arc::new(Snapshot { generation: now.generation + 1, of }));
     }
 
-    /// The merged document of v2 as this media type, made by `make` unless it is known.
-    pub fn merged(
-        &self,
-        media: &'static str,
-        generations: (u64, u64),
-        make: impl FnOnce() -> Vec<u8>,
-    ) -> Bytes {
-        let known = self
-            .merged
-            .lock()
-            .get(media)
-            .filter(|m| m.generations == generations)
-            .map(|m| m.document.clone());
-        known.unwrap_or_else(|| {
-            let document = Bytes::from(make());
-            self.merged.lock().insert(media, Merged { generations, document: document.clone() });
-            document
-        })
+    /// Only those are kept.
+    pub fn retain(&self, keep: impl Fn(&str) -> bool) {
+        let _changing = self.changing.lock();
+        let now = self.now.load();
+        if now.of.keys().all(|name| keep(name)) {
+            return;
+        }
+        let mut of = now.of.clone();
+        of.retain(|name, _| keep(name));
+        self.now.store(Arc::new(Snapshot { generation: now.generation + 1, of }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generation_is_another_only_if_something_changed() {
+        let all = Collection::default();
+        all.set("a", 1);
+        all.set("b", 2);
+        let before = all.load();
+        all.set("a", 1);
+        all.retain(|name| name != "c");
+        assert_eq!(all.load().generation, before.generation);
+        all.set("a", 3);
+        all.retain(|name| name == "a");
+        let now = all.load();
+        assert_eq!((now.generation, now.of.len()), (before.generation + 2, 1));
+        assert_eq!((*now.of["a"], *before.of["a"]), (3, 1));
     }
 }

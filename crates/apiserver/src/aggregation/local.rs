@@ -140,7 +140,7 @@ pub(crate) fn aggregated(api: &Api) -> Aggregated {
     if !routes.has_remotes() {
         return all;
     }
-    let discovered = api.aggregation.documents.discovered();
+    let discovered = api.aggregation.documents.discovered.load();
     let mut remotes: Vec<&Arc<ApiService>> = routes.remotes().collect();
     remotes.sort_by(|a, b| {
         let rank = |service: &ApiService| Reverse(service.priority.version);
@@ -148,7 +148,7 @@ pub(crate) fn aggregated(api: &Api) -> Aggregated {
         by_priority.then_with(|| compare_versions(&b.version, &a.version))
     });
     for service in remotes {
-        let Some(known) = discovered.get(&service.name).filter(|known| known.current) else {
+        let Some(known) = discovered.of.get(&service.name).filter(|known| known.current) else {
             all.stale.push(format!("{}/{}", service.group, service.version));
             continue;
         };

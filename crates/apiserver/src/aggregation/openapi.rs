@@ -7,54 +7,98 @@ use std::time::Duration;
 use auth::UserInfo;
 use bytes::Bytes;
 use codec::json;
+use http::header::ETAG;
 use object::{Map, Value, deep};
 
-use super::backend::OwnRequest;
-use super::documents::{Spec, Specs};
+use super::backend::{Fetched, OwnRequest};
+use super::documents::{Snapshot, SpecV2, SpecV3};
 use super::routes::{ApiService, Remote, Routes};
 use crate::api::Api;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Of one document.
 const MAX_BYTES: usize = 16 << 20;
-/// Documents of v3 of one server, and the length of their names.
+/// Documents of v3 of one server.
 const MAX_DOCUMENTS: usize = 1000;
+/// The length of their names.
+const MAX_NAME: usize = 1000;
 
-/// What a server describes of a group version; a server that describes nothing is no error.
-pub(crate) async fn fetch(api: &Api, service: &ApiService, remote: &Remote) -> Result<Spec, String> {
+pub(crate) const V2: &str = "/openapi/v2";
+pub(crate) const V3: &str = "/openapi/v3";
+
+/// What a server answered.
+pub(crate) enum Download {
+    Document {
+        document: Value,
+        tag: String,
+    },
+    /// What is known by the entity tag that was sent.
+    Unchanged,
+    /// It has none, which is no error.
+    None,
+}
+
+impl Download {
+    pub async fn v2(api: &Api, remote: &Remote, tag: Option<&str>) -> Result<Download, String> {
+        let answer = get(api, remote, V2, tag).await?;
+        match answer.status.as_u16() {
+            404 | 406 => Ok(Download::None),
+            _ => Download::of(&answer, tag, "failed to retrieve openAPI spec, http error"),
+        }
+    }
+
+    pub async fn v3_index(api: &Api, remote: &Remote, tag: Option<&str>) -> Result<Download, String> {
+        let answer = get(api, remote, V3, tag).await?;
+        match answer.status.as_u16() {
+            404 => Ok(Download::None),
+            _ => Download::of(&answer, tag, "could not get list of group versions for APIService"),
+        }
+    }
+
+    fn of(answer: &Fetched, asked: Option<&str>, failed: &str) -> Result<Download, String> {
+        match answer.status.as_u16() {
+            200 => {
+                let document = json::parse(&answer.body, None).map_err(|error| error.to_string())?;
+                Ok(Download::Document { document, tag: answer.header(ETAG).to_owned() })
+            }
+            304 if asked.is_some() => Ok(Download::Unchanged),
+            code => Err(format!("{failed}: {code}")),
+        }
+    }
+}
+
+async fn get(api: &Api, remote: &Remote, path: &str, tag: Option<&str>) -> Result<Fetched, String> {
     let user = UserInfo::new("system:aggregator", &[]);
-    let get = |path| OwnRequest {
+    let request = OwnRequest {
         timeout: TIMEOUT,
         max_bytes: MAX_BYTES,
         ..OwnRequest::get(path, "application/json", &user)
     };
-    let mut spec = Spec::default();
-    let mut converts = false;
-    let answer = get("/openapi/v3").send(api, remote).await?;
-    match answer.status.as_u16() {
-        200 => {
-            let index = json::parse(&answer.body, None).map_err(|error| error.to_string())?;
-            spec.v3 = index_entries(&index);
-        }
-        404 => converts = true,
-        code => return Err(format!("could not get list of group versions for APIService: {code}")),
-    }
-    let answer = get("/openapi/v2").send(api, remote).await?;
-    match answer.status.as_u16() {
-        200 => {
-            let document = json::parse(&answer.body, None).map_err(|error| error.to_string())?;
-            if converts {
-                let converted = json::to_vec(&openapi::v3_of_v2(&document));
-                let name = service.root().trim_start_matches('/').to_owned();
-                spec.v3.insert(name, openapi::fingerprint(&converted));
-                spec.converted = Some(converted.into());
-            }
-            spec.v2 = Some(only_group_version(document, &service.root()));
-        }
-        404 | 406 => {}
-        code => return Err(format!("failed to retrieve openAPI spec, http error: {code}")),
-    }
-    Ok(spec)
+    request.unless_it_has(tag).send(api, remote).await
+}
+
+/// What a server's document of v2 says of a group version.
+pub(crate) fn spec_v2(service: &ApiService, document: &Value) -> SpecV2 {
+    let root = service.root();
+    SpecV2 { document: only_group_version(document, &root), root }
+}
+
+/// What its index says it has of v3.
+pub(crate) fn spec_v3(service: &ApiService, index: &Value) -> SpecV3 {
+    SpecV3 { root: service.root(), hashes: index_entries(index), converted: None }
+}
+
+/// A document of v2 as one of v3.
+pub(crate) fn convert(document: &Value) -> Bytes {
+    json::to_vec(&openapi::v3_of_v2(document)).into()
+}
+
+/// The same of a server that has only v2: one document, made from that.
+pub(crate) fn spec_v3_of_v2(service: &ApiService, document: &Bytes) -> SpecV3 {
+    let root = service.root();
+    let name = root.trim_start_matches('/').to_owned();
+    let hashes = BTreeMap::from([(name, openapi::fingerprint(document))]);
+    SpecV3 { root, hashes, converted: Some(document.clone()) }
 }
 
 /// Names of documents, with their hashes.
@@ -64,14 +108,14 @@ fn index_entries(index: &Value) -> BTreeMap<String, String> {
         let url = entry.str_at(&["serverRelativeURL"]).unwrap_or("");
         url.split_once("?hash=").map(|(_, hash)| hash.to_owned()).unwrap_or_default()
     };
-    let all = paths.into_iter().flat_map(Map::iter).filter(|(name, _)| name.len() <= MAX_DOCUMENTS);
+    let all = paths.into_iter().flat_map(Map::iter).filter(|(name, _)| name.len() <= MAX_NAME);
     all.take(MAX_DOCUMENTS).map(|(name, entry)| (name.to_string(), hash(entry))).collect()
 }
 
 /// The server a document of v3 comes from: that of its group version, else any that has it and we have not.
 pub(crate) fn owner<'r>(
     routes: &'r Routes,
-    specs: &Specs,
+    specs: &Snapshot<SpecV3>,
     name: &str,
 ) -> Option<&'r std::sync::Arc<ApiService>> {
     let of_group_version = || {
@@ -80,25 +124,27 @@ pub(crate) fn owner<'r>(
     };
     let describes = |service: &&std::sync::Arc<ApiService>| {
         let known = specs.of.get(&service.name);
-        known.is_some_and(|spec| spec.converted.is_none() && spec.v3.contains_key(name))
+        known.is_some_and(|spec| spec.converted.is_none() && spec.hashes.contains_key(name))
     };
     of_group_version().filter(describes).or_else(|| routes.remotes().find(describes))
 }
 
 /// The document of v3 of a server that has only v2, with its hash.
-pub(crate) fn converted<'s>(routes: &Routes, specs: &'s Specs, name: &str) -> Option<(&'s str, &'s Bytes)> {
+pub(crate) fn converted<'s>(
+    routes: &Routes,
+    specs: &'s Snapshot<SpecV3>,
+    name: &str,
+) -> Option<(&'s str, &'s Bytes)> {
     let (group, version) = name.strip_prefix("apis/")?.split_once('/')?;
     let spec = specs.of.get(&routes.remote(group, version)?.name)?;
-    Some((spec.v3.get(name)?, spec.converted.as_ref()?))
+    Some((spec.hashes.get(name)?, spec.converted.as_ref()?))
 }
 
 /// Adds other servers' documents to the index of ours.
-pub(crate) fn merge_index(routes: &Routes, specs: &Specs, index: &mut BTreeMap<String, String>) {
-    for service in routes.remotes() {
-        let Some(spec) = specs.of.get(&service.name) else { continue };
-        let own = service.root();
-        for (name, hash) in &spec.v3 {
-            if format!("/{name}") == own || !index.contains_key(name) {
+pub(crate) fn merge_index(specs: &Snapshot<SpecV3>, index: &mut BTreeMap<String, String>) {
+    for spec in specs.of.values() {
+        for (name, hash) in &spec.hashes {
+            if format!("/{name}") == spec.root || !index.contains_key(name) {
                 index.insert(name.clone(), hash.clone());
             }
         }
@@ -106,12 +152,11 @@ pub(crate) fn merge_index(routes: &Routes, specs: &Specs, index: &mut BTreeMap<S
 }
 
 /// The paths below `root`, and what they refer to.
-fn only_group_version(document: Value, root: &str) -> Value {
+fn only_group_version(document: &Value, root: &str) -> Value {
     let mut out = Map::default();
-    let paths = document.get("paths").and_then(Value::as_map).cloned().unwrap_or_default();
-    let below =
-        |path: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    let paths: Map = paths.into_iter().filter(|(path, _)| below(path)).collect();
+    let paths = document.get("paths").and_then(Value::as_map).into_iter().flat_map(Map::iter);
+    let own = paths.filter(|(path, _)| is_below(path, root));
+    let paths: Map = own.map(|(path, item)| (path.clone(), item.clone())).collect();
     let mut wanted = BTreeSet::new();
     paths.iter().for_each(|(_, item)| references(item, &mut wanted));
     let of = |kind: &str, name: &str| document.at(&[kind, name]);
@@ -173,17 +218,17 @@ fn rename(value: &mut Value, names: &BTreeMap<String, String>) {
     }
 }
 
+fn is_below(path: &str, root: &str) -> bool {
+    path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 /// Ours with the paths and definitions of others, in the order of their names. What has the name of another thing gets another name.
-pub(crate) fn merge_v2(ours: &[u8], routes: &Routes, specs: &Specs) -> Value {
+pub(crate) fn merge_v2(ours: &[u8], specs: &Snapshot<SpecV2>) -> Value {
     let mut document = json::parse(ours, None).unwrap_or(Value::Null);
-    for service in routes.remotes() {
-        let Some(spec) = specs.of.get(&service.name).and_then(|spec| spec.v2.as_ref()) else { continue };
+    for spec in specs.of.values() {
         // Of a group version that is served elsewhere ours is not told.
-        let root = service.root();
-        let below =
-            |path: &str| path.strip_prefix(&*root).is_some_and(|r| r.is_empty() || r.starts_with('/'));
-        document.map_at(&["paths"]).retain(|path, _| !below(path));
-        merge_one(&mut document, spec.clone());
+        document.map_at(&["paths"]).retain(|path, _| !is_below(path, &spec.root));
+        merge_one(&mut document, spec.document.clone());
     }
     for kind in ["definitions", "parameters", "paths"] {
         document.map_at(&[kind]).entries_mut().sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -211,8 +256,7 @@ fn merge_one(document: &mut Value, mut spec: Value) {
     for kind in ["definitions", "parameters", "paths"] {
         let Some(theirs) = spec.as_map_mut().and_then(|map| map.remove(kind)) else { continue };
         let Value::Map(theirs) = theirs else { continue };
-        let static_kind = kind;
-        let ours = document.map_at(&[static_kind]);
+        let ours = document.map_at(&[kind]);
         for (name, value) in theirs {
             let renamed =
                 names.get(&format!("#/{kind}/{name}")).and_then(|new| split(new)).map(|(_, new)| new);
@@ -239,7 +283,7 @@ mod tests {
             r##"{"paths":{"/apis/x.io/v1/":{"get":{"$ref":"#/definitions/a"}},"/apis/x.io/v11/":{},"/version":{}},
             "definitions":{"a":{"items":{"$ref":"#/definitions/b"}},"b":{"$ref":"#/definitions/a"},"c":{}}}"##,
         );
-        let kept = only_group_version(document, "/apis/x.io/v1");
+        let kept = only_group_version(&document, "/apis/x.io/v1");
         let names = |kind: &str| -> Vec<String> {
             kept.get(kind).and_then(Value::as_map).unwrap().iter().map(|(name, _)| name.to_string()).collect()
         };

@@ -65,6 +65,11 @@ struct Trust {
 }
 
 impl ServiceKey {
+    /// `spec.service` of an APIService that another server serves.
+    pub fn of_api_service(object: &Value) -> Option<ServiceKey> {
+        object.at(&["spec", "service"]).filter(|service| !service.is_null()).map(ServiceKey::of)
+    }
+
     fn of(service: &Value) -> ServiceKey {
         let text = |name: &str| service.str_at(&[name]).unwrap_or("").to_owned();
         let port = service.get("port").and_then(Value::as_int).and_then(|port| u16::try_from(port).ok());
@@ -82,9 +87,7 @@ impl ApiService {
     ) -> ApiService {
         let text = |path: &[&str]| object.str_at(path).unwrap_or("").to_owned();
         let number = |name: &str| object.at(&["spec", name]).and_then(Value::as_int).unwrap_or(0);
-        let service = object.at(&["spec", "service"]).filter(|service| !service.is_null());
-        let remote = service.map(|service| {
-            let service = ServiceKey::of(service);
+        let remote = ServiceKey::of_api_service(object).map(|service| {
             let trust = Trust {
                 ca_bundle: text(&["spec", "caBundle"]),
                 skip_verify: object.at(&["spec", "insecureSkipTLSVerify"]).and_then(Value::as_bool)
@@ -118,6 +121,13 @@ impl ApiService {
             LEGACY => format!("/api/{}", self.version),
             _ => format!("/apis/{}/{}", self.group, self.version),
         }
+    }
+}
+
+impl Remote {
+    /// Whether what one says holds for the other: the same Service, trusted for the same reason.
+    pub fn is_same_server(&self, other: &Remote) -> bool {
+        self.service == other.service && self.trust == other.trust
     }
 }
 
@@ -172,6 +182,10 @@ impl Routes {
     pub fn remotes(&self) -> impl Iterator<Item = &Arc<ApiService>> {
         let all = (self.remotes > 0).then(|| self.all.values());
         all.into_iter().flatten().filter(|service| service.remote.is_some())
+    }
+
+    pub fn is_remote(&self, name: &str) -> bool {
+        self.all.get(name).is_some_and(|service| service.remote.is_some())
     }
 
     pub fn remote(&self, group: &str, version: &str) -> Option<&Arc<ApiService>> {

@@ -15,7 +15,6 @@ use super::api_service_registration::{API_SERVICE, API_SERVICES};
 use crate::aggregation::availability::{Available, check_service, with_condition};
 use crate::aggregation::backend::{OwnRequest, Unreachable, target, url};
 use crate::aggregation::routes::{ApiService, Remote, is_available};
-use crate::aggregation::services;
 use crate::api::Api;
 use crate::loopback::{LoopbackClient, lost_race};
 
@@ -63,7 +62,7 @@ pub(crate) fn start(context: &Context) -> Vec<JoinHandle<()>> {
             behind(&of_services, event.obj().namespace(), event.obj().name())
         })
         .watches(&context.informers.of(&resources::ENDPOINT_SLICES), move |event| {
-            let service = event.obj().label("kubernetes.io/service-name").unwrap_or("");
+            let service = event.obj().label(resources::SERVICE_NAME_LABEL).unwrap_or("");
             behind(&of_slices, event.obj().namespace(), service)
         });
     context.start(controller, Checking { api })
@@ -93,7 +92,8 @@ impl Reconcile for Checking {
                 return Ok(Action::Requeue(Duration::from_millis(10)));
             };
             let Some(remote) = &service.remote else { return Ok(Action::AwaitChange) };
-            let (of_service, slices) = services::read(self.api.registry().table(), &remote.service);
+            let key = &remote.service;
+            let (of_service, slices) = self.api.service_endpoints.read(&key.namespace, &key.name);
             if let Err(unavailable) = check_service(&remote.service, of_service.as_ref(), &slices) {
                 self.write(&client, &object, &unavailable).await?;
                 return Ok(Action::Requeue(EVERY));

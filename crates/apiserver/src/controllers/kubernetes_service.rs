@@ -11,6 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use client::resources::SERVICE_NAME_LABEL;
 use object::{Map, Status, Value, time};
 use tokio::time::Instant;
 
@@ -251,17 +252,16 @@ async fn reconcile_slice(
     let endpoints = Value::List(endpoints);
     let ports = Value::List(first.iter().map(|(port, _)| port_object(i64::from(**port))).collect());
     let family = if v6 { "IPv6" } else { "IPv4" };
-    const SERVICE_LABEL: &str = "kubernetes.io/service-name";
     let existing = client.get(SLICES, NAMESPACE, NAME);
     if let Some(mut old) = existing {
         if old.str_at(&["addressType"]) == Some(family) {
-            let labelled = old.str_at(&["metadata", "labels", SERVICE_LABEL]) == Some(NAME);
+            let labelled = old.str_at(&["metadata", "labels", SERVICE_NAME_LABEL]) == Some(NAME);
             let same = kinds::same(old.get("endpoints"), Some(&endpoints))
                 && kinds::same(old.get("ports"), Some(&ports));
             if labelled && same {
                 return Ok(());
             }
-            old.map_at(&["metadata", "labels"]).set(SERVICE_LABEL, NAME);
+            old.map_at(&["metadata", "labels"]).set(SERVICE_NAME_LABEL, NAME);
             old.make_map().set("endpoints", endpoints);
             old.make_map().set("ports", ports);
             return client.update(SLICES, old).await;
@@ -271,7 +271,7 @@ async fn reconcile_slice(
     }
     let mut new = Value::map();
     new.map_at(&["metadata"]).set("name", NAME);
-    new.map_at(&["metadata", "labels"]).set(SERVICE_LABEL, NAME);
+    new.map_at(&["metadata", "labels"]).set(SERVICE_NAME_LABEL, NAME);
     let top = new.make_map();
     top.set("addressType", family);
     top.set("endpoints", endpoints);

@@ -30,7 +30,7 @@ pub fn watched(
 ) -> Vec<WatchedKind> {
     let is_remote = |resource: &Gvr| {
         let of_version = |other: &Gvr| (&other.group, &other.version) == (&resource.group, &resource.version);
-        aggregated.resources.iter().any(|other| of_version(&other.resource)) || is_stale(aggregated, resource)
+        aggregated.resources.iter().any(|other| of_version(&other.resource)) || aggregated.is_stale(resource)
     };
     // Events own nothing, are owned by nothing, and there are many.
     let storages = catalog.storages().iter().filter(|storage| !storage.no_gc);
@@ -45,7 +45,7 @@ pub fn watched(
         })
     });
     let mut kinds: Vec<WatchedKind> = kinds.collect();
-    let unreachable = synced.into_iter().filter(|kind| is_stale(aggregated, &kind.resource));
+    let unreachable = synced.into_iter().filter(|kind| aggregated.is_stale(&kind.resource));
     let current = aggregated.resources.iter().filter(|found| found.verbs.contains(needed()));
     let current = current.filter(|found| !found.kind.is_empty()).map(|found| WatchedKind {
         resource: found.resource.clone(),
@@ -62,14 +62,6 @@ pub fn watched(
         }
     }
     kinds
-}
-
-fn is_stale(aggregated: &Aggregated, resource: &Gvr) -> bool {
-    aggregated.stale.iter().any(|stale| {
-        stale
-            .split_once('/')
-            .is_some_and(|(group, version)| resource.group == *group && resource.version == *version)
-    })
 }
 
 /// Where objects of a kind are found, as an owner reference names it.

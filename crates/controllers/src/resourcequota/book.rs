@@ -56,6 +56,8 @@ struct Sum {
     amounts: List,
     /// Its cache must have seen this before the amounts mean anything: the last charge.
     charged: Revision,
+    /// Another server has the objects: nothing is charged for them, and revisions of its own mean nothing here.
+    aggregated: bool,
 }
 
 /// A charge: what is counted means nothing before its cache has seen this.
@@ -110,13 +112,22 @@ impl Sum {
 }
 
 impl Books {
-    /// A quota as it is now; true if something else is to be counted than before.
-    pub fn observe(&mut self, quota: &Quota, revision: Revision, catalog: &Catalog, now: Instant) -> bool {
+    /// A quota as it is now; true if something else is to be counted than before. `aggregated` are those resources of other servers
+    /// that can be counted.
+    pub fn observe(
+        &mut self,
+        quota: &Quota,
+        revision: Revision,
+        catalog: &Catalog,
+        aggregated: &[(Gvr, Evaluator)],
+        now: Instant,
+    ) -> bool {
         let book = self.namespaces.entry(quota.namespace().to_owned()).or_default();
         if let Some(account) = book.quotas.get_mut(quota.name())
             && account.selectors == quota.selectors
             && account.wanted == quota.wanted
             && account.generation == catalog.generation()
+            && account.counts_aggregated(aggregated)
         {
             if account.revision < revision {
                 account.revision = revision;
@@ -132,15 +143,19 @@ impl Books {
                 let amounts = quota.nothing(&evaluator);
                 // What nobody has counted yet cannot be undone.
                 let charged = if quota.used.is_empty() { Revision(0) } else { revision };
-                Some((Gvr::from(&**served), Sum { evaluator, amounts, charged }))
+                Some((Gvr::from(&**served), Sum { evaluator, amounts, charged, aggregated: false }))
             });
+        let of_others = aggregated.iter().map(|(resource, evaluator)| {
+            let (evaluator, amounts) = (evaluator.clone(), quota.nothing(evaluator));
+            (resource.clone(), Sum { evaluator, amounts, charged: Revision(0), aggregated: true })
+        });
         let mut account = Account {
             revision,
             generation: catalog.generation(),
             selectors: quota.selectors.clone(),
             wanted: quota.wanted.clone(),
             used: quota.used.clone(),
-            sums: counted.collect(),
+            sums: counted.chain(of_others).collect(),
             heard: now,
             recounted: now,
         };
@@ -170,11 +185,11 @@ impl Books {
         }
     }
 
-    /// The resources a quota counts.
-    pub fn counted_by(&self, namespace: &str, quota: &str) -> Vec<(Gvr, Evaluator)> {
+    /// The resources a quota counts, and whether another server has them.
+    pub fn counted_by(&self, namespace: &str, quota: &str) -> Vec<(Gvr, Evaluator, bool)> {
         let account = self.namespaces.get(namespace).and_then(|book| book.quotas.get(quota));
         let sums = account.into_iter().flat_map(|account| &account.sums);
-        sums.map(|(resource, sum)| (resource.clone(), sum.evaluator.clone())).collect()
+        sums.map(|(resource, sum)| (resource.clone(), sum.evaluator.clone(), sum.aggregated)).collect()
     }
 
     /// How a resource is measured in a namespace; `None`: nobody asks, or not yet.
@@ -293,11 +308,17 @@ impl Account {
             return;
         }
         self.heard = now;
-        for sum in
-            self.sums.values_mut().filter(|sum| sum.amounts.keys().any(|name| grown.contains_key(name)))
-        {
-            sum.charged = self.revision;
+        for sum in self.sums.values_mut().filter(|sum| !sum.aggregated) {
+            if sum.amounts.keys().any(|name| grown.contains_key(name)) {
+                sum.charged = self.revision;
+            }
         }
+    }
+
+    fn counts_aggregated(&self, aggregated: &[(Gvr, Evaluator)]) -> bool {
+        let mut counted = self.sums.iter().filter(|(_, sum)| sum.aggregated).map(|(resource, _)| resource);
+        let all = aggregated.iter().all(|(resource, _)| self.sums.contains_key(resource));
+        all && counted.all(|resource| aggregated.iter().any(|(other, _)| other == resource))
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use catalog::{Catalog, Verbs};
 use client::Gvr;
 use client::resources::{DEVICE_CLASSES, PODS, RESOURCE_CLAIMS};
 use env::Env;
@@ -19,6 +20,14 @@ use super::book::{self, Books, Moved};
 const GATHER: Duration = Duration::from_millis(10);
 /// What was created is looked at after this: a write that did not see a new quota yet is not charged to it.
 const CREATED: Duration = Duration::from_secs(1);
+
+/// A plain count: `count/configmaps`, `count/widgets.example.com`.
+const COUNT: &str = "count/";
+
+/// What objects of another server must be able to do, as upstream wants it.
+fn countable() -> Verbs {
+    Verbs::CREATE | Verbs::LIST | Verbs::WATCH | Verbs::DELETE
+}
 
 /// What charges of resource claims depend on.
 static LOOKED_UP: [&Gvr; 3] = [&DEVICE_CLASSES, &PODS, &RESOURCE_CLAIMS];
@@ -66,27 +75,84 @@ impl Counting {
     /// Whether the quota has to be counted.
     pub fn observe(&self, obj: &Obj) -> bool {
         let (quota, catalog) = (Quota::of(tree(obj)), self.informers.catalog());
-        let now = self.env.monotonic();
-        self.books.lock().observe(&quota, obj.revision(), &catalog, now) || quota.is_unsettled(&catalog)
+        let (mut aggregated, now) = (self.aggregated(&quota, &catalog), self.env.monotonic());
+        // Until its objects were read, a server says nothing about how many there are.
+        aggregated.retain(|(resource, _)| self.followed.lock().get(resource).is_some_and(|i| i.has_synced()));
+        let mut books = self.books.lock();
+        books.observe(&quota, obj.revision(), &catalog, &aggregated, now) || quota.is_unsettled(&catalog)
+    }
+
+    /// Watches what other servers have and the quota counts, as metadata. `false`: some of it is not read yet.
+    pub fn follow_aggregated(self: &Arc<Counting>, obj: &Obj) -> bool {
+        let resources = self.aggregated(&Quota::of(tree(obj)), &self.informers.catalog());
+        let informers = resources.iter().map(|(resource, _)| {
+            let informer = self.informers.metadata_of(resource);
+            self.hear_of(resource, &informer);
+            informer
+        });
+        // All of them are started before any is waited for.
+        informers.collect::<Vec<_>>().iter().all(|informer| informer.has_synced())
+    }
+
+    /// The resources of other servers that a quota counts, each in its preferred version.
+    fn aggregated(&self, quota: &Quota, catalog: &Catalog) -> Vec<(Gvr, Evaluator)> {
+        let names = || quota.wanted.keys().filter(|name| name.starts_with(COUNT));
+        // Few quotas have such a name: nobody is asked what is served for the others.
+        if names().next().is_none() {
+            return Vec::new();
+        }
+        let found = self.informers.aggregated();
+        let countable =
+            found.resources.iter().filter(|found| found.namespaced && found.verbs.contains(countable()));
+        let followed = self.followed.lock();
+        // Whose server cannot be asked is counted on.
+        let unreachable = followed.keys().filter(|resource| found.is_stale(resource));
+        let mut all: Vec<(Gvr, Evaluator)> = Vec::new();
+        for resource in unreachable.chain(countable.map(|found| &found.resource)) {
+            let name = format!("{COUNT}{}.{}", resource.plural, resource.group);
+            let is_here = || catalog.find_storage(&resource.group, &resource.plural).is_some();
+            let same = |(other, _): &(Gvr, Evaluator)| {
+                (&other.group, &other.plural) == (&resource.group, &resource.plural)
+            };
+            if names().any(|wanted| *wanted == name) && !all.iter().any(same) && !is_here() {
+                all.push((resource.clone(), Evaluator::Count(vec![name])));
+            }
+        }
+        all
+    }
+
+    /// Whether the quota has the name of a resource that nobody serves, as far as is known.
+    pub fn misses_a_resource(&self, obj: &Obj) -> bool {
+        let quota = Quota::of(tree(obj));
+        let counted = self.books.lock().counted_by(obj.namespace(), obj.name());
+        let mut names = quota.wanted.keys().filter(|name| name.starts_with(COUNT));
+        names.any(|name| !counted.iter().any(|(_, evaluator, _)| evaluator.counts(name)))
     }
 
     /// What the quota counts, each with a handler on it.
     pub fn follow(self: &Arc<Counting>, quota: &Obj) -> Vec<Counted> {
         let counted = self.books.lock().counted_by(quota.namespace(), quota.name());
-        let follow = |(resource, evaluator): (Gvr, Evaluator)| {
-            let informer = self.informers.of(&resource);
-            // Held until the handler is there: nobody may take it for followed before.
-            let mut followed = self.followed.lock();
-            let known = followed.insert(resource.clone(), informer.clone());
-            if !known.is_some_and(|known| Arc::ptr_eq(&known, &informer)) {
-                // Served again, as something else: what the other one told is void.
-                self.books.lock().forget_resource(&resource);
-                let (told, of) = (self.clone(), resource.clone());
-                informer.add_resyncing_handler(Box::new(move |event| told.object_changed(&of, event)));
-            }
+        let follow = |(resource, evaluator, aggregated): (Gvr, Evaluator, bool)| {
+            let informer = match aggregated {
+                true => self.informers.metadata_of(&resource),
+                false => self.informers.of(&resource),
+            };
+            self.hear_of(&resource, &informer);
             Counted { resource, evaluator, informer }
         };
         counted.into_iter().map(follow).collect()
+    }
+
+    fn hear_of(self: &Arc<Counting>, resource: &Gvr, informer: &Arc<Informer>) {
+        // Held until the handler is there: nobody may take it for followed before.
+        let mut followed = self.followed.lock();
+        let known = followed.insert(resource.clone(), informer.clone());
+        if !known.is_some_and(|known| Arc::ptr_eq(&known, informer)) {
+            // Served again, as something else: what the other one told is void.
+            self.books.lock().forget_resource(resource);
+            let (told, of) = (self.clone(), resource.clone());
+            informer.add_resyncing_handler(Box::new(move |event| told.object_changed(&of, event)));
+        }
     }
 
     /// Is anything that is counted, or looked up for it, not read yet?

@@ -50,9 +50,9 @@ impl Lookup for Nothing {
 /// Two pods, and a quota that was never counted.
 fn books() -> Books {
     let mut books = Books::default();
-    assert!(books.observe(&quota("{}"), Revision(5), &Catalog::builtin(), now()));
+    assert!(books.observe(&quota("{}"), Revision(5), &Catalog::builtin(), &[], now()));
     let pods = [pod("a", "Running", 1), pod("b", "Running", 2)];
-    for (resource, evaluator) in books.counted_by("ns", "q") {
+    for (resource, evaluator, _) in books.counted_by("ns", "q") {
         let objects = if resource == PODS { &pods[..] } else { &[] };
         let usages = measure_all(&evaluator, objects, &Default::default(), 0, &Nothing);
         books.replace("ns", &resource, &evaluator, usages);
@@ -95,15 +95,34 @@ fn a_charge_is_waited_for_where_it_was_made() {
         |books: &Books, resource: &Gvr| books.charged("ns", "q", resource).map(|charged| charged.at);
     assert_eq!(charged(&books, &PODS), None, "nothing was charged");
     let catalog = Catalog::builtin();
-    assert!(!books.observe(&quota("{pods: '3', services: '0'}"), Revision(20), &catalog, now()));
+    assert!(!books.observe(&quota("{pods: '3', services: '0'}"), Revision(20), &catalog, &[], now()));
     assert_eq!((charged(&books, &PODS), charged(&books, &SERVICES)), (Some(Revision(20)), None));
     // Less is nobody's charge.
-    assert!(!books.observe(&quota("{pods: '1', services: '0'}"), Revision(30), &catalog, now()));
+    assert!(!books.observe(&quota("{pods: '1', services: '0'}"), Revision(30), &catalog, &[], now()));
     assert_eq!(charged(&books, &PODS), Some(Revision(20)));
     books.has_seen("ns", &PODS, Revision(19));
     assert_eq!(charged(&books, &PODS), Some(Revision(20)));
     books.has_seen("ns", &PODS, Revision(20));
     assert_eq!(charged(&books, &PODS), None);
+}
+
+#[test]
+fn objects_of_another_server_are_counted_and_not_waited_for() {
+    let flunders = Gvr::new("wardle.example.com", "v1", "flunders");
+    let text = "{metadata: {namespace: ns, name: q}, spec: {hard: {count/flunders.wardle.example.com: '9'}}, status: {used: {count/flunders.wardle.example.com: '%'}}}";
+    let quota = |used: &str| Quota::of(runtime::parse(&text.replace('%', used)).expect("a quota"));
+    let count = Evaluator::Count(vec!["count/flunders.wardle.example.com".to_owned()]);
+    let aggregated = [(flunders.clone(), count.clone())];
+    let (catalog, mut books) = (Catalog::builtin(), Books::default());
+    assert!(books.observe(&quota("0"), Revision(5), &catalog, &aggregated, now()));
+    let one = measure_all(&count, &[pod("a", "Running", 1)], &Default::default(), 0, &Nothing);
+    books.replace("ns", &flunders, &count, one);
+    assert_eq!(used(&books), "count/flunders.wardle.example.com=1");
+    // What was written is no charge: that server's revisions say nothing about ours.
+    assert!(!books.observe(&quota("1"), Revision(20), &catalog, &aggregated, now()));
+    assert!(books.charged("ns", "q", &flunders).is_none());
+    assert!(books.observe(&quota("1"), Revision(20), &catalog, &[], now()), "it is not served any more");
+    assert_eq!(used(&books), "");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use object::{Obj, Revision};
 use parking_lot::Mutex;
 use runtime::{Failure, Informer, InformerEvent, Key, WorkQueue};
 
-pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
+pub use client::resources::SERVICE_NAME_LABEL as SERVICE_NAME;
 pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 
 /// How long a reconcile waits for what the controller itself wrote.

@@ -10,7 +10,7 @@ use super::{header, named, security};
 
 /// How a member is written.
 #[derive(Clone, Copy)]
-enum Form {
+pub(super) enum Form {
     Text,
     Texts,
     Bool,
@@ -28,12 +28,13 @@ enum Form {
     Many(fn(&mut Message, &Value)),
 }
 
-struct Shape {
-    members: &'static [(&'static str, u32, Form)],
-    extensions: u32,
+/// The members of a message.
+pub(super) struct Shape {
+    pub members: &'static [(&'static str, u32, Form)],
+    pub extensions: u32,
 }
 
-static DOCS: Shape =
+pub(super) static DOCS: Shape =
     Shape { members: &[("description", 1, Form::Text), ("url", 2, Form::Text)], extensions: 3 };
 
 static OPERATION: Shape = Shape {
@@ -218,7 +219,7 @@ pub(crate) fn document(document: &Value) -> Vec<u8> {
 }
 
 impl Shape {
-    fn write(&self, m: &mut Message, value: &Value) {
+    pub fn write(&self, m: &mut Message, value: &Value) {
         for (name, number, form) in self.members {
             if let Some(value) = value.get(name).filter(|value| !value.is_null()) {
                 deep(|| member(m, *number, *form, value));
@@ -302,7 +303,7 @@ fn schema_item(m: &mut Message, value: &Value) {
 }
 
 /// `SecurityRequirement`.
-fn requirement(m: &mut Message, value: &Value) {
+pub(super) fn requirement(m: &mut Message, value: &Value) {
     for (name, scopes) in value.as_map().into_iter().flat_map(Map::iter) {
         let scopes = scopes.as_list().unwrap_or_default();
         named(m, 1, name, |all| scopes.iter().filter_map(Value::as_str).for_each(|text| all.string(1, text)));

@@ -40,7 +40,8 @@ async fn only_the_leader_acts_and_a_paused_deposed_leader_changes_nothing() {
     let own = [
         "apiservice-availability",
         "apiservice-discovery",
-        "apiservice-openapi",
+        "apiservice-openapi-v2",
+        "apiservice-openapi-v3",
         "autoregister",
         "cluster-authentication-trust",
         "custom-resource-definitions",

@@ -34,6 +34,8 @@ use crate::test_kubelet::{Body, streamed, text};
 
 pub const GROUP: &str = "wardle.example.com";
 pub const ROOT: &str = "/apis/wardle.example.com/v1alpha1";
+/// A group version without resources.
+const BETA_ROOT: &str = "/apis/wardle.example.com/v1beta1";
 pub const FLUNDERS: &str = "/apis/wardle.example.com/v1alpha1/namespaces/default/flunders";
 pub const METRICS: &str = "/apis/metrics.k8s.io/v1beta1/nodes";
 pub const API_SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
@@ -48,6 +50,8 @@ pub enum Mode {
     /// It takes connections and says nothing.
     Hangs,
     Fails(u16),
+    /// The same, only for paths that begin with this.
+    FailsAt(&'static str),
     /// It sends clients elsewhere, with this code; an empty Location is none.
     Redirects(u16, &'static str),
     /// It closes connections after the handshake.
@@ -303,7 +307,8 @@ async fn serve(state: Arc<State>, far: DuplexStream) {
                     response.headers_mut().insert("location", http::HeaderValue::from_static(location));
                     response
                 }
-                _ => respond(&state, mode, request).await,
+                Mode::FailsAt(path) if request.uri().path().starts_with(path) => text(500, "oh\n"),
+                _ => tagged(&state, mode, request).await,
             };
             Ok::<_, std::convert::Infallible>(response)
         }
@@ -332,6 +337,21 @@ pub fn typed(media: &'static str, body: &Value) -> Response<Body> {
     response
 }
 
+/// The answer; documents have entity tags, and are not sent to who has them.
+async fn tagged(state: &Arc<State>, mode: Mode, request: Request<Incoming>) -> Response<Body> {
+    let path = request.uri().path().to_owned();
+    let known = request.headers().get("if-none-match").cloned();
+    let response = respond(state, mode, request).await;
+    let has_tag = mode == Mode::Serves && ["/apis", "/openapi/v2", "/openapi/v3"].contains(&path.as_str());
+    if !has_tag {
+        return response;
+    }
+    let tag = http::HeaderValue::try_from(format!("\"{}\"", path.replace('/', "-"))).unwrap();
+    let mut response = if known.as_ref() == Some(&tag) { text(304, "") } else { response };
+    response.headers_mut().insert("etag", tag);
+    response
+}
+
 async fn respond(state: &Arc<State>, mode: Mode, mut request: Request<Incoming>) -> Response<Body> {
     const JSON: &str = "application/json";
     let (path, query) = (request.uri().path().to_owned(), request.uri().query().unwrap_or("").to_owned());
@@ -345,9 +365,13 @@ async fn respond(state: &Arc<State>, mode: Mode, mut request: Request<Incoming>)
             &json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": [{
                 "metadata": {"name": GROUP}, "versions": [{"version": "v1alpha1", "freshness": "Current", "resources": [{
                     "resource": "flunders", "responseKind": {"group": GROUP, "version": "v1alpha1", "kind": "Flunder"},
-                    "scope": "Namespaced", "singularResource": "flunder", "verbs": ["delete", "deletecollection", "get", "list", "watch"],
+                    "scope": "Namespaced", "singularResource": "flunder", "verbs": ["create", "delete", "deletecollection", "get", "list", "watch"],
                 }]}],
             }]}),
+        ),
+        ("GET", BETA_ROOT) => typed(
+            JSON,
+            &json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "wardle.example.com/v1beta1", "resources": []}),
         ),
         ("GET", ROOT) => typed(
             JSON,

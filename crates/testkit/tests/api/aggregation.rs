@@ -494,9 +494,132 @@ async fn a_server_that_has_only_openapi_v2_has_a_converted_document() {
         "#/components/schemas/com.example.wardle.Flunder"
     );
     assert!(document["components"]["schemas"]["com.example.wardle.Flunder"].is_object());
+    let media = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
+    let protobuf = cluster.request("GET", &*url).header("accept", media).send().await;
+    assert_eq!((protobuf.status, protobuf.content_type()), (200, media));
+    for name in ["3.0.0", "/apis/wardle.example.com/v1alpha1/", "com.example.wardle.Flunder"] {
+        let found = protobuf.bytes.windows(name.len()).any(|window| window == name.as_bytes());
+        assert!(found, "{name}");
+    }
     let moved = cluster.get("/openapi/v3/apis/wardle.example.com/v1alpha1?hash=0").await;
     assert_eq!((moved.status, moved.headers["location"].to_str().unwrap()), (301, url.as_str()));
     assert_eq!(server.asked("/openapi").len(), asked, "it is ours to serve");
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn resources_of_a_server_that_is_unavailable_are_stale_though_it_tells_them() {
+    let (cluster, server) = aggregating(22).await;
+    let current = async || discovered(&cluster, GROUP).await.unwrap_or_default()[0]["freshness"] == "Current";
+    until(&cluster, "its resources are known", current).await;
+    server.set(Mode::FailsAt(ROOT));
+    condition(&cluster, API_SERVICE, "FailedDiscoveryCheck").await;
+    until(&cluster, "its resources are stale", async || !current().await).await;
+    let documents = || server.asked("/apis").iter().filter(|asked| asked.uri == "/apis").count();
+    let asked = documents();
+    cluster.env().sleep(Duration::from_secs(300)).await;
+    assert_eq!(
+        discovered(&cluster, GROUP).await,
+        Some(json!([{"version": "v1alpha1", "freshness": "Stale"}]))
+    );
+    assert_eq!(documents(), asked, "nobody asks it for more");
+    assert_eq!(cluster.get(FLUNDERS).await.status, 503);
+    server.set(Mode::Serves);
+    condition(&cluster, API_SERVICE, "Passed").await;
+    until(&cluster, "its resources are known again", current).await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn openapi_of_one_version_is_served_though_the_other_fails() {
+    let in_v2 = async |cluster: &TestCluster| {
+        let document = cluster.get("/openapi/v2").await.json();
+        document["paths"]["/apis/wardle.example.com/v1alpha1/"].is_object()
+    };
+    let in_v3 = async |cluster: &TestCluster| {
+        let index = cluster.get("/openapi/v3").await.json();
+        index["paths"]["apis/wardle.example.com/v1alpha1"].is_object()
+    };
+    for (seed, path) in [(23, "/openapi/v2"), (24, "/openapi/v3")] {
+        let server = AggregatedServer::new(&Env::simulated(seed), "api.wardle.svc");
+        server.set(Mode::FailsAt(path));
+        let (cluster, server) = aggregating_by(server).await;
+        until(&cluster, "the other version is there", async || match path {
+            "/openapi/v2" => in_v3(&cluster).await,
+            _ => in_v2(&cluster).await,
+        })
+        .await;
+        assert!(!(in_v2(&cluster).await && in_v3(&cluster).await), "{path}");
+        server.set(Mode::Serves);
+        until(&cluster, "both are there", async || in_v2(&cluster).await && in_v3(&cluster).await).await;
+        cluster.shutdown().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_merged_document_is_built_once_for_all_clients() {
+    let (cluster, _server) = aggregating(25).await;
+    until(&cluster, "its paths are in the document of all", async || {
+        let document = cluster.get("/openapi/v2").await.json();
+        document["paths"]["/apis/wardle.example.com/v1alpha1/"].is_object()
+    })
+    .await;
+    let ask = || cluster.request("GET", "/openapi/v2").header("accept-encoding", "gzip");
+    let before = cluster.api().openapi_documents_built();
+    let replies = futures_util::future::join_all((0..100).map(|_| ask().send())).await;
+    let tag = replies[0].headers["etag"].clone();
+    for reply in &replies {
+        assert_eq!(
+            (reply.status, &reply.headers["content-encoding"], &reply.headers["etag"]),
+            (200, &http::HeaderValue::from_static("gzip"), &tag)
+        );
+    }
+    assert_eq!(ask().header("if-none-match", tag.to_str().unwrap()).send().await.status, 304);
+    assert_eq!(cluster.api().openapi_documents_built() - before, 1);
+    cluster.delete(API_SERVICE).await.ok(200);
+    until(&cluster, "its paths are gone", async || {
+        let document = cluster.get("/openapi/v2").await.json();
+        document["paths"]["/apis/wardle.example.com/v1alpha1/"].is_null()
+    })
+    .await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_is_asked_once_for_all_its_group_versions_and_only_for_what_changed() {
+    let (cluster, server) = aggregating(26).await;
+    let mut beta = api_service(&server);
+    beta["metadata"]["name"] = json!("v1beta1.wardle.example.com");
+    beta["spec"]["version"] = json!("v1beta1");
+    cluster.post(API_SERVICES, beta).await.ok(201);
+    condition(&cluster, &format!("{API_SERVICES}/v1beta1.wardle.example.com"), "Passed").await;
+    let documents = ["/apis", "/openapi/v2", "/openapi/v3"];
+    let asked = |path: &str| {
+        let all = server.asked(path).into_iter().filter(|asked| asked.uri == path);
+        all.map(|asked| asked.header("if-none-match").to_owned()).collect::<Vec<_>>()
+    };
+    // Both are known by then.
+    cluster.env().sleep(Duration::from_secs(90)).await;
+    let before = documents.map(|path| asked(path).len());
+    cluster.env().sleep(Duration::from_secs(600)).await;
+    for (path, before) in documents.into_iter().zip(before) {
+        let later = asked(path).split_off(before);
+        assert!((9..=11).contains(&later.len()), "every minute: {path} {later:?}");
+        assert!(
+            later.iter().all(|tag| *tag == format!("\"{}\"", path.replace('/', "-"))),
+            "{path} {later:?}"
+        );
+    }
+    let versions = discovered(&cluster, GROUP).await.unwrap();
+    assert_eq!(versions[0]["version"], "v1beta1");
+    assert_eq!(versions[1]["resources"][0]["resource"], "flunders");
+    assert_eq!(
+        (&versions[0]["freshness"], &versions[1]["freshness"]),
+        (&json!("Current"), &json!("Current"))
+    );
+    cluster.get("/openapi/v3").await.ok(200)["paths"]["apis/wardle.example.com/v1alpha1"]
+        .as_object()
+        .unwrap();
     cluster.shutdown().await;
 }
 

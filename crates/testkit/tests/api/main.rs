@@ -17,6 +17,7 @@ mod admission_webhooks;
 mod aggregated_connections;
 mod aggregated_garbage;
 mod aggregated_objects;
+mod aggregated_quota;
 mod aggregated_server;
 mod aggregation;
 mod apply;

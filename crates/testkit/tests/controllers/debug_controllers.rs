@@ -342,7 +342,13 @@ async fn debug_controllers_of_a_whole_cluster_shows_every_controller_and_the_sch
     // The API server's own.
     wanted.extend(["cluster-authentication-trust", "custom-resource-definitions", "flow-control"]);
     wanted.extend(["flow-schemas", "legacy-token-tracking", "service-ip-repair"]);
-    wanted.extend(["apiservice-availability", "apiservice-discovery", "apiservice-openapi", "autoregister"]);
+    wanted.extend([
+        "apiservice-availability",
+        "apiservice-discovery",
+        "apiservice-openapi-v2",
+        "apiservice-openapi-v3",
+        "autoregister",
+    ]);
     let runs = |name: &str| name != NODE_IPAM && !controllers::OFF_BY_DEFAULT.contains(&name);
     for row in controllers::CONTROLLERS.iter().filter(|row| runs(row.name)) {
         let known = KNOWN.iter().find(|(name, ..)| *name == row.name);
