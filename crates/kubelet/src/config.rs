@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use object::{Map, Value};
+use image::Verification;
 
 /// Why a configuration file is refused.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -98,6 +99,8 @@ pub struct Config {
     pub serialize_image_pulls: bool,
     pub max_parallel_image_pulls: Option<usize>,
     /// 0: no limit.
+    /// `imagePullCredentialsVerificationPolicy`, with `preloadedImagesVerificationAllowlist`.
+    pub image_verification: Verification,
     pub registry_pull_qps: u32,
     pub registry_burst: u32,
     pub event_record_qps: u32,
@@ -230,6 +233,7 @@ impl Config {
             serialize_image_pulls: true,
             max_parallel_image_pulls: None,
             registry_pull_qps: 5,
+            image_verification: Verification::default(),
             registry_burst: 10,
             event_record_qps: 50,
             event_burst: 100,

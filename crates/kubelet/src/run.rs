@@ -22,7 +22,6 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use crate::admit::{self, Kernel};
-use crate::blocking;
 use crate::certificates::{self, Keeper, Purpose, SERVER_FILE, ServingSlot};
 use crate::config::Config;
 use crate::eviction::{self, Evictor};
@@ -124,7 +123,14 @@ impl Kubelet {
             Objects::start(env, client.clone(), Arc::new(move |uid: &str| changes.changed(uid)), stop.clone())
         };
         tasks.extend(more);
-        let images = Images::new(env.clone(), &config, cri.clone(), blocking::pool(), image_options(&config));
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        let images = Images::new(
+            env.clone(),
+            &config,
+            cri.clone(),
+            image::blocking_pool(),
+            ImageOptions::of(&config, home.as_deref()),
+        );
         let images = images.map_err(|source| directory_error(&config.root_directory, source))?;
         let of_machine = Machine::new(SharedMachine(machine.clone()));
         let capacity = of_machine.capacity().map_err(StartError::Capacity)?;
@@ -403,11 +409,6 @@ fn directory_error(directory: &Path, source: std::io::Error) -> StartError {
     StartError::Directory { directory: directory.display().to_string(), source }
 }
 
-fn image_options(config: &Config) -> ImageOptions {
-    let parallel = if config.serialize_image_pulls { Some(1) } else { config.max_parallel_image_pulls };
-    ImageOptions { verification: Default::default(), parallel, node_keyring: Default::default() }
-}
-
 /// What the machine is, for those who make containers.
 fn pod_facts(facts: &machine::Facts, config: &Config, runtime: &RuntimeFacts) -> Facts {
     let cgroup_v2 = Path::new("/sys/fs/cgroup/cgroup.controllers").exists();
@@ -442,7 +443,14 @@ fn volumes(
         let nobody = NodeIdentity { name: "", ip: "", zone: "" };
         Value::Map(machine.describe(&nobody).allocatable)
     });
-    Volumes::new(env.clone(), config.clone(), client.clone(), objects.clone(), blocking::pool(), allocatable)
+    Volumes::new(
+        env.clone(),
+        config.clone(),
+        client.clone(),
+        objects.clone(),
+        image::blocking_pool(),
+        allocatable,
+    )
 }
 
 fn node_events(events: &Recorder, node: &str) -> NodeEvents {
