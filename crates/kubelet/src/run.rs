@@ -217,6 +217,8 @@ impl Kubelet {
         if config.healthz_port > 0 {
             let (address, port) = (config.healthz_address.clone(), config.healthz_port);
             tasks.push(env.spawn("health", health_port::run(env.clone(), address, port, stop.clone())));
+                longest_back_off: i64::try_from(config.crash_loop_max_restart_period.as_millis())
+                    .unwrap_or(i64::MAX),
         }
         let evictor = Evictor::new(env, pods.clone(), machine.clone());
         tasks.push(env.spawn("eviction", evictor.run(stop.clone())));
