@@ -77,6 +77,8 @@ pub enum StartError {
         "running with swap on is not supported, please disable swap or set failSwapOn to false in the configuration; /proc/swaps: {0}"
     )]
     Swap(String),
+    #[error("failCgroupV1 is set in the configuration, and this machine uses cgroup v1")]
+    CgroupV1,
     #[error("{0}")]
     Capacity(String),
     #[error("the serving certificate cannot be used: {0}")]
@@ -85,6 +87,8 @@ pub enum StartError {
     Listen { address: String, port: u16, source: std::io::Error },
 }
 
+/// There with cgroup v2 alone.
+const CGROUP_V2: &str = "/sys/fs/cgroup/cgroup.controllers";
 /// How often the runtime is looked at for what the Node says.
 const LOOK: Duration = Duration::from_secs(10);
 /// What `/logs/` shows.
@@ -109,6 +113,12 @@ impl Kubelet {
         let addresses = machine::node_addresses(&node_ip)?;
         let facts = machine::Facts::read(Path::new("/"), &config.root_directory);
         check_swap(&config)?;
+        if config.fail_cgroup_v1 && !Path::new(CGROUP_V2).exists() {
+            return Err(StartError::CgroupV1);
+        }
+        for (field, why) in config.without_effect() {
+            tracing::warn!(field, why, "a field of the KubeletConfiguration has no effect");
+        }
         let runtime = RuntimeFacts::read(&*cri).await?;
         let runtime_name = runtime.name.clone();
         let known = pod_facts(&facts, &config, &runtime);
@@ -207,6 +217,8 @@ impl Kubelet {
                 runtime: pods.runtime(),
                 admit: Some(admit::local(config.clone(), kernel)),
                 static_pods: Some(own),
+                longest_back_off: i64::try_from(config.crash_loop_max_restart_period.as_millis())
+                    .unwrap_or(i64::MAX),
             },
         );
         let catalog = client.catalog();
@@ -217,8 +229,6 @@ impl Kubelet {
         if config.healthz_port > 0 {
             let (address, port) = (config.healthz_address.clone(), config.healthz_port);
             tasks.push(env.spawn("health", health_port::run(env.clone(), address, port, stop.clone())));
-                longest_back_off: i64::try_from(config.crash_loop_max_restart_period.as_millis())
-                    .unwrap_or(i64::MAX),
         }
         let evictor = Evictor::new(env, pods.clone(), machine.clone());
         tasks.push(env.spawn("eviction", evictor.run(stop.clone())));
@@ -413,7 +423,7 @@ fn directory_error(directory: &Path, source: std::io::Error) -> StartError {
 
 /// What the machine is, for those who make containers.
 fn pod_facts(facts: &machine::Facts, config: &Config, runtime: &RuntimeFacts) -> Facts {
-    let cgroup_v2 = Path::new("/sys/fs/cgroup/cgroup.controllers").exists();
+    let cgroup_v2 = Path::new(CGROUP_V2).exists();
     // Of the handler that pods have which name none.
     let handler = runtime.handlers.iter().find(|handler| handler.name.is_empty());
     let features = handler.and_then(|handler| handler.features.as_ref());
