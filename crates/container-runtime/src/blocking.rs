@@ -1,7 +1,5 @@
 //! Threads that may wait: for the disk, for the kernel, for a pod's helper.
 
-use std::sync::Arc;
-
 use cri::{Code, Error};
 
 /// Runs to its end even if nobody waits any more, so that nothing is left half done.
@@ -16,10 +14,4 @@ pub async fn block<T: Send + 'static>(
         Ok(done) => done,
         Err(_) => Err(Error::new(Code::Internal, "the call was given up")),
     }
-}
-
-/// For pulls.
-#[expect(clippy::disallowed_methods, reason = "images are written and unpacked by blocking calls")]
-pub fn pool() -> image::Blocking {
-    Arc::new(|job| drop(tokio::task::spawn_blocking(job)))
 }

@@ -146,7 +146,7 @@ impl Embedded {
             platform: Platform::current(),
             parallel: settings.parallel_pulls,
         };
-        let puller = Puller::new(&images, env, blocking::pool(), options);
+        let puller = Puller::new(&images, env, image::blocking_pool(), options);
         let filesystems = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
         let inner = Arc::new(Inner {
             env: env.clone(),

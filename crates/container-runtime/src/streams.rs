@@ -62,7 +62,7 @@ impl Drop for Guard {
         };
         // A helper that is busy is nothing to wait for here; without a runtime the whole program ends.
         match tokio::runtime::Handle::try_current() {
-            Ok(_) => crate::blocking::pool()(Box::new(kill)),
+            Ok(_) => image::blocking_pool()(Box::new(kill)),
             Err(_) => kill(),
         }
     }

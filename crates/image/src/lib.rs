@@ -9,6 +9,7 @@
 //! Everything that comes from outside (registries, archives, layers) is checked against its digest, bounded, and unpacked where it
 //! cannot leave its directory.
 
+mod blocking;
 mod config;
 mod digest;
 #[cfg(test)]
@@ -26,13 +27,14 @@ mod tar;
 mod testing;
 mod unpack;
 
+pub use blocking::{Blocking, blocking_pool};
 pub use config::{Config, User};
 pub use digest::{Digest, DigestError};
 pub use hosts::HostsError;
 pub use import::{ImportOptions, import};
 pub use keyring::{Credential, Keyring, KeyringError, Login, SecretSource};
 pub use manifest::{ManifestError, Platform};
-pub use pull::{Blocking, Progress, Pull, PullError, PullOptions, Puller};
+pub use pull::{Progress, Pull, PullError, PullOptions, Puller};
 pub use reference::{Reference, ReferenceError, ReferenceProblem};
 pub use registry::{Proxies, RegistryError, machine_roots};
 pub use store::{

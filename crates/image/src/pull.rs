@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
+use crate::blocking::Blocking;
 use crate::digest::Digest;
 use crate::hosts::{self, HostsError};
 use crate::keyring::Credential;
@@ -32,11 +33,10 @@ const PARALLEL: usize = 3;
 const QUEUE: usize = 4;
 /// A layer that was there and is pruned by somebody else before the image is entered is fetched again.
 const MAX_ROUNDS: usize = 3;
+/// How often the log tells how far a pull is.
+const REPORT_PERIOD: Duration = Duration::from_secs(10);
 /// An index of an index is as deep as anybody goes.
 const MAX_DEPTH: usize = 4;
-
-/// Runs a job on a thread that may block. A pull has up to four at a time, and those that write wait for the network.
-pub type Blocking = Arc<dyn Fn(Box<dyn FnOnce() + Send>) + Send + Sync>;
 
 /// Where and what to pull.
 #[derive(Clone, Debug)]
@@ -185,12 +185,14 @@ impl Puller {
             return Pull { state: flight.state.clone() };
         }
         let (sender, state) = watch::channel(State::default());
+        let told = state.clone();
         let (shared, flights, own) = (self.shared.clone(), Arc::downgrade(&self.flights), key.clone());
         let task = self.shared.env.spawn("image-pull", async move {
             let (reference, credentials) = &own;
             let turn = shared.turns.acquire().await;
             let start = shared.env.monotonic();
-            let outcome = shared.pull(reference, credentials, &sender).await;
+            let pulling = shared.pull(reference, credentials, &sender);
+            let outcome = report(&shared.env, reference, &told, pulling).await;
             let took = start.elapsed();
             drop(turn);
             // Out of the list before the outcome is told: who asks after that wants another pull.
@@ -205,6 +207,26 @@ impl Puller {
         });
         open.insert(key, Flight { state: state.clone(), task });
         Pull { state }
+    }
+}
+
+/// Says in the log how far a pull is that takes long.
+async fn report<T>(
+    env: &Env,
+    reference: &Reference,
+    state: &watch::Receiver<State>,
+    pulling: impl Future<Output = T>,
+) -> T {
+    let mut pulling = std::pin::pin!(pulling);
+    loop {
+        tokio::select! {
+            biased;
+            outcome = &mut pulling => return outcome,
+            () = env.sleep(REPORT_PERIOD) => {
+                let Progress { layers, layers_done, bytes, bytes_done } = state.borrow().progress;
+                tracing::info!(image = %reference, layers, layers_done, bytes, bytes_done, "pulling image");
+            }
+        }
     }
 }
 

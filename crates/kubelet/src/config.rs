@@ -2,6 +2,7 @@
 
 mod decode;
 mod duration;
+mod effects;
 mod fields;
 mod read;
 #[cfg(test)]
@@ -11,6 +12,7 @@ mod validate;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use image::Verification;
 use object::{Map, Value};
 
 /// Why a configuration file is refused.
@@ -97,6 +99,8 @@ pub struct Config {
     pub runtime_request_timeout: Duration,
     pub serialize_image_pulls: bool,
     pub max_parallel_image_pulls: Option<usize>,
+    /// `imagePullCredentialsVerificationPolicy`, with `preloadedImagesVerificationAllowlist`.
+    pub image_verification: Verification,
     /// 0: no limit.
     pub registry_pull_qps: u32,
     pub registry_burst: u32,
@@ -229,6 +233,7 @@ impl Config {
             runtime_request_timeout: Duration::from_secs(120),
             serialize_image_pulls: true,
             max_parallel_image_pulls: None,
+            image_verification: Verification::default(),
             registry_pull_qps: 5,
             registry_burst: 10,
             event_record_qps: 50,
@@ -271,7 +276,10 @@ impl Config {
     pub fn with_file(self, bytes: &[u8]) -> Result<Config, ConfigError> {
         let fields = read::with_computed_defaults(decode::decode(bytes)?);
         let config = read::apply(self, fields);
-        let invalid = validate::validate(&config);
+        let mut invalid = validate::validate(&config);
+        if invalid.is_empty() {
+            invalid.extend(effects::refusals(&config));
+        }
         if invalid.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(invalid)) }
     }
 

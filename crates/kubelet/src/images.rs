@@ -7,6 +7,7 @@
 
 pub mod collect;
 mod garbage;
+mod node_logins;
 mod pull;
 mod records;
 mod secrets;
@@ -16,37 +17,50 @@ use std::sync::Arc;
 
 use client::{Obj, Value};
 use env::Env;
-use image::{Blocking, Keyring, Reference, Verification};
+use image::{Blocking, Reference, Verification};
 use parking_lot::Mutex;
 use runtime::Severity;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot, watch};
 
 use crate::config::Config;
 use crate::generate::ImageUser;
 use collect::ImageUse;
+use node_logins::NodeLogins;
+use pull::Throttle;
 use records::Records;
 
 pub use garbage::{GarbageError, ImageFileSystem};
 pub use secrets::pull_secrets;
 
 pub struct Images {
+    shared: Arc<Shared>,
+    verification: Verification,
+    /// Guards what is known of the use of images; held to look and to take note.
+    known: Mutex<ImageUse>,
+    /// Pulls under way end when this does.
+    alive: watch::Sender<()>,
+}
+
+/// What a pull has that goes on after the pod that asked for it.
+struct Shared {
     env: Env,
     runtime: Arc<dyn cri::Runtime>,
     records: Arc<Records>,
     blocking: Blocking,
-    options: ImageOptions,
     /// A permit for each pull; others wait in the order they came.
     turns: Option<Semaphore>,
-    /// Guards what is known of the use of images; held to look and to take note.
-    known: Mutex<ImageUse>,
+    throttle: Option<Throttle>,
+    logins: Arc<NodeLogins>,
 }
 
 pub struct ImageOptions {
     pub verification: Verification,
     /// Pulls at the same time; `None`: as many as there are. `serializeImagePulls`, kubelet's default, is 1.
     pub parallel: Option<usize>,
-    /// The node's own logins, which every pod may use.
-    pub node_keyring: Keyring,
+    /// `registryPullQPS` and `registryBurst`; `None`: no limit.
+    pub rate: Option<(u32, u32)>,
+    /// Where the node's own logins may be, which every pod may use.
+    pub logins: NodeLogins,
 }
 
 impl Default for ImageOptions {
@@ -54,7 +68,20 @@ impl Default for ImageOptions {
         ImageOptions {
             verification: Verification::default(),
             parallel: Some(1),
-            node_keyring: Keyring::default(),
+            rate: None,
+            logins: NodeLogins::default(),
+        }
+    }
+}
+
+impl ImageOptions {
+    /// As the configuration has it; `home` is the user's, if there is one.
+    pub fn of(config: &Config, home: Option<&std::path::Path>) -> ImageOptions {
+        ImageOptions {
+            verification: config.image_verification.clone(),
+            parallel: if config.serialize_image_pulls { Some(1) } else { config.max_parallel_image_pulls },
+            rate: (config.registry_pull_qps > 0).then_some((config.registry_pull_qps, config.registry_burst)),
+            logins: NodeLogins::of(&config.root_directory, home),
         }
     }
 }
@@ -178,18 +205,31 @@ impl Images {
         options: ImageOptions,
     ) -> std::io::Result<Images> {
         let records = Arc::new(Records::open(&config.root_directory)?);
-        let turns = options.parallel.map(|parallel| Semaphore::new(parallel.max(1)));
-        Ok(Images { env, runtime, records, blocking, options, turns, known: Mutex::default() })
+        let shared = Shared {
+            throttle: options.rate.map(|(qps, burst)| Throttle::new(env.monotonic(), qps, burst)),
+            turns: options.parallel.map(|parallel| Semaphore::new(parallel.max(1))),
+            logins: Arc::new(options.logins),
+            env,
+            runtime,
+            records,
+            blocking,
+        };
+        Ok(Images {
+            shared: Arc::new(shared),
+            verification: options.verification,
+            known: Mutex::default(),
+            alive: watch::Sender::new(()),
+        })
     }
 
     /// Finds out what became of pulls that an earlier agent had begun. Before the first pull.
     pub async fn recover(&self) -> Result<(), String> {
-        let images = self.runtime.list_images(cri::ListImagesRequest::default()).await;
+        let images = self.shared.runtime.list_images(cri::ListImagesRequest::default()).await;
         let images = images.map_err(|error| error.to_string())?.images;
         let named =
             images.into_iter().map(|image| (image.id, [image.repo_tags, image.repo_digests].concat()));
-        let (named, now) = (named.collect::<Vec<_>>(), self.now_seconds());
-        self.recorded(move |records| records.recover(&named, now)).await
+        let (named, now) = (named.collect::<Vec<_>>(), self.shared.now_seconds());
+        self.shared.recorded(move |records| records.recover(&named, now)).await
     }
 
     /// Makes sure that the image is here and that the pod may have it; pulls it if need be. Tells of it on the way.
@@ -202,7 +242,7 @@ impl Images {
         })?;
         let policy = Policy::read(wanted.pull_policy, &reference);
         let spec = wanted.spec(with_default_tag(image, &reference));
-        let credentials = self.credentials(&wanted, &reference);
+        let credentials = self.credentials(&wanted, &reference).await;
         if policy != Policy::Always {
             let here = self.find(&spec).await.map_err(|error| {
                 let message = format!("Failed to inspect image {:?}: {error}", "");
@@ -214,8 +254,9 @@ impl Images {
                 // A secret that cannot be read opens nothing, and is in nobody's way who needs none.
                 let known = credentials.clone().unwrap_or_default();
                 let (name, id) = (image.to_owned(), image_ref.clone());
-                let (policy, now) = (self.options.verification.clone(), self.now_seconds());
-                let must = self.recorded(move |records| records.must_pull(&name, &id, &known, &policy, now));
+                let (policy, now) = (self.verification.clone(), self.shared.now_seconds());
+                let must =
+                    self.shared.recorded(move |records| records.must_pull(&name, &id, &known, &policy, now));
                 // Records that cannot be read let nobody in.
                 if !must.await.unwrap_or(true) {
                     let said = format!(
@@ -232,7 +273,7 @@ impl Images {
                 return Err(ImageError { reason: ImageReason::NeverPull, message });
             }
         }
-        self.pull(&wanted, &spec, &credentials?, tell).await
+        self.pull(&wanted, &spec, credentials?, tell).await
     }
 
     /// The same for every image volume of the pod: what `image` of a container's mounts is.
@@ -266,26 +307,17 @@ impl Images {
     /// What the runtime knows of an image; `None`: it is not here.
     async fn find(&self, spec: &cri::ImageSpec) -> Result<Option<cri::Image>, cri::Error> {
         let request = cri::ImageStatusRequest { image: Some(spec.clone()), verbose: false };
-        let answer = self.runtime.image_status(request).await?;
+        let answer = self.shared.runtime.image_status(request).await?;
         Ok(answer.image.filter(|image| !image.id.is_empty()))
     }
 
     /// Forgets records of images that are not here any more; `here` are ids, as they were found at `began` (unix seconds).
     pub async fn prune_records(&self, here: Vec<String>, began: i64) -> Result<(), String> {
-        self.recorded(move |records| records.prune(&here, began)).await
+        self.shared.recorded(move |records| records.prune(&here, began)).await
     }
+}
 
-    async fn recorded_failure(&self, image: &str) -> Result<(), String> {
-        let image = image.to_owned();
-        self.recorded(move |records| records.failed(&image)).await
-    }
-
-    fn note(&self, image: &str, written: Result<(), String>) {
-        if let Err(error) = written {
-            tracing::error!(image, error, "failed to write the record of an image");
-        }
-    }
-
+impl Shared {
     async fn recorded<T: Send + 'static>(
         &self,
         job: impl FnOnce(&Records) -> std::io::Result<T> + Send + 'static,

@@ -26,7 +26,7 @@ use node::machine::{
 use object::{Map, Value};
 use parking_lot::Mutex;
 
-pub use addresses::{AddressError, node_addresses};
+pub use addresses::{AddressError, node_addresses, route_source};
 pub use facts::{Facts, swap_devices};
 pub use resources::{Amounts, allocatable, capacity};
 pub use runtime::RuntimeFacts;

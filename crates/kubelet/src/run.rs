@@ -22,7 +22,6 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use crate::admit::{self, Kernel};
-use crate::blocking;
 use crate::certificates::{self, Keeper, Purpose, SERVER_FILE, ServingSlot};
 use crate::config::Config;
 use crate::eviction::{self, Evictor};
@@ -78,6 +77,8 @@ pub enum StartError {
         "running with swap on is not supported, please disable swap or set failSwapOn to false in the configuration; /proc/swaps: {0}"
     )]
     Swap(String),
+    #[error("failCgroupV1 is set in the configuration, and this machine uses cgroup v1")]
+    CgroupV1,
     #[error("{0}")]
     Capacity(String),
     #[error("{0}")]
@@ -88,6 +89,8 @@ pub enum StartError {
     Listen { address: String, port: u16, source: std::io::Error },
 }
 
+/// There with cgroup v2 alone.
+const CGROUP_V2: &str = "/sys/fs/cgroup/cgroup.controllers";
 /// How often the runtime is looked at for what the Node says.
 const LOOK: Duration = Duration::from_secs(10);
 /// What `/logs/` shows.
@@ -112,6 +115,12 @@ impl Kubelet {
         let addresses = machine::node_addresses(&node_ip)?;
         let facts = machine::Facts::read(Path::new("/"), &config.root_directory);
         check_swap(&config)?;
+        if config.fail_cgroup_v1 && !Path::new(CGROUP_V2).exists() {
+            return Err(StartError::CgroupV1);
+        }
+        for (field, why) in config.without_effect() {
+            tracing::warn!(field, why, "a field of the KubeletConfiguration has no effect");
+        }
         let runtime = RuntimeFacts::read(&*cri).await?;
         let runtime_name = runtime.name.clone();
         let known = pod_facts(&facts, &config, &runtime);
@@ -126,7 +135,14 @@ impl Kubelet {
             Objects::start(env, client.clone(), Arc::new(move |uid: &str| changes.changed(uid)), stop.clone())
         };
         tasks.extend(more);
-        let images = Images::new(env.clone(), &config, cri.clone(), blocking::pool(), image_options(&config));
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        let images = Images::new(
+            env.clone(),
+            &config,
+            cri.clone(),
+            image::blocking_pool(),
+            ImageOptions::of(&config, home.as_deref()),
+        );
         let images = images.map_err(|source| directory_error(&config.root_directory, source))?;
         let of_machine = Machine::new(SharedMachine(machine.clone()));
         let capacity = of_machine.capacity().map_err(StartError::Capacity)?;
@@ -208,6 +224,8 @@ impl Kubelet {
                 runtime: pods.runtime(),
                 admit: Some(admit::local(config.clone(), kernel)),
                 static_pods: Some(own),
+                longest_back_off: i64::try_from(config.crash_loop_max_restart_period.as_millis())
+                    .unwrap_or(i64::MAX),
             },
         );
         let catalog = client.catalog();
@@ -410,14 +428,9 @@ fn directory_error(directory: &Path, source: std::io::Error) -> StartError {
     StartError::Directory { directory: directory.display().to_string(), source }
 }
 
-fn image_options(config: &Config) -> ImageOptions {
-    let parallel = if config.serialize_image_pulls { Some(1) } else { config.max_parallel_image_pulls };
-    ImageOptions { verification: Default::default(), parallel, node_keyring: Default::default() }
-}
-
 /// What the machine is, for those who make containers.
 fn pod_facts(facts: &machine::Facts, config: &Config, runtime: &RuntimeFacts) -> Facts {
-    let cgroup_v2 = Path::new("/sys/fs/cgroup/cgroup.controllers").exists();
+    let cgroup_v2 = Path::new(CGROUP_V2).exists();
     // Of the handler that pods have which name none.
     let handler = runtime.handlers.iter().find(|handler| handler.name.is_empty());
     let features = handler.and_then(|handler| handler.features.as_ref());
@@ -449,7 +462,14 @@ fn volumes(
         let nobody = NodeIdentity { name: "", ip: "", zone: "" };
         Value::Map(machine.describe(&nobody).allocatable)
     });
-    Volumes::new(env.clone(), config.clone(), client.clone(), objects.clone(), blocking::pool(), allocatable)
+    Volumes::new(
+        env.clone(),
+        config.clone(),
+        client.clone(),
+        objects.clone(),
+        image::blocking_pool(),
+        allocatable,
+    )
 }
 
 fn node_events(events: &Recorder, node: &str) -> NodeEvents {

@@ -56,12 +56,15 @@ pub struct Parts {
     pub admit: Option<LocalAdmit>,
     /// Pods of the machine's own; `None`: nothing is a mirror.
     pub static_pods: Option<Arc<StaticPods>>,
+    /// How long a container waits at most before it is restarted.
+    pub longest_back_off: Millis,
 }
 
 pub type LocalAdmit = Arc<dyn Fn(&Pod<'_>) -> Result<(), Rejection> + Send + Sync>;
 
 struct Inner {
     runtime: Box<dyn Runtime>,
+    longest_back_off: Millis,
     pods: BTreeMap<Key, PodWorker>,
     taken: Taken,
     heartbeat: heartbeat::Heartbeat,
@@ -97,6 +100,7 @@ impl Again {
 impl Agent {
     pub fn new(env: &Env, parts: Parts) -> Agent {
         let inner = Inner {
+            longest_back_off: parts.longest_back_off,
             runtime: parts.runtime,
             pods: BTreeMap::new(),
             taken: Taken::default(),
@@ -243,7 +247,7 @@ impl Inner {
         if pod.started.is_none() || pod.is_over() {
             return;
         }
-        let mut worker = PodWorker::new(&pod);
+        let mut worker = PodWorker::new(&pod).with_longest_back_off(self.longest_back_off);
         worker.adopt(&pod, &mut *self.runtime);
         if worker.is_counted() {
             self.taken.add(&pod, worker.requests);

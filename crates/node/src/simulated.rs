@@ -119,6 +119,7 @@ pub fn start(
             runtime: Box::new(Containers::new(env.clone(), addresses)),
             admit: None,
             static_pods: None,
+            longest_back_off: crate::worker::LONGEST_MILLIS,
         };
         agents.push(Agent::new(env, parts));
     }

@@ -28,6 +28,7 @@ use crate::admit::preemption::{self, Standing};
 use crate::admit::{Rejection, Taken};
 use crate::container_runtime::{Container, Evicted, Happening, Millis, Runtime, Sandbox, StartError};
 use crate::pod::{Pod, Requests, Role, short_uid};
+pub use backoff::LONGEST_MILLIS;
 use backoff::{BackOff, StartBackOff};
 pub use devices::ClaimDevices;
 use resize::Resize;
@@ -54,6 +55,7 @@ pub struct PodWorker {
     stage: Stage,
     /// In the order of the pod's containers; empty until one was restarted.
     backoffs: Vec<BackOff>,
+    longest_back_off: Millis,
     /// Of containers that could not be started, by their place.
     failures: BTreeMap<usize, StartBackOff>,
     restart_all: RestartAll,
@@ -141,11 +143,17 @@ impl PodWorker {
             waiting: None,
             stage: Stage::New,
             backoffs: Vec::new(),
+            longest_back_off: backoff::LONGEST_MILLIS,
             failures: BTreeMap::new(),
             restart_all: RestartAll::default(),
             resize: Resize::default(),
             devices: Vec::new(),
         }
+    }
+
+    /// How long its containers wait at most before they are restarted.
+    pub fn with_longest_back_off(self, longest_back_off: Millis) -> PodWorker {
+        PodWorker { longest_back_off, ..self }
     }
 
     /// Does the pod take up room on the node?
@@ -588,7 +596,7 @@ impl PodWorker {
 
     fn backoff(&mut self, pod: &Pod<'_>, index: usize) -> &mut BackOff {
         if self.backoffs.is_empty() {
-            self.backoffs = vec![BackOff::default(); pod.containers.len()];
+            self.backoffs = vec![BackOff::new(self.longest_back_off); pod.containers.len()];
         }
         // Containers that may be restarted are there from the beginning.
         &mut self.backoffs[index]

@@ -1,6 +1,6 @@
 //! `--advertise-address`: the address at which pods and nodes reach this server.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use anyhow::{Result, anyhow};
 
@@ -16,7 +16,10 @@ pub fn parse(text: &str) -> Result<IpAddr> {
 /// The listen address if it is reachable from outside; else the one the default route leaves by: the bridge of a node has addresses
 /// too, which other machines cannot reach. Without such a route the first non-loopback address of this machine; else loopback.
 pub fn default_for(listen: IpAddr) -> IpAddr {
-    let route = |v6| route_source(v6);
+    let route = |v6| {
+        let source = kubelet::machine::route_source(v6);
+        source.filter(|ip| !ip.is_unspecified() && !ip.is_loopback())
+    };
     choose(listen, &route, &|| first_v4().map(IpAddr::V4).or_else(|| first_v6().map(IpAddr::V6)))
 }
 
@@ -29,23 +32,6 @@ fn choose(
         return listen;
     }
     route(false).or_else(|| route(true)).or_else(first).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
-}
-
-/// The kernel chooses the source when a datagram socket is connected; nothing is sent.
-fn route_source(v6: bool) -> Option<IpAddr> {
-    // Addresses of documentation, to which only a default route leads.
-    let (any, far): (IpAddr, IpAddr) = if v6 {
-        (Ipv6Addr::UNSPECIFIED.into(), Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into())
-    } else {
-        (Ipv4Addr::UNSPECIFIED.into(), Ipv4Addr::new(203, 0, 113, 1).into())
-    };
-    let socket = UdpSocket::bind((any, 0)).ok()?;
-    socket.connect((far, 9)).ok()?;
-    socket
-        .local_addr()
-        .ok()
-        .map(|address| address.ip())
-        .filter(|ip| !ip.is_unspecified() && !ip.is_loopback())
 }
 
 /// From the kernel's local routing table: each address of this machine is followed by a line `/32 host LOCAL`.

@@ -10,7 +10,6 @@ mod list;
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -191,7 +190,7 @@ fn pull(matches: &ArgMatches) -> Result<()> {
         parallel: 1,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let puller = Puller::new(&store, &env, threads(), options);
+    let puller = Puller::new(&store, &env, image::blocking_pool(), options);
     let (image, took) = runtime.block_on(async {
         let mut pull = puller.pull(&reference, credentials.clone());
         // The same pull once more, to look at while the other is waited for.
@@ -218,11 +217,6 @@ fn pull(matches: &ArgMatches) -> Result<()> {
         took.as_secs_f64()
     );
     Ok(())
-}
-
-#[expect(clippy::disallowed_methods, reason = "images are written and unpacked by blocking calls")]
-fn threads() -> image::Blocking {
-    Arc::new(|job| drop(tokio::task::spawn_blocking(job)))
 }
 
 fn logins(file: &Path, reference: &Reference) -> Result<Vec<Credential>> {

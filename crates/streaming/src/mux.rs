@@ -281,10 +281,6 @@ impl Mux {
     pub(crate) fn reset(&self, id: u32, status: u32) {
         self.state.lock().reset(id, status);
     }
-
-    pub(crate) fn remote(&self, id: u32) -> Option<Remote> {
-        self.state.lock().streams.get(&id).map(|entry| entry.remote)
-    }
 }
 
 fn wake(waker: &mut Option<std::task::Waker>) {

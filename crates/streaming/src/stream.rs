@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::mux::{Mux, Remote};
+use crate::mux::Mux;
 use crate::spdy::Headers;
 use crate::spdy::frame::status;
 
@@ -58,11 +58,6 @@ impl Stream {
     /// Ends this side's half: the peer reads the end, and may go on writing.
     pub fn finish(&self) {
         self.mux.finish(self.id);
-    }
-
-    /// Whether the peer reset the stream, and so reads nothing more.
-    pub fn was_reset(&self) -> bool {
-        matches!(self.mux.remote(self.id), Some(Remote::Reset) | None)
     }
 
     /// Everything up to the end, or the first `limit` bytes.

@@ -618,3 +618,53 @@ async fn registries_are_reached_through_proxies() {
     // What is asked inside the tunnel is the registry's business.
     assert!(!asked.concat().contains("/v2/"));
 }
+
+/// Keeps what the log says, as `field=value`.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl tracing::Subscriber for Log {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() <= tracing::Level::INFO
+    }
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn event(&self, event: &tracing::Event<'_>) {
+        struct Line(String);
+        impl tracing::field::Visit for Line {
+            fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+                self.0 += &format!("{}={value:?} ", field.name());
+            }
+        }
+        let mut line = Line(String::new());
+        event.record(&mut line);
+        self.0.lock().push(line.0);
+    }
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_log_tells_how_far_a_long_pull_is() {
+    let (env, log) = (Env::simulated(1), Log::default());
+    let _log = tracing::subscriber::set_default(log.clone());
+    let reference = Reference::parse("r.io/app:1").unwrap();
+    let (sender, state) = watch::channel(State::default());
+    let pulling = async {
+        env.sleep(Duration::from_secs(15)).await;
+        let progress = Progress { layers: 3, layers_done: 1, bytes: 300, bytes_done: 150 };
+        sender.send_modify(|state| state.progress = progress);
+        env.sleep(Duration::from_secs(10)).await;
+        "done"
+    };
+    assert_eq!(report(&env, &reference, &state, pulling).await, "done");
+    let lines = log.0.lock().clone();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert_eq!(
+        lines[1].trim(),
+        "message=pulling image image=r.io/app:1 layers=3 layers_done=1 bytes=300 bytes_done=150"
+    );
+}

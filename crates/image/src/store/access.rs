@@ -44,19 +44,23 @@ impl PulledBy {
             None => PulledBy::Node,
         }
     }
+
+    /// Adds to who may have it: what every pod may have stays so, and a Secret's newest credential counts.
+    pub fn merge(&mut self, by: &PulledBy) {
+        match (&mut *self, by) {
+            (PulledBy::Node, _) => {}
+            (_, PulledBy::Node) => *self = PulledBy::Node,
+            (PulledBy::Secrets(known), PulledBy::Secrets(new)) => {
+                known.retain(|old| !new.iter().any(|new| new.source == old.source));
+                known.extend(new.iter().cloned());
+                known.sort();
+            }
+        }
+    }
 }
 
 /// Adds to who may have it.
 pub(super) fn record(image: &mut Image, repository: &str, by: &PulledBy) {
     let pulled = image.pulled.get_or_insert_with(BTreeMap::new);
-    let known = pulled.entry(repository.to_owned()).or_insert_with(|| by.clone());
-    match (known, by) {
-        (PulledBy::Node, _) => {}
-        (known, PulledBy::Node) => *known = PulledBy::Node,
-        (PulledBy::Secrets(known), PulledBy::Secrets(new)) => {
-            known.retain(|old| !new.iter().any(|new| new.source == old.source));
-            known.extend(new.iter().cloned());
-            known.sort();
-        }
-    }
+    pulled.entry(repository.to_owned()).or_insert_with(|| by.clone()).merge(by);
 }

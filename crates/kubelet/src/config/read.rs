@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use image::Verification;
 use object::quantity::Quantity;
 use object::{Map, Value};
 
@@ -116,6 +117,14 @@ pub fn apply(mut config: Config, fields: Map) -> Config {
     config.serialize_image_pulls = read.bool("serializeImagePulls");
     config.max_parallel_image_pulls =
         fields.contains("maxParallelImagePulls").then(|| read.count("maxParallelImagePulls"));
+    config.image_verification = match &*read.text("imagePullCredentialsVerificationPolicy") {
+        "NeverVerify" => Verification::NeverVerify,
+        "NeverVerifyAllowlistedImages" => {
+            Verification::NeverVerifyAllowlistedImages(read.texts("preloadedImagesVerificationAllowlist"))
+        }
+        "AlwaysVerify" => Verification::AlwaysVerify,
+        _ => Verification::NeverVerifyPreloadedImages,
+    };
     config.registry_pull_qps = read.small("registryPullQPS");
     config.registry_burst = read.small("registryBurst");
     config.event_record_qps = read.small("eventRecordQPS");

@@ -135,3 +135,133 @@ fn configz_shows_every_field_in_force() {
         .collect();
     assert_eq!(names[..3], ["enableServer", "podLogsDir", "syncFrequency"], "in upstream's order");
 }
+
+#[test]
+fn what_cannot_be_had_is_refused_by_name() {
+    for (text, field) in [
+        ("cpuManagerPolicy: static\n", "cpuManagerPolicy"),
+        ("memoryManagerPolicy: Static\n", "memoryManagerPolicy"),
+        ("topologyManagerPolicy: best-effort\n", "topologyManagerPolicy"),
+        ("memorySwap: {swapBehavior: LimitedSwap}\n", "memorySwap"),
+        ("userNamespaces: {idsPerPod: 131072}\n", "userNamespaces"),
+        ("reservedSystemCPUs: 0-1\n", "reservedSystemCPUs"),
+        ("tlsMinVersion: VersionTLS13\n", "tlsMinVersion"),
+    ] {
+        let told = refused(text);
+        assert!(told.starts_with(&format!("invalid configuration: {field} is not supported: ")), "{told}");
+    }
+    let fine = "cpuManagerPolicy: none\nmemorySwap: {swapBehavior: NoSwap}\nuserNamespaces: {idsPerPod: 65536}\n\
+                tlsMinVersion: VersionTLS12\nenforceNodeAllocatable: [none]\nrotateCertificates: true\n";
+    assert_eq!(config(fine).expect("read").without_effect().count(), 0);
+    let ignored = config("syncFrequency: 30s\neventRecordQPS: 0\nmaxPods: 7\nruntimeRequestTimeout: 2m\n")
+        .expect("read");
+    let names: Vec<&str> = ignored.without_effect().map(|(field, _)| field).collect();
+    assert_eq!(names, ["syncFrequency", "eventRecordQPS"]);
+}
+
+#[test]
+fn restarts_and_images_are_bounded_as_kubelets() {
+    for (text, told) in [
+        (
+            "crashLoopBackOff: {maxContainerRestartPeriod: 999ms}\n",
+            "CrashLoopBackOff.MaxContainerRestartPeriod (got: 0.999 seconds) must be set between 1s and 300s",
+        ),
+        (
+            "crashLoopBackOff: {maxContainerRestartPeriod: 301s}\n",
+            "CrashLoopBackOff.MaxContainerRestartPeriod (got: 301 seconds) must be set between 1s and 300s",
+        ),
+        (
+            "imagePullCredentialsVerificationPolicy: Sometimes\n",
+            "option \"Sometimes\" specified for imagePullCredentialsVerificationPolicy. Valid options are \"NeverVerify\", \
+             \"NeverVerifyPreloadedImages\", \"NeverVerifyAllowlistedImages\" or \"AlwaysVerify\"",
+        ),
+        (
+            "preloadedImagesVerificationAllowlist: [r.io/a]\n",
+            "can't set `preloadedImagesVerificationAllowlist` if `imagePullCredentialsVertificationPolicy` is not \
+             \"NeverVerifyAllowlistedImages\"",
+        ),
+    ] {
+        assert_eq!(refused(text), format!("invalid configuration: {told}"));
+    }
+    let list = |pattern: &str| {
+        config(&format!(
+            "imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages\npreloadedImagesVerificationAllowlist: ['{pattern}']\n"
+        ))
+    };
+    for (pattern, told) in [
+        (" r.io/a", "leading/trailing spaces are not allowed:  r.io/a"),
+        ("", "the supplied pattern is too short: "),
+        ("r.io/*/a", "not a valid wildcard pattern, only patterns ending with '/*' are allowed: r.io/*/a"),
+        ("/*", "at least registry hostname is required"),
+        ("r.io/a:1", "neither tag nor digest is accepted in an image reference: r.io/a:1"),
+    ] {
+        let error = list(pattern).expect_err(pattern).to_string();
+        let head = "invalid configuration: invalid image pattern in `preloadedImagesVerificationAllowlist`: ";
+        assert_eq!(error, format!("{head}{told}"));
+    }
+    let read = list("r.io/a/*").expect("read");
+    assert_eq!(
+        read.image_verification,
+        Verification::NeverVerifyAllowlistedImages(vec!["r.io/a/*".to_owned()])
+    );
+    let read = config("crashLoopBackOff: {maxContainerRestartPeriod: 20s}\n").expect("read");
+    assert_eq!(read.crash_loop_max_restart_period, Duration::from_secs(20));
+}
+
+/// The document that people read, made of the same table.
+fn document() -> String {
+    use effects::{Other, UNSUPPORTED};
+    use std::fmt::Write as _;
+    let of = |other: Other| {
+        let mut rows = "| field | also accepted | what holds instead |\n|---|---|---|\n".to_owned();
+        for one in UNSUPPORTED.iter().filter(|one| one.other == other) {
+            let also: Vec<String> = one.also.iter().map(|value| format!("`{value}`")).collect();
+            let _ = writeln!(rows, "| `{}` | {} | {} |", one.field, also.join(", "), one.why);
+        }
+        rows
+    };
+    let unsupported = |name: &str| UNSUPPORTED.iter().any(|one| one.field == name);
+    let honoured: Vec<String> = fields::FIELDS
+        .iter()
+        .filter(|field| !unsupported(field.name))
+        .map(|field| format!("`{}`", field.name))
+        .collect();
+    format!(
+        "# KubeletConfiguration\n\n\
+         What a node does with the fields of `kubelet.config.k8s.io/v1beta1` that `--config` (`setpoint node`) and `--node-config`\n\
+         (`setpoint up`) read. Unknown fields and wrong values are refused, as by kubelet. The table is `kubelet/src/config/effects.rs`; a\n\
+         test compares it with this document.\n\n\
+         ## Honoured\n\n{}.\n\n\
+         ## Refused unless they have their default\n\n\
+         The node does not start, and names the field.\n\n{}\n\
+         ## Without effect\n\n\
+         Another value than the default is warned of in the log.\n\n{}",
+        honoured.join(", "),
+        of(Other::Refused),
+        of(Other::Ignored),
+    )
+}
+
+#[test]
+fn the_document_says_what_the_code_does() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/kubelet-configuration.md");
+    let (written, expected) = (std::fs::read_to_string(path).unwrap_or_default(), document());
+    if written != expected {
+        let new = std::env::temp_dir().join("kubelet-configuration.md");
+        std::fs::write(&new, &expected).unwrap();
+        panic!("docs/kubelet-configuration.md is not what the code says: it should be {}", new.display());
+    }
+}
+
+#[test]
+fn each_honoured_field_is_read_and_each_other_one_is_known() {
+    let read = include_str!("read.rs").to_owned() + include_str!("validate.rs");
+    for field in fields::FIELDS {
+        let unsupported = effects::UNSUPPORTED.iter().any(|one| one.field == field.name);
+        assert!(unsupported || read.contains(&format!("{:?}", field.name)), "{}", field.name);
+    }
+    let position = |name: &str| fields::FIELDS.iter().position(|field| field.name == name);
+    let order: Vec<_> =
+        effects::UNSUPPORTED.iter().map(|one| position(one.field).expect(one.field)).collect();
+    assert!(order.is_sorted(), "in the order of the type");
+}

@@ -26,6 +26,7 @@ pub fn validate(config: &Config) -> Vec<String> {
     errors.numbers();
     errors.choices();
     errors.images();
+    errors.restarts();
     errors.shutdown();
     errors.allocatable();
     errors.amounts();
@@ -173,6 +174,7 @@ impl Errors<'_> {
             let (least, most) = (duration::format(least), duration::format(most));
             format!("imageMaximumGCAge {most} must be greater than imageMinimumGCAge {least}")
         });
+        self.verification();
         if self.config.fields.contains("maxParallelImagePulls") {
             let parallel = self.int("maxParallelImagePulls");
             self.say(parallel < 1, || format!("maxParallelImagePulls {parallel} must be a positive number"));
@@ -181,6 +183,45 @@ impl Errors<'_> {
                     .to_owned()
             });
         }
+    }
+
+    fn verification(&mut self) {
+        const POLICIES: [&str; 4] =
+            ["NeverVerify", "NeverVerifyPreloadedImages", "NeverVerifyAllowlistedImages", "AlwaysVerify"];
+        let policy = self.text("imagePullCredentialsVerificationPolicy").to_owned();
+        self.say(!POLICIES.contains(&&*policy), || {
+            let [a, b, c, d] = POLICIES;
+            format!(
+                "option {policy:?} specified for imagePullCredentialsVerificationPolicy. Valid options are {a:?}, {b:?}, {c:?} or {d:?}"
+            )
+        });
+        let list = self.config.fields.get("preloadedImagesVerificationAllowlist").and_then(Value::as_list);
+        let list: Vec<String> =
+            list.unwrap_or_default().iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        if !list.is_empty() && policy != "NeverVerifyAllowlistedImages" {
+            self.say(true, || {
+                "can't set `preloadedImagesVerificationAllowlist` if `imagePullCredentialsVertificationPolicy` is not \
+                 \"NeverVerifyAllowlistedImages\""
+                    .to_owned()
+            });
+        } else if let Some(wrong) = list.iter().find_map(|pattern| wrong_pattern(pattern)) {
+            self.say(true, || {
+                format!("invalid image pattern in `preloadedImagesVerificationAllowlist`: {wrong}")
+            });
+        }
+    }
+
+    /// How long containers wait at most before they are restarted.
+    fn restarts(&mut self) {
+        let nested = self.config.fields.get("crashLoopBackOff");
+        let text = nested.and_then(|of| of.str_at(&["maxContainerRestartPeriod"])).unwrap_or("5m0s");
+        let nanos = duration::parse(text).unwrap_or(0);
+        self.say(!(1000..=300_000).contains(&(nanos / 1_000_000)), || {
+            let seconds = nanos as f64 / 1e9;
+            format!(
+                "CrashLoopBackOff.MaxContainerRestartPeriod (got: {seconds} seconds) must be set between 1s and 300s"
+            )
+        });
     }
 
     fn shutdown(&mut self) {
@@ -322,6 +363,35 @@ impl Errors<'_> {
             if taint::parse(&text).is_none() {
                 self.list.push(format!("invalid taint: {text}"));
             }
+        }
+    }
+}
+
+/// What is wrong with a repository that is for all, or `PREFIX/*`.
+fn wrong_pattern(pattern: &str) -> Option<String> {
+    if pattern != pattern.trim() {
+        return Some(format!("leading/trailing spaces are not allowed: {pattern}"));
+    }
+    let prefix = pattern.strip_suffix('*').filter(|prefix| prefix.ends_with('/'));
+    let rest = prefix.unwrap_or(pattern);
+    if rest.is_empty() {
+        return Some(format!("the supplied pattern is too short: {pattern}"));
+    }
+    if rest.contains('*') {
+        return Some(format!(
+            "not a valid wildcard pattern, only patterns ending with '/*' are allowed: {pattern}"
+        ));
+    }
+    if prefix.is_some() {
+        return (rest == "/").then(|| "at least registry hostname is required".to_owned());
+    }
+    match image::Reference::parse(pattern) {
+        Err(error) => Some(format!("failed to parse as an image name: {error}")),
+        // A tag that nobody wrote is none.
+        Ok(reference) => {
+            let tagged = reference.tag().is_some_and(|tag| pattern.ends_with(&format!(":{tag}")));
+            (tagged || reference.digest().is_some())
+                .then(|| format!("neither tag nor digest is accepted in an image reference: {pattern}"))
         }
     }
 }

@@ -37,15 +37,15 @@ impl Images {
     /// Takes note of which images are used; to be called every few minutes, as their age begins with it. Those in use, by id.
     pub async fn detect(&self) -> Result<BTreeSet<String>, GarbageError> {
         let now = self.now_nanos();
-        let images = self.runtime.list_images(cri::ListImagesRequest::default()).await;
+        let images = self.shared.runtime.list_images(cri::ListImagesRequest::default()).await;
         let mut images = images.map_err(GarbageError::plain)?.images;
         self.pin_sandbox_image(&mut images).await;
-        let containers = self.runtime.list_containers(cri::ListContainersRequest::default()).await;
+        let containers = self.shared.runtime.list_containers(cri::ListContainersRequest::default()).await;
         let containers = containers.map_err(GarbageError::plain)?.containers;
         let mut statuses = Vec::new();
         for container in &containers {
             let request = cri::ContainerStatusRequest { container_id: container.id.clone(), verbose: false };
-            match self.runtime.container_status(request).await {
+            match self.shared.runtime.container_status(request).await {
                 Ok(answer) => statuses.extend(answer.status),
                 // It is gone meanwhile, and what it used with it.
                 Err(error) if error.code == cri::Code::NotFound => {}
@@ -60,7 +60,9 @@ impl Images {
     /// Differs from kubelet: what sandboxes run of a runtime that does not pin it yet (containerd before 1.7.3) is kept. It is in no
     /// container, and where there is no registry no pod would start without it.
     async fn pin_sandbox_image(&self, images: &mut [cri::Image]) {
-        let Ok(status) = self.runtime.status(cri::StatusRequest { verbose: true }).await else { return };
+        let Ok(status) = self.shared.runtime.status(cri::StatusRequest { verbose: true }).await else {
+            return;
+        };
         let config = status.info.get("config").and_then(|text| json::parse(text.as_bytes(), None).ok());
         let Some(name) = config.as_ref().and_then(|config| config.str_at(&["sandboxImage"])) else { return };
         for image in images.iter_mut().filter(|image| image.repo_tags.iter().any(|tag| tag == name)) {
@@ -70,7 +72,7 @@ impl Images {
 
     /// Frees space down to the low threshold if the high one is passed. The bytes that were freed.
     pub async fn collect_garbage(&self, config: &Config, disk: ImageFileSystem) -> Result<u64, GarbageError> {
-        let began = self.now_seconds();
+        let began = self.shared.now_seconds();
         let in_use = self.detect().await?;
         let (high, low) = (config.image_gc_high_threshold_percent, config.image_gc_low_threshold_percent);
         let pressure = collect::pressure(disk.capacity, disk.available, high, low)
@@ -82,7 +84,7 @@ impl Images {
 
     /// Removes all images that nobody uses: the last resort against a full disk.
     pub async fn delete_unused(&self, config: &Config) -> Result<u64, GarbageError> {
-        let began = self.now_seconds();
+        let began = self.shared.now_seconds();
         let in_use = self.detect().await?;
         self.free(u64::MAX, &in_use, config, began).await
     }
@@ -96,7 +98,7 @@ impl Images {
         let mut removed = 0;
         for image in old {
             let spec = cri::ImageSpec { image: image.clone(), ..Default::default() };
-            match self.runtime.remove_image(cri::RemoveImageRequest { image: Some(spec) }).await {
+            match self.shared.runtime.remove_image(cri::RemoveImageRequest { image: Some(spec) }).await {
                 Ok(_) => {
                     tracing::info!(image, "removed an image that was not used for long");
                     self.known.lock().forget(&image);
@@ -132,7 +134,7 @@ impl Images {
             let plan = self.known.lock().plan(1, &skipped, config.image_minimum_gc_age, now);
             let Some(image) = plan.remove.into_iter().next() else { break };
             let spec = cri::ImageSpec { image: image.clone(), ..Default::default() };
-            match self.runtime.remove_image(cri::RemoveImageRequest { image: Some(spec) }).await {
+            match self.shared.runtime.remove_image(cri::RemoveImageRequest { image: Some(spec) }).await {
                 Ok(_) => {
                     tracing::info!(image, size = plan.freed, "removed image to free space");
                     freed = freed.saturating_add(plan.freed);
@@ -143,7 +145,9 @@ impl Images {
             skipped.insert(image);
         }
         let left = self.known.lock().ids();
-        self.note("", self.prune_records(left, began).await);
+        if let Err(error) = self.prune_records(left, began).await {
+            tracing::error!(error, "failed to forget records of images");
+        }
         match crate::volumes::aggregate(errors) {
             None => Ok(freed),
             Some(errors) => Err(GarbageError::plain(format!(
@@ -153,6 +157,6 @@ impl Images {
     }
 
     fn now_nanos(&self) -> i128 {
-        i128::try_from(self.env.now_nanos()).unwrap_or(i128::MAX)
+        i128::try_from(self.shared.env.now_nanos()).unwrap_or(i128::MAX)
     }
 }

@@ -176,27 +176,13 @@ impl Records {
             credentials: BTreeMap::new(),
         });
         if let Some(by) = by {
-            merge(&mut record.credentials, repository, by);
+            record.credentials.entry(repository).or_insert_with(|| by.clone()).merge(by);
         }
         if old.as_ref() == Some(&record) {
             return Ok(());
         }
         record.updated = now;
         write(&self.pulled, image_ref, &record.to_json())
-    }
-}
-
-/// Adds to who may have it: what every pod may have stays so.
-fn merge(credentials: &mut BTreeMap<String, PulledBy>, repository: String, by: &PulledBy) {
-    let known = credentials.entry(repository).or_insert_with(|| by.clone());
-    match (known, by) {
-        (PulledBy::Node, _) => {}
-        (known, PulledBy::Node) => *known = PulledBy::Node,
-        (PulledBy::Secrets(known), PulledBy::Secrets(new)) => {
-            known.retain(|old| !new.iter().any(|new| new.source == old.source));
-            known.extend(new.iter().cloned());
-            known.sort();
-        }
     }
 }
 

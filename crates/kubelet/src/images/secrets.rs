@@ -12,7 +12,7 @@ use crate::objects::Objects;
 
 impl Images {
     /// The logins to try: those of the pod's secrets, then the node's.
-    pub(super) fn credentials(
+    pub(super) async fn credentials(
         &self,
         wanted: &WantedImage<'_>,
         reference: &Reference,
@@ -24,7 +24,10 @@ impl Images {
         }
         let name = reference.name();
         let mut found = ring.find(&name);
-        found.extend(self.options.node_keyring.find(&name));
+        let (logins, now) = (self.shared.logins.clone(), self.shared.env.monotonic());
+        // Without its file the node has no logins of its own.
+        let of_node = self.shared.recorded(move |_| Ok(logins.keyring(now))).await.unwrap_or_default();
+        found.extend(of_node.find(&name));
         Ok(found)
     }
 }

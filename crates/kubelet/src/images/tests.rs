@@ -117,7 +117,7 @@ struct Case {
     images: Images,
     runtime: Arc<Fake>,
     told: Mutex<Vec<String>>,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Case {
@@ -133,7 +133,7 @@ impl Case {
         let config = Config::new("n1", folder.path().to_owned());
         let env = env.unwrap_or_else(Env::machine);
         let images = Images::new(env, &config, runtime.clone(), Arc::new(|job| job()), options).unwrap();
-        Case { images, runtime, told: Mutex::default(), _folder: folder }
+        Case { images, runtime, told: Mutex::default(), folder }
     }
 
     async fn ensure(
@@ -310,7 +310,7 @@ async fn a_full_disk_loses_the_images_nobody_uses() {
         "wanted to free 150 bytes, but freed 200 bytes space with errors in image deletion: rpc error: code = Internal desc = stuck"
     );
     assert_eq!(here(), ["a", "b", "c"], "in use, mounted, stuck");
-    assert_eq!(case.images.records.get("sha256:gone:1").unwrap(), None, "its record went with it");
+    assert_eq!(case.images.shared.records.get("sha256:gone:1").unwrap(), None, "its record went with it");
     case.runtime.state.lock().stuck.clear();
     assert_eq!(case.images.delete_unused(&config).await, Ok(100));
     assert_eq!(here(), ["a", "b"]);
@@ -326,4 +326,44 @@ async fn image_volumes_are_pulled_like_images_of_containers() {
     let spec = images["a"].as_ref().unwrap();
     assert_eq!((spec.image.as_str(), spec.user_specified_image.as_str()), ("sha256:data:1", "data:1"));
     assert_eq!(images["b"].as_ref().unwrap_err().reason, ImageReason::Pull);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pull_whose_pod_goes_away_is_recorded_and_one_that_waits_ends() {
+    let env = Env::simulated(3);
+    let case = Case::with(&[("r.io/a:1", "p"), ("b:1", "")], Some(env.clone()), ImageOptions::default());
+    let own = [secret("own", "r.io", "p")];
+    let both = async { tokio::join!(case.ensure("r.io/a:1", None, &own), case.ensure("b:1", None, &[])) };
+    assert!(env.timeout(Duration::from_millis(100), both).await.is_err());
+    env.sleep(Duration::from_secs(10)).await;
+    assert_eq!(case.runtime.state.lock().pulls, [("r.io/a:1".to_owned(), "p".to_owned())]);
+    assert!(case.ensure("r.io/a:1", Some("Never"), &own).await.is_ok());
+    assert!(case.ensure("r.io/a:1", Some("Never"), &[]).await.is_err(), "pulled with a secret");
+    let intents = case.folder.path().join("image_manager/pulling");
+    assert_eq!(std::fs::read_dir(intents).unwrap().count(), 0);
+    assert!(case.ensure("b:1", None, &[]).await.is_ok(), "its turn comes again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pulls_are_throttled_as_configured() {
+    let env = Env::simulated(4);
+    let options = ImageOptions { rate: Some((1, 2)), parallel: None, ..ImageOptions::default() };
+    let case = Case::with(&[("a:1", "")], Some(env.clone()), options);
+    let pull = || case.ensure("a:1", Some("Always"), &[]);
+    let (a, b, c) = tokio::join!(pull(), pull(), pull());
+    assert!(a.is_ok() && b.is_ok());
+    let error = c.unwrap_err();
+    assert_eq!((error.reason, &*error.message), (ImageReason::Pull, "pull QPS exceeded"));
+    assert!(pull().await.is_ok(), "a second and a half later");
+}
+
+#[tokio::test]
+async fn the_nodes_logins_open_images_for_all_pods() {
+    let folder = tempfile::tempdir().unwrap();
+    let login = r#"{"auths": {"r.io": {"username": "node", "password": "p"}}}"#;
+    std::fs::write(folder.path().join("config.json"), login).unwrap();
+    let logins = NodeLogins::of(folder.path(), None);
+    let case = Case::with(&[("r.io/app:1", "p")], None, ImageOptions { logins, ..ImageOptions::default() });
+    assert!(case.ensure("r.io/app:1", None, &[]).await.is_ok());
+    assert!(case.ensure("r.io/app:1", Some("Never"), &[]).await.is_ok());
 }

@@ -72,9 +72,9 @@ fn is_local(ip: IpAddr) -> bool {
     UdpSocket::bind((ip, 0)).is_ok()
 }
 
-/// The kernel chooses the source when a datagram socket is connected; nothing is sent.
-fn route_source(v6: bool) -> Option<IpAddr> {
-    // Addresses that only a default route leads to.
+/// The address that the default route leaves by. The kernel chooses it when a datagram socket is connected; nothing is sent.
+pub fn route_source(v6: bool) -> Option<IpAddr> {
+    // Addresses of documentation, to which only a default route leads.
     let (any, far): (IpAddr, IpAddr) = if v6 {
         (Ipv6Addr::UNSPECIFIED.into(), Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into())
     } else {

@@ -114,12 +114,11 @@ async fn open(root: &std::path::Path, cluster: &TestCluster) -> (Pods, Stopper) 
         questions: AtomicUsize::new(0),
     });
     let client = cluster.local_clients().user("system:node:n", &["system:nodes"]);
-    let blocking = crate::blocking::pool();
+    let blocking = image::blocking_pool();
     let (stopper, stop) = Stopper::new();
     let (objects, _) = Objects::start(&env, client.clone(), Arc::new(|_: &str| {}), stop);
     objects.services().synced().await;
-    let options =
-        ImageOptions { verification: Default::default(), parallel: None, node_keyring: Default::default() };
+    let options = ImageOptions { parallel: None, ..ImageOptions::default() };
     let images = Images::new(env.clone(), &config, cri.clone(), blocking.clone(), options).unwrap();
     let none = Arc::new(Value::map);
     let volumes = Volumes::new(env.clone(), config.clone(), client, objects.clone(), blocking, none);

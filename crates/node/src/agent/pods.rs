@@ -95,8 +95,10 @@ impl Agent {
             }
         };
         let with_reserved = inner.taken_with_reserved(key);
-        let Inner { pods, runtime, taken, heartbeat, .. } = &mut *inner;
-        let worker = pods.entry(key.clone()).or_insert_with(|| PodWorker::new(&pod));
+        let Inner { pods, runtime, taken, heartbeat, longest_back_off, .. } = &mut *inner;
+        let worker = pods
+            .entry(key.clone())
+            .or_insert_with(|| PodWorker::new(&pod).with_longest_back_off(*longest_back_off));
         if revision < worker.written {
             // Our own write is on its way here and will ask for a reconcile.
             return None;

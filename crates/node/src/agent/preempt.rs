@@ -48,7 +48,7 @@ impl Agent {
         let node = if choosy { node() } else { None };
         let requests = Requests::of(pod);
         let missing = |taken: &Taken| admit::missing(pod, requests, &self.capacity, taken, node.as_ref());
-        let Inner { pods, taken, .. } = inner;
+        let Inner { pods, taken, longest_back_off, .. } = inner;
         let Reserved { now, later, ends } = reserved.unwrap_or_else(|| Reserved::nothing(taken));
         let victims = match missing(&later) {
             Ok(short) if short.is_empty() && missing(&now).is_ok_and(|short| short.is_empty()) => {
@@ -94,7 +94,8 @@ impl Agent {
         }
         let takes = standing.critical.then(|| Taken::of(pod, requests));
         let waiting = Some(Box::new(Waiting { ends, takes }));
-        pods.entry(key.clone()).or_insert_with(|| PodWorker::new(pod)).waiting = waiting;
+        let worker = || PodWorker::new(pod).with_longest_back_off(*longest_back_off);
+        pods.entry(key.clone()).or_insert_with(worker).waiting = waiting;
         Room::Later(victims)
     }
 }

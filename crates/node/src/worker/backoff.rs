@@ -1,17 +1,19 @@
-//! How long a container that keeps ending waits before it is started again: not at all, then 10 s, doubled up to 5 min.
+//! How long a container that keeps ending waits before it is started again: not at all, then 10 s, doubled up to 5 min or what the node
+//! is configured with.
 
 use crate::container_runtime::{Container, Millis, Running, StartError};
 
 const FIRST_SECONDS: u32 = 10;
 const MOST_SECONDS: u32 = 300;
-/// One that was not lengthened for so long is forgotten, as kubelet's is.
-const FORGOTTEN_MILLIS: Millis = 2 * MOST_SECONDS as Millis * 1000;
+/// The longest wait, unless the node is configured with another.
+pub const LONGEST_MILLIS: Millis = MOST_SECONDS as Millis * 1000;
 
 /// Of one container.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackOff {
     /// 0: none so far.
-    seconds: u32,
+    millis: Millis,
+    longest: Millis,
     /// When it was last lengthened.
     updated: Millis,
     /// People know of this wait.
@@ -29,6 +31,10 @@ pub enum Verdict {
 }
 
 impl BackOff {
+    pub fn new(longest: Millis) -> BackOff {
+        BackOff { millis: 0, longest, updated: 0, told: false }
+    }
+
     /// When the wait of a container that ended begins. `None`: it is started at once, and nothing is lengthened.
     ///
     /// Kubelet ends a container that failed a probe and starts it in one go, so that the run before that one is what counts. If it
@@ -48,25 +54,25 @@ impl BackOff {
             let new = !std::mem::replace(&mut self.told, true);
             return Verdict::Wait { until, new };
         }
-        let fresh = self.seconds == 0 || now > self.forgotten_after();
-        let seconds = if fresh { FIRST_SECONDS } else { (self.seconds * 2).min(MOST_SECONDS) };
-        *self = BackOff { seconds, updated: now, told: false };
+        let fresh = self.millis == 0 || now > self.forgotten_after();
+        let millis = if fresh { Millis::from(FIRST_SECONDS) * 1000 } else { self.millis * 2 };
+        *self = BackOff { millis: millis.min(self.longest), updated: now, told: false, ..*self };
         Verdict::Now
     }
 
     /// Until when a container has to wait whose wait begins at `from`.
     pub fn waits_until(&self, from: Millis, now: Millis) -> Option<Millis> {
-        let until = from + Millis::from(self.seconds) * 1000;
-        let until = until.min(self.forgotten_after() + 1);
-        (self.seconds > 0 && now < until).then_some(until)
+        let until = (from + self.millis).min(self.forgotten_after() + 1);
+        (self.millis > 0 && now < until).then_some(until)
     }
 
+    /// One that was not lengthened for so long is forgotten, as kubelet's is.
     fn forgotten_after(&self) -> Millis {
-        self.updated + FORGOTTEN_MILLIS
+        self.updated + 2 * self.longest
     }
 
-    pub fn seconds(&self) -> u32 {
-        self.seconds
+    pub fn millis(&self) -> Millis {
+        self.millis
     }
 }
 
@@ -124,7 +130,7 @@ mod tests {
 
     #[test]
     fn the_first_restart_is_at_once_and_later_ones_wait_twice_as_long_each_time() {
-        let mut backoff = BackOff::default();
+        let mut backoff = BackOff::new(LONGEST_MILLIS);
         let mut now = 1_000_000;
         assert_eq!(backoff.try_restart(now, now), Verdict::Now);
         for seconds in [10, 20, 40, 80, 160, 300, 300] {
@@ -137,21 +143,38 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_wait_is_the_nodes() {
+        for (longest, waits) in [(15_000, [10_000, 15_000, 15_000]), (1500, [1500, 1500, 1500])] {
+            let mut backoff = BackOff::new(longest);
+            let mut now = 1_000_000;
+            assert_eq!(backoff.try_restart(now, now), Verdict::Now);
+            for wait in waits {
+                let until = now + wait;
+                assert_eq!(backoff.try_restart(now, now), Verdict::Wait { until, new: true });
+                assert_eq!(backoff.try_restart(now, until), Verdict::Now);
+                now = until;
+            }
+            // Twice as long without a restart, and it begins anew.
+            assert_eq!(backoff.waits_until(now + 2 * longest + 1, now + 2 * longest + 1), None);
+        }
+    }
+
+    #[test]
     fn a_long_run_resets_the_backoff() {
-        let mut backoff = BackOff::default();
+        let mut backoff = BackOff::new(LONGEST_MILLIS);
         assert_eq!(backoff.try_restart(0, 0), Verdict::Now);
         let finished = 601_000;
         assert_eq!(backoff.try_restart(finished, finished), Verdict::Now);
-        assert_eq!(backoff.seconds(), 10);
+        assert_eq!(backoff.millis(), 10_000);
     }
 
     #[test]
     fn a_wait_ends_when_the_backoff_is_forgotten() {
-        let mut backoff = BackOff { seconds: 300, updated: 0, told: false };
+        let mut backoff = BackOff { millis: 300_000, updated: 0, ..BackOff::new(LONGEST_MILLIS) };
         let until = 600_001;
         assert_eq!(backoff.try_restart(590_000, 600_000), Verdict::Wait { until, new: true });
         assert_eq!(backoff.try_restart(590_000, until), Verdict::Now);
-        assert_eq!(backoff.seconds(), 10);
+        assert_eq!(backoff.millis(), 10_000);
     }
 
     fn ended_by_a_probe(before: Option<Millis>, finished: Millis) -> Running {
@@ -171,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_container_that_failed_a_probe_too_soon_waits_from_its_own_end() {
-        let backoff = BackOff { seconds: 20, updated: 2000, told: false };
+        let backoff = BackOff { millis: 20_000, updated: 2000, ..BackOff::new(LONGEST_MILLIS) };
         assert_eq!(backoff.begins(&ended_by_a_probe(None, 3000)), None);
         assert_eq!(backoff.begins(&ended_by_a_probe(Some(1000), 20_999)), Some(20_999));
         assert_eq!(backoff.begins(&ended_by_a_probe(Some(1000), 21_000)), Some(1000));
@@ -179,9 +202,9 @@ mod tests {
 
     #[test]
     fn a_container_that_failed_a_probe_after_a_long_run_begins_anew() {
-        let mut backoff = BackOff { seconds: 300, updated: 2000, told: false };
+        let mut backoff = BackOff { millis: 300_000, updated: 2000, ..BackOff::new(LONGEST_MILLIS) };
         let from = backoff.begins(&ended_by_a_probe(Some(1000), 700_000)).unwrap();
         assert_eq!(backoff.try_restart(from, 700_000), Verdict::Now);
-        assert_eq!(backoff.seconds(), 10);
+        assert_eq!(backoff.millis(), 10_000);
     }
 }

@@ -341,7 +341,7 @@ fn crash_loop(view: &View<'_>, index: usize, exit: &Exit) -> Option<ContainerSta
     if !view.pod.restarts(container, exit.code) {
         return None;
     }
-    let wait = time::format_duration(i64::from(backoff.seconds()) * 1_000_000_000);
+    let wait = time::format_duration(backoff.millis() * 1_000_000);
     let message = format!(
         "back-off {wait} restarting failed container={} pod={}",
         container.name,

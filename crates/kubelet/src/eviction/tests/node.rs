@@ -136,13 +136,9 @@ impl Case {
         let client: Arc<dyn Client> = Arc::new(Server);
         let cri: Arc<dyn cri::Runtime> =
             Arc::new(Host { root: root.to_string_lossy().into_owned(), pods: running });
-        let blocking = crate::blocking::pool();
+        let blocking = image::blocking_pool();
         let (objects, _) = Objects::start(&env, client.clone(), Arc::new(|_: &str| {}), stop);
-        let options = ImageOptions {
-            verification: Default::default(),
-            parallel: None,
-            node_keyring: Default::default(),
-        };
+        let options = ImageOptions { parallel: None, ..ImageOptions::default() };
         let images = Images::new(env.clone(), &config, cri.clone(), blocking.clone(), options).unwrap();
         let none = Arc::new(Value::map);
         let volumes =
