@@ -30,7 +30,7 @@ use env::Env;
 use runtime::{ControllerRegistry, Informers, Stop};
 use tokio::task::JoinHandle;
 
-use crate::agent::{Agent, Parts};
+use crate::agent::{Agent, HeartbeatPeriods, Parts};
 use crate::events::{EventSink, Events};
 use crate::fleet;
 use crate::machine::{Machine, SimulatedMachine};
@@ -119,6 +119,7 @@ pub fn start(
             runtime: Box::new(Containers::new(env.clone(), addresses)),
             admit: None,
             static_pods: None,
+            heartbeat: HeartbeatPeriods::default(),
         };
         agents.push(Agent::new(env, parts));
     }

@@ -2,13 +2,9 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use super::{PodTask, Shared};
 use crate::blocking::block;
-
-/// Logs are looked at so often.
-const LOGS: Duration = Duration::from_secs(10);
 
 pub fn start(shared: &Arc<Shared>) {
     let env = shared.parts.env.clone();
@@ -18,12 +14,12 @@ pub fn start(shared: &Arc<Shared>) {
 async fn logs(shared: Weak<Shared>) {
     loop {
         let Some(strong) = shared.upgrade() else { return };
-        let env = strong.parts.env.clone();
+        let (env, interval) = (strong.parts.env.clone(), strong.parts.config.container_log_monitor_interval);
         for task in strong.tasks() {
             rotate(&strong, &task).await;
         }
         drop(strong);
-        env.sleep(LOGS).await;
+        env.sleep(interval).await;
     }
 }
 
