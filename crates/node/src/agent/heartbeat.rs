@@ -44,8 +44,9 @@ impl HeartbeatPeriods {
         self.lease_seconds.saturating_mul(1000) / 4
     }
 
+    /// At least a second: a look at the machine is not free.
     fn status_millis(&self) -> Millis {
-        Millis::try_from(self.status.as_millis()).unwrap_or(Millis::MAX / 2)
+        Millis::try_from(self.status.as_millis()).unwrap_or(Millis::MAX / 2).max(1000)
     }
 }
 
@@ -324,6 +325,16 @@ mod tests {
 
     fn reasons(old: &Value, new: &Value) -> Vec<&'static str> {
         told("n", Some(old), new).into_iter().map(|(_, reason, _)| reason).collect()
+    }
+
+    #[test]
+    fn no_period_makes_a_node_look_without_a_pause() {
+        let periods = HeartbeatPeriods { lease_seconds: 1, status: Duration::ZERO };
+        assert_eq!((periods.renew_millis(), periods.status_millis()), (250, 1000));
+        let usual = HeartbeatPeriods::default();
+        assert_eq!((usual.renew_millis(), usual.status_millis()), (10_000, 10_000));
+        let endless = HeartbeatPeriods { lease_seconds: i64::MAX, status: Duration::MAX };
+        assert!(endless.renew_millis() > 0 && endless.status_millis() > 0);
     }
 
     #[test]
