@@ -15,6 +15,8 @@ use std::time::Duration;
 use image::Verification;
 use object::{Map, Value};
 
+use crate::machine::taint;
+
 /// Why a configuration file is refused.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
@@ -88,6 +90,10 @@ pub struct Config {
     pub authorization: Authorization,
     /// Of the HTTPS port; `None`: one is asked for from the cluster.
     pub tls_files: Option<(PathBuf, PathBuf)>,
+    /// What handshakes of that port are limited to.
+    pub tls: TlsOptions,
+    /// Whether there is that port at all.
+    pub enable_server: bool,
     pub healthz_address: String,
     /// 0: none.
     pub healthz_port: u16,
@@ -125,6 +131,8 @@ pub struct Config {
     /// `NoSwap`, `LimitedSwap`, or nothing.
     pub swap_behavior: String,
     pub fail_cgroup_v1: bool,
+    /// Settings of the kernel that kubelet would change are a reason not to start.
+    pub protect_kernel_defaults: bool,
     pub cgroup_driver: String,
     pub cgroups_per_qos: bool,
     pub enforce_node_allocatable: Vec<String>,
@@ -136,6 +144,17 @@ pub struct Config {
     pub feature_gates: Vec<(String, bool)>,
     /// All fields as they are in force, for `/configz`.
     pub fields: Map,
+}
+
+/// Of the HTTPS port's TLS; empty: all that are safe.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TlsOptions {
+    /// `VersionTLS12` or `VersionTLS13`.
+    pub min_version: String,
+    /// Those of TLS 1.2, by IANA's names: those of TLS 1.3 are not configurable.
+    pub cipher_suites: Vec<String>,
+    /// IANA's numbers.
+    pub curve_preferences: Vec<i64>,
 }
 
 /// Who is let in at the HTTPS port.
@@ -224,6 +243,8 @@ impl Config {
                 cache_unauthorized_ttl: Duration::from_secs(30),
             },
             tls_files: None,
+            tls: TlsOptions::default(),
+            enable_server: true,
             healthz_address: "127.0.0.1".to_owned(),
             healthz_port: 10248,
             enable_debugging_handlers: true,
@@ -253,6 +274,7 @@ impl Config {
             fail_swap_on: true,
             swap_behavior: String::new(),
             fail_cgroup_v1: false,
+            protect_kernel_defaults: false,
             cgroup_driver: "cgroupfs".to_owned(),
             cgroups_per_qos: true,
             enforce_node_allocatable: vec!["pods".to_owned()],
@@ -283,24 +305,32 @@ impl Config {
         if invalid.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(invalid)) }
     }
 
-    /// What `/configz` answers.
-    pub fn configz(&self) -> Value {
-        let mut out = Value::map();
-        out.make_map().set("kubeletconfig", self.in_force());
-        out
-    }
-
-    /// The fields, with what flags said instead.
-    fn in_force(&self) -> Map {
+    /// What `/configz` shows: the fields of the file, with what flags, the machine and the runtime said instead.
+    pub fn in_force(&self) -> Map {
         let mut fields = self.fields.clone();
-        fields.set("podLogsDir", self.pod_logs_directory.to_string_lossy().into_owned());
-        fields.set("address", &*self.address);
+        let text = |fields: &mut Map, name: &'static str, value: &str| match value {
+            "" => {
+                fields.remove(name);
+            }
+            value => fields.set(name, value),
+        };
+        text(&mut fields, "podLogsDir", &self.pod_logs_directory.to_string_lossy());
+        text(&mut fields, "address", &self.address);
+        text(&mut fields, "clusterDomain", &self.cluster_domain);
+        text(&mut fields, "cgroupRoot", &self.cgroup_root);
+        text(&mut fields, "cgroupDriver", &self.cgroup_driver);
+        text(&mut fields, "podCIDR", &self.pod_cidr);
+        fields.set("containerRuntimeEndpoint", self.container_runtime_endpoint.clone().unwrap_or_default());
         fields.set("port", Value::Int(self.port.into()));
+        fields.set("maxPods", Value::Int(self.max_pods));
         fields.set("failSwapOn", self.fail_swap_on);
         fields.set("serializeImagePulls", self.serialize_image_pulls);
-        fields.set("maxPods", Value::Int(self.max_pods));
-        fields.set("clusterDomain", &*self.cluster_domain);
-        fields.set("containerRuntimeEndpoint", self.container_runtime_endpoint.clone().unwrap_or_default());
+        fields.set("registerNode", self.register_node);
+        let taints: Vec<Value> =
+            self.register_with_taints.iter().filter_map(|text| taint::parse(text)).collect();
+        if !taints.is_empty() {
+            fields.set("registerWithTaints", Value::List(taints));
+        }
         let mut eviction = Map::with_capacity(self.eviction_hard.len());
         let mut hard = self.eviction_hard.clone();
         hard.sort();

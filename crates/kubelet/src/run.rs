@@ -12,12 +12,12 @@ use client::Client;
 use client::resources::{NODES, PODS};
 use env::Env;
 use futures_util::future::BoxFuture;
-use node::agent::{Agent, Parts as AgentParts};
+use node::agent::{Agent, HeartbeatPeriods, Parts as AgentParts};
 use node::machine::{Describe, Machine, NodeIdentity};
 use node::pod::Pod;
 use node::static_pods::{StaticPods, is_mirror};
 use object::Value;
-use runtime::{ControllerRegistry, Informer, Informers, Key, Recorder, Scope, Stop};
+use runtime::{ControllerRegistry, Informer, Informers, Key, Recorder, Scope, Severity, Stop};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
@@ -33,10 +33,13 @@ use crate::images::{ImageOptions, Images};
 use crate::machine::{self, LocalMachine, RuntimeFacts, SharedMachine};
 use crate::objects::Objects;
 use crate::pods::{Changes, Facts, NodeEvents, Parts, Pods};
+use crate::preflight::{self, CGROUP_V1_WARNING};
 use crate::server::{self, ClientCas, Server};
 use crate::shutdown::{self, Periods, RunningPod};
 use crate::static_pods;
 use crate::volumes::{KeptStats, Volumes};
+
+pub use crate::preflight::PreflightError;
 
 /// What a node is told.
 pub struct Settings {
@@ -61,7 +64,8 @@ pub struct Kubelet {
     pub machine: Arc<LocalMachine>,
     env: Env,
     config: Arc<Config>,
-    server: Server,
+    /// `None`: by `enableServer`.
+    server: Option<Server>,
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -73,12 +77,8 @@ pub enum StartError {
     Address(#[from] machine::AddressError),
     #[error("the container runtime does not answer: {0}")]
     Runtime(#[from] cri::Error),
-    #[error(
-        "running with swap on is not supported, please disable swap or set failSwapOn to false in the configuration; /proc/swaps: {0}"
-    )]
-    Swap(String),
-    #[error("failCgroupV1 is set in the configuration, and this machine uses cgroup v1")]
-    CgroupV1,
+    #[error("{0}")]
+    Preflight(#[from] PreflightError),
     #[error("{0}")]
     Capacity(String),
     #[error("{0}")]
@@ -89,8 +89,6 @@ pub enum StartError {
     Listen { address: String, port: u16, source: std::io::Error },
 }
 
-/// There with cgroup v2 alone.
-const CGROUP_V2: &str = "/sys/fs/cgroup/cgroup.controllers";
 /// How often the runtime is looked at for what the Node says.
 const LOOK: Duration = Duration::from_secs(10);
 /// What `/logs/` shows.
@@ -112,19 +110,20 @@ impl Kubelet {
             make_directory(&directory)?;
         }
         make_private_directory(&config.root_directory.join(server::CHECKPOINTS))?;
-        let addresses = machine::node_addresses(&node_ip)?;
-        let facts = machine::Facts::read(Path::new("/"), &config.root_directory);
-        check_swap(&config)?;
-        if config.fail_cgroup_v1 && !Path::new(CGROUP_V2).exists() {
-            return Err(StartError::CgroupV1);
-        }
         for (field, why) in config.without_effect() {
             tracing::warn!(field, why, "a field of the KubeletConfiguration has no effect");
         }
+        let root = Path::new("/");
+        preflight::swap(root, &config)?;
+        preflight::kernel(root, &config)?;
+        let cgroup_v2 = preflight::cgroup_v2(root, &config)?;
         let runtime = RuntimeFacts::read(&*cri).await?;
+        config.cgroup_driver = preflight::cgroup_driver(env, &*cri, &config.cgroup_driver).await?.to_owned();
+        let addresses = machine::node_addresses(&node_ip)?;
+        let facts = machine::Facts::read(root, &config.root_directory);
         let runtime_name = runtime.name.clone();
-        let known = pod_facts(&facts, &config, &runtime);
-        let kernel = Kernel::read(Path::new("/"), &facts.kernel_version);
+        let known = pod_facts(&facts, &config, &runtime, cgroup_v2);
+        let kernel = Kernel::read(root, &facts.kernel_version);
         let machine = Arc::new(LocalMachine::new(config.clone(), &hostname, facts, addresses.clone()));
         machine.set_runtime(runtime);
         let mut tasks = Vec::new();
@@ -149,6 +148,10 @@ impl Kubelet {
         let (events, task) =
             Recorder::start_on(env, client.clone(), "kubelet", &config.node_name, stop.clone());
         tasks.push(task);
+        let of_node = node_events(&events, &config.node_name);
+        if !cgroup_v2 {
+            of_node.of_node(Severity::Warning, "CgroupV1", CGROUP_V1_WARNING.to_owned());
+        }
         let volumes = Arc::new(volumes(env, &config, &client, &objects, &machine));
         let pods = Pods::open(
             Parts {
@@ -162,7 +165,7 @@ impl Kubelet {
                 hooks: Hooks::new(env),
                 facts: known,
                 host_ips: addresses.clone(),
-                events: node_events(&events, &config.node_name),
+                events: of_node,
             },
             &changes,
         )
@@ -190,6 +193,7 @@ impl Kubelet {
             client_cas,
             authentication: config.authentication.clone(),
             authorization: config.authorization.clone(),
+            tls: config.tls.clone(),
             node_name: config.node_name.clone(),
             enabled: server::Enabled {
                 debugging: config.enable_debugging_handlers,
@@ -207,10 +211,19 @@ impl Kubelet {
             volumes: KeptStats::new(volumes),
         };
         let view = Arc::new(view);
-        let server =
-            Server::start(env, of_server, view, client.clone(), stop.clone()).await.map_err(|source| {
-                StartError::Listen { address: config.address.clone(), port: config.port, source }
-            })?;
+        let server = if config.enable_server {
+            let started = Server::start(env, of_server, view, client.clone(), stop.clone()).await;
+            Some(started.map_err(|source| StartError::Listen {
+                address: config.address.clone(),
+                port: config.port,
+                source,
+            })?)
+        } else {
+            tracing::warn!(
+                "enableServer is false: nobody can ask this node for logs, exec, attach or metrics"
+            );
+            None
+        };
         let agent = Agent::new(
             env,
             AgentParts {
@@ -218,6 +231,10 @@ impl Kubelet {
                 ip: addresses.first().map(IpAddr::to_string).unwrap_or_default(),
                 zone: String::new(),
                 machine: Arc::new(of_machine),
+                heartbeat: HeartbeatPeriods {
+                    lease_seconds: config.node_lease_duration_seconds,
+                    status: config.node_status_update_frequency,
+                },
                 capacity,
                 client: client.clone(),
                 events: Some(Arc::new(events)),
@@ -275,7 +292,9 @@ impl Kubelet {
 
     /// Waits for everything that ends with the [`Stop`] it was started with.
     pub async fn stopped(self) {
-        self.server.join().await;
+        if let Some(server) = self.server {
+            server.join().await;
+        }
         for task in self.tasks {
             // A panic in it was already reported.
             let _ = task.await;
@@ -374,7 +393,7 @@ impl server::Node for NodeView {
         self.cri.clone()
     }
     fn config(&self) -> Value {
-        self.config.configz()
+        Value::Map(self.config.in_force())
     }
     fn root_directory(&self) -> PathBuf {
         self.config.root_directory.clone()
@@ -396,22 +415,6 @@ impl server::Node for NodeView {
     }
 }
 
-fn check_swap(config: &Config) -> Result<(), StartError> {
-    let swaps = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
-    let devices = machine::swap_devices(&swaps);
-    if devices.is_empty() {
-        return Ok(());
-    }
-    if config.fail_swap_on {
-        return Err(StartError::Swap(devices.join(", ")));
-    }
-    tracing::warn!(
-        devices = devices.join(", "),
-        "this machine swaps: limits of memory are not what they seem"
-    );
-    Ok(())
-}
-
 fn make_directory(directory: &Path) -> Result<(), StartError> {
     std::fs::create_dir_all(directory).map_err(|source| directory_error(directory, source))
 }
@@ -429,8 +432,7 @@ fn directory_error(directory: &Path, source: std::io::Error) -> StartError {
 }
 
 /// What the machine is, for those who make containers.
-fn pod_facts(facts: &machine::Facts, config: &Config, runtime: &RuntimeFacts) -> Facts {
-    let cgroup_v2 = Path::new(CGROUP_V2).exists();
+fn pod_facts(facts: &machine::Facts, config: &Config, runtime: &RuntimeFacts, cgroup_v2: bool) -> Facts {
     // Of the handler that pods have which name none.
     let handler = runtime.handlers.iter().find(|handler| handler.name.is_empty());
     let features = handler.and_then(|handler| handler.features.as_ref());
@@ -491,3 +493,6 @@ async fn look_again(env: Env, machine: Arc<LocalMachine>, cri: Arc<dyn cri::Runt
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

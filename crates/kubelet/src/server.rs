@@ -26,6 +26,7 @@ mod query;
 mod routes;
 pub mod stats;
 mod system_logs;
+pub(crate) mod tls;
 mod zpages;
 
 use std::collections::BTreeMap;
@@ -48,7 +49,7 @@ use authenticate::Authenticator;
 use authorize::Authorizer;
 use stats::Sampler;
 
-use crate::config::{Authentication, Authorization};
+use crate::config::{Authentication, Authorization, TlsOptions};
 
 pub use checkpoint::DIRECTORY as CHECKPOINTS;
 pub use client_ca::{ClientCaError, ClientCas};
@@ -113,6 +114,8 @@ pub struct Settings {
     pub client_cas: Arc<ClientCas>,
     pub authentication: Authentication,
     pub authorization: Authorization,
+    /// What is wrong with it is told by the configuration's validation.
+    pub tls: TlsOptions,
     pub node_name: String,
     pub enabled: Enabled,
     /// Where the machine's log files are.
@@ -153,10 +156,10 @@ impl Server {
         stop: Stop,
     ) -> io::Result<Server> {
         let Settings { address, port, certificate, client_cas, authentication, authorization, .. } = settings;
-        let Settings { node_name, enabled, system_logs, flags, .. } = settings;
+        let Settings { tls, node_name, enabled, system_logs, flags, .. } = settings;
         let listener = tokio::net::TcpListener::bind((address.as_str(), port)).await?;
         let address = listener.local_addr()?;
-        let acceptor = listener::Acceptor::new(certificate, client_cas.subscribe());
+        let acceptor = listener::Acceptor::new(certificate, client_cas.subscribe(), tls);
         let acceptor = acceptor.map_err(io::Error::other)?;
         let context = Arc::new(Context {
             env: env.clone(),

@@ -26,12 +26,15 @@ use crate::pod::{Pod, short_uid};
 use crate::static_pods::StaticPods;
 use crate::worker::PodWorker;
 
+pub use heartbeat::HeartbeatPeriods;
+
 pub struct Agent {
     env: Env,
     name: Box<str>,
     ip: Box<str>,
     zone: Box<str>,
     machine: Arc<Machine>,
+    periods: HeartbeatPeriods,
     capacity: Capacity,
     /// As `system:node:NAME` in `system:nodes`: what a node may do and no more.
     client: Arc<dyn Client>,
@@ -48,6 +51,7 @@ pub struct Parts {
     pub ip: String,
     pub zone: String,
     pub machine: Arc<Machine>,
+    pub heartbeat: HeartbeatPeriods,
     pub capacity: Capacity,
     pub client: Arc<dyn Client>,
     pub events: Option<Arc<dyn EventSink>>,
@@ -116,6 +120,7 @@ impl Agent {
             ip: parts.ip.into(),
             zone: parts.zone.into(),
             machine: parts.machine,
+            periods: parts.heartbeat,
             capacity: parts.capacity,
             client: parts.client,
             events: parts.events,

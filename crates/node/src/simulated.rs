@@ -30,7 +30,7 @@ use env::Env;
 use runtime::{ControllerRegistry, Informers, Stop};
 use tokio::task::JoinHandle;
 
-use crate::agent::{Agent, Parts};
+use crate::agent::{Agent, HeartbeatPeriods, Parts};
 use crate::events::{EventSink, Events};
 use crate::fleet;
 use crate::machine::{Machine, SimulatedMachine};
@@ -120,6 +120,7 @@ pub fn start(
             admit: None,
             static_pods: None,
             longest_back_off: crate::worker::LONGEST_MILLIS,
+            heartbeat: HeartbeatPeriods::default(),
         };
         agents.push(Agent::new(env, parts));
     }

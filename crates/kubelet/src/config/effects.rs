@@ -34,16 +34,8 @@ const fn ignored(field: &'static str, also: &'static [&'static str], why: &'stat
 
 /// In the order of the type.
 pub const UNSUPPORTED: &[Unsupported] = &[
-    refused("enableServer", &[], "the node's server is always on: logs, exec and metrics need it"),
     ignored("syncFrequency", &[], "pods are looked at when something changes, not at intervals"),
     ignored("readOnlyPort", &[], "there is no port without authentication"),
-    ignored("tlsCipherSuites", &[], "the suites are those of rustls"),
-    ignored("tlsCurvePreferences", &[], "the curves are those of rustls"),
-    refused(
-        "tlsMinVersion",
-        &["\"VersionTLS10\"", "\"VersionTLS11\"", "\"VersionTLS12\""],
-        "the server speaks TLS 1.2 and 1.3",
-    ),
     ignored("rotateCertificates", &["true"], "certificates are always rotated"),
     ignored(
         "serverTLSBootstrap",
@@ -56,7 +48,6 @@ pub const UNSUPPORTED: &[Unsupported] = &[
     ignored("oomScoreAdj", &[], "the process keeps the score it was started with"),
     ignored("streamingConnectionIdleTimeout", &[], "a stream stays open as long as both ends do"),
     ignored("nodeStatusReportFrequency", &[], "the status is written when it changes"),
-    ignored("nodeLeaseDurationSeconds", &[], "leases last 40 seconds"),
     ignored(
         "volumeStatsAggPeriod",
         &[],
@@ -64,7 +55,6 @@ pub const UNSUPPORTED: &[Unsupported] = &[
     ),
     ignored("kubeletCgroups", &[], "the process stays in its cgroup"),
     ignored("systemCgroups", &[], "processes of the machine stay in their cgroups"),
-    ignored("cgroupDriver", &[], "cgroups are made by their files"),
     refused("cpuManagerPolicy", &[], "containers share the machine's CPUs"),
     refused("cpuManagerPolicyOptions", &[], "containers share the machine's CPUs"),
     ignored("cpuManagerReconcilePeriod", &[], "containers share the machine's CPUs"),
@@ -84,11 +74,9 @@ pub const UNSUPPORTED: &[Unsupported] = &[
     ignored("kubeAPIQPS", &[], "the API server's own flow control is the limit"),
     ignored("kubeAPIBurst", &[], "the API server's own flow control is the limit"),
     ignored("enableControllerAttachDetach", &[], "there are no volumes to attach"),
-    refused("protectKernelDefaults", &[], "kernel parameters are not checked"),
     ignored("makeIPTablesUtilChains", &[], "rules are nftables', in a table of their own"),
     ignored("iptablesMasqueradeBit", &[], "rules are nftables', in a table of their own"),
     ignored("iptablesDropBit", &[], "rules are nftables', in a table of their own"),
-    ignored("featureGates", &[], "features are as Kubernetes v1.36 has them by default"),
     refused(
         "memorySwap",
         &[r#"{"swapBehavior":"NoSwap"}"#, r#"{"swapBehavior":""}"#],
@@ -115,7 +103,6 @@ pub const UNSUPPORTED: &[Unsupported] = &[
     ignored("memoryThrottlingFactor", &[], "its feature gate, MemoryQoS, is off"),
     ignored("memoryReservationPolicy", &[], "its feature gate, MemoryQoS, is off"),
     ignored("tracing", &[], "there are no traces"),
-    refused("imageServiceEndpoint", &[], "images are the container runtime's"),
     refused("userNamespaces", &[r#"{"idsPerPod":65536}"#], "a pod has 65536 users of its own"),
 ];
 

@@ -109,6 +109,10 @@ pub fn apply(mut config: Config, fields: Map) -> Config {
     config.authorization.cache_unauthorized_ttl =
         read.duration_at(&["authorization", "webhook", "cacheUnauthorizedTTL"]);
     config.tls_files = read.path("tlsCertFile").zip(read.path("tlsPrivateKeyFile"));
+    config.tls.min_version = read.text("tlsMinVersion");
+    config.tls.cipher_suites = read.texts("tlsCipherSuites");
+    config.tls.curve_preferences = read.ints("tlsCurvePreferences");
+    config.enable_server = read.bool("enableServer");
     config.enable_debugging_handlers = read.bool("enableDebuggingHandlers");
     config.enable_system_log_handler = read.bool("enableSystemLogHandler");
     config.streaming_connection_idle_timeout = read.duration("streamingConnectionIdleTimeout");
@@ -136,6 +140,7 @@ pub fn apply(mut config: Config, fields: Map) -> Config {
     config.fail_swap_on = read.bool("failSwapOn");
     config.swap_behavior = read.text_at(&["memorySwap", "swapBehavior"]);
     config.fail_cgroup_v1 = read.bool("failCgroupV1");
+    config.protect_kernel_defaults = read.bool("protectKernelDefaults");
     config.cgroup_driver = read.text("cgroupDriver");
     config.cgroups_per_qos = read.bool("cgroupsPerQOS");
     config.local_storage_capacity_isolation = read.bool("localStorageCapacityIsolation");
@@ -200,6 +205,10 @@ impl Fields<'_> {
     fn texts(&self, name: &str) -> Vec<String> {
         let list = self.0.get(name).and_then(Value::as_list).unwrap_or_default();
         list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    }
+    fn ints(&self, name: &str) -> Vec<i64> {
+        let list = self.0.get(name).and_then(Value::as_list).unwrap_or_default();
+        list.iter().filter_map(Value::as_int).collect()
     }
     /// Each name once for each of its values.
     fn lists(&self, name: &str) -> Vec<(String, String)> {

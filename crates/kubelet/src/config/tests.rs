@@ -113,26 +113,28 @@ fn what_makes_no_sense_is_told_in_kubelets_words() {
 
 #[test]
 fn configz_shows_every_field_in_force() {
-    let config = Config { port: 10350, ..config("maxPods: 7\n").expect("read") };
-    let shown = config.configz();
-    let at = |path: &[&str]| {
-        let path: Vec<&str> = ["kubeletconfig"].iter().chain(path).copied().collect();
-        shown.at(&path).cloned()
-    };
+    let mut config =
+        config("maxPods: 7\nregisterWithTaints: [{key: a, effect: NoSchedule}]\n").expect("read");
+    // As flags, the machine and the runtime do.
+    (config.port, config.cgroup_root, config.pod_cidr) =
+        (10350, "/node".to_owned(), "10.0.0.0/24".to_owned());
+    (config.register_node, config.cgroup_driver) = (false, "cgroupfs".to_owned());
+    config.register_with_taints.push("b=c:NoExecute".to_owned());
+    let shown = Value::Map(config.in_force());
+    let at = |path: &[&str]| shown.at(path).cloned();
     assert_eq!(at(&["maxPods"]), Some(Value::Int(7)));
     assert_eq!(at(&["port"]), Some(Value::Int(10350)), "flags are in force, too");
+    assert_eq!((at(&["cgroupRoot"]), at(&["podCIDR"])), (Some("/node".into()), Some("10.0.0.0/24".into())));
+    assert_eq!((at(&["registerNode"]), at(&["cgroupDriver"])), (Some(false.into()), Some("cgroupfs".into())));
+    let taints = shown.get("registerWithTaints").and_then(Value::as_list).expect("a list");
+    let keys: Vec<_> = taints.iter().filter_map(|taint| taint.str_at(&["key"])).collect();
+    assert_eq!(keys, ["a", "b"]);
     assert_eq!(at(&["syncFrequency"]), Some("1m0s".into()));
     assert_eq!(at(&["authorization", "webhook", "cacheUnauthorizedTTL"]), Some("30s".into()));
     assert_eq!(at(&["evictionHard", "memory.available"]), Some("100Mi".into()));
     assert_eq!(at(&["shutdownGracePeriod"]), Some("0s".into()));
     assert_eq!(at(&["logging", "options", "json", "infoBufferSize"]), Some("0".into()));
-    let names: Vec<_> = shown
-        .get("kubeletconfig")
-        .and_then(Value::as_map)
-        .expect("a map")
-        .iter()
-        .map(|(n, _)| n.as_str().to_owned())
-        .collect();
+    let names: Vec<_> = shown.as_map().expect("a map").iter().map(|(n, _)| n.as_str().to_owned()).collect();
     assert_eq!(names[..3], ["enableServer", "podLogsDir", "syncFrequency"], "in upstream's order");
 }
 
@@ -145,13 +147,12 @@ fn what_cannot_be_had_is_refused_by_name() {
         ("memorySwap: {swapBehavior: LimitedSwap}\n", "memorySwap"),
         ("userNamespaces: {idsPerPod: 131072}\n", "userNamespaces"),
         ("reservedSystemCPUs: 0-1\n", "reservedSystemCPUs"),
-        ("tlsMinVersion: VersionTLS13\n", "tlsMinVersion"),
     ] {
         let told = refused(text);
         assert!(told.starts_with(&format!("invalid configuration: {field} is not supported: ")), "{told}");
     }
     let fine = "cpuManagerPolicy: none\nmemorySwap: {swapBehavior: NoSwap}\nuserNamespaces: {idsPerPod: 65536}\n\
-                tlsMinVersion: VersionTLS12\nenforceNodeAllocatable: [none]\nrotateCertificates: true\n";
+                enforceNodeAllocatable: [none]\nrotateCertificates: true\n";
     assert_eq!(config(fine).expect("read").without_effect().count(), 0);
     let ignored = config("syncFrequency: 30s\neventRecordQPS: 0\nmaxPods: 7\nruntimeRequestTimeout: 2m\n")
         .expect("read");
@@ -264,4 +265,43 @@ fn each_honoured_field_is_read_and_each_other_one_is_known() {
     let order: Vec<_> =
         effects::UNSUPPORTED.iter().map(|one| position(one.field).expect(one.field)).collect();
     assert!(order.is_sorted(), "in the order of the type");
+}
+
+#[test]
+fn only_the_defaults_of_known_feature_gates_are_accepted() {
+    config("featureGates: {GracefulNodeShutdown: true, MemoryQoS: false, AllAlpha: false}\n").expect("read");
+    let told = refused("featureGates: {MemoryQoS: true, NoSuchGate: false, NodeSwap: false}\n");
+    for part in [
+        "featureGates: unrecognized feature gate: NoSuchGate",
+        "featureGates: MemoryQoS=true is not supported: it is off",
+        "featureGates: NodeSwap=false is not supported: it is on",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+}
+
+#[test]
+fn what_tls_cannot_do_here_is_refused_by_name() {
+    config(
+        "tlsMinVersion: VersionTLS13\ntlsCipherSuites: [TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]\ntlsCurvePreferences: [29]\n",
+    )
+    .expect("read");
+    assert!(
+        refused("tlsMinVersion: VersionTLS10\n").contains("tlsMinVersion \"VersionTLS10\" is not supported")
+    );
+    assert!(
+        refused("tlsCipherSuites: [TLS_RSA_WITH_AES_128_CBC_SHA]\n")
+            .contains("Cipher suite TLS_RSA_WITH_AES_128_CBC_SHA not supported or doesn't exist")
+    );
+    assert!(refused("tlsCurvePreferences: [4588]\n").contains("tlsCurvePreferences: 4588 is not supported"));
+}
+
+#[test]
+fn images_of_another_socket_are_refused() {
+    let runtime = "containerRuntimeEndpoint: unix:///run/a.sock\n";
+    config(&format!("{runtime}imageServiceEndpoint: unix:///run/a.sock\n")).expect("the same one");
+    assert!(
+        refused(&format!("{runtime}imageServiceEndpoint: unix:///run/b.sock\n"))
+            .contains("imageServiceEndpoint \"unix:///run/b.sock\" is not supported")
+    );
 }

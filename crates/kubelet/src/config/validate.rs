@@ -4,7 +4,9 @@ use object::Value;
 use object::quantity::Quantity;
 
 use super::{Config, duration};
+use crate::feature_gates;
 use crate::machine::taint;
+use crate::server::tls;
 
 /// Signals of eviction.
 const SIGNALS: [&str; 10] = [
@@ -32,6 +34,7 @@ pub fn validate(config: &Config) -> Vec<String> {
     errors.amounts();
     errors.logs();
     errors.taints();
+    errors.gates();
     errors.list
 }
 
@@ -153,9 +156,16 @@ impl Errors<'_> {
         });
         let files = (self.text("tlsCertFile").is_empty(), self.text("tlsPrivateKeyFile").is_empty());
         self.say(files.0 != files.1, || "tlsCertFile and tlsPrivateKeyFile must be set together".to_owned());
+        if let Err(why) = tls::protocol(&self.config.tls) {
+            self.say(true, || why);
+        }
         let endpoint = self.text("containerRuntimeEndpoint").to_owned();
         self.say(!endpoint.is_empty() && !endpoint.starts_with("unix://"), || {
             format!("containerRuntimeEndpoint {endpoint:?} must be a socket of this machine, such as unix:///run/containerd/containerd.sock")
+        });
+        let images = self.text("imageServiceEndpoint").to_owned();
+        self.say(!images.is_empty() && images != endpoint, || {
+            format!("imageServiceEndpoint {images:?} is not supported: images are those of containerRuntimeEndpoint")
         });
         for address in self.config.cluster_dns.clone() {
             self.say(address.parse::<std::net::IpAddr>().is_err(), || {
@@ -356,6 +366,22 @@ impl Errors<'_> {
         let clean: std::path::PathBuf = path.components().collect();
         let odd = clean.as_os_str() != path.as_os_str() || path.components().any(|c| c.as_os_str() == "..");
         self.say(odd, || format!("pod logs path {:?} must be normalized", path.display().to_string()));
+    }
+
+    /// As the flag `--feature-gates` of other components: only the defaults are there.
+    fn gates(&mut self) {
+        for (gate, wanted) in self.config.feature_gates.clone() {
+            let Some(on) = feature_gates::is_on(&gate) else {
+                self.list.push(format!("featureGates: unrecognized feature gate: {gate}"));
+                continue;
+            };
+            if on != wanted {
+                let state = if on { "on" } else { "off" };
+                self.list.push(format!(
+                    "featureGates: {gate}={wanted} is not supported: it is {state}, as it is in v1.36 by default"
+                ));
+            }
+        }
     }
 
     fn taints(&mut self) {

@@ -100,19 +100,64 @@ fn ended() -> cri::ContainerEventResponse {
 
 const UID: &str = "2b1f0a34-5b0e-4bd5-8f2c-7f7a0a3c9d11";
 
-async fn open(root: &std::path::Path, cluster: &TestCluster) -> (Pods, Stopper) {
-    let env = cluster.env().clone();
-    let mut config = Config::new("n", root.to_owned());
-    // Nothing of this machine is touched but the folder.
-    (config.enforce_node_allocatable, config.cgroups_per_qos) = (Vec::new(), false);
-    let config = Arc::new(config);
+fn quick() -> Arc<dyn cri::Runtime> {
     let (ended, events) = mpsc::unbounded_channel();
-    let cri: Arc<dyn cri::Runtime> = Arc::new(Quick {
+    Arc::new(Quick {
         ended,
         events: Mutex::new(Some(events)),
         taken: Arc::default(),
         questions: AtomicUsize::new(0),
-    });
+    })
+}
+
+/// A container that runs, and tells when it is to open its log anew.
+#[derive(Default)]
+struct Steady {
+    reopened: Arc<Notify>,
+}
+
+impl cri::PartialRuntime for Steady {
+    answered! {
+        list_pod_sandbox(ListPodSandboxRequest) -> Default::default(), cri::ListPodSandboxResponse;
+        list_containers(ListContainersRequest) -> Default::default(), cri::ListContainersResponse;
+        list_images(ListImagesRequest) -> Default::default(), cri::ListImagesResponse;
+        create_container(CreateContainerRequest) -> cri::CreateContainerResponse { container_id: "c-1".to_owned() }, cri::CreateContainerResponse;
+        start_container(StartContainerRequest) -> cri::StartContainerResponse {}, cri::StartContainerResponse;
+    }
+
+    fn image_status(&self, _: cri::ImageStatusRequest) -> Call<'_, cri::ImageStatusResponse> {
+        let image = Some(cri::Image { id: "sha256:1".to_owned(), ..Default::default() });
+        Box::pin(async { Ok(cri::ImageStatusResponse { image, ..Default::default() }) })
+    }
+
+    fn container_status(&self, _: cri::ContainerStatusRequest) -> Call<'_, cri::ContainerStatusResponse> {
+        let state = cri::ContainerState::Running as i32;
+        let status =
+            cri::ContainerStatus { id: "c-1".to_owned(), started_at: 1, state, ..Default::default() };
+        Box::pin(async { Ok(cri::ContainerStatusResponse { status: Some(status), ..Default::default() }) })
+    }
+
+    fn reopen_container_log(
+        &self,
+        _: cri::ReopenContainerLogRequest,
+    ) -> Call<'_, cri::ReopenContainerLogResponse> {
+        self.reopened.notify_one();
+        Box::pin(async { Ok(cri::ReopenContainerLogResponse {}) })
+    }
+}
+
+async fn open(
+    root: &std::path::Path,
+    cluster: &TestCluster,
+    cri: Arc<dyn cri::Runtime>,
+    change: impl FnOnce(&mut Config),
+) -> (Pods, Stopper) {
+    let env = cluster.env().clone();
+    let mut config = Config::new("n", root.to_owned());
+    // Nothing of this machine is touched but the folder.
+    (config.enforce_node_allocatable, config.cgroups_per_qos) = (Vec::new(), false);
+    change(&mut config);
+    let config = Arc::new(config);
     let client = cluster.local_clients().user("system:node:n", &["system:nodes"]);
     let blocking = image::blocking_pool();
     let (stopper, stop) = Stopper::new();
@@ -150,8 +195,16 @@ struct Case {
 impl Case {
     /// A pod with a sandbox and one container, which was not started.
     async fn new(root: &std::path::Path) -> Case {
+        Case::with(root, quick(), |_| ()).await
+    }
+
+    async fn with(
+        root: &std::path::Path,
+        cri: Arc<dyn cri::Runtime>,
+        change: impl FnOnce(&mut Config),
+    ) -> Case {
         let cluster = TestCluster::simulated(41).await;
-        let (pods, _stopper) = open(root, &cluster).await;
+        let (pods, _stopper) = open(root, &cluster, cri, change).await;
         let text = format!(
             "{{metadata: {{name: quick, namespace: d, uid: {UID}}}, spec: {{restartPolicy: Never, containers: [{{name: c, image: 'i:1'}}]}}}}"
         );
@@ -206,4 +259,22 @@ async fn a_start_that_is_given_up_for_the_end_of_its_pod_is_told() {
     let look = |case: &Case| case.pods.runtime().look(&Pod::read(&case.tree), 0).unwrap();
     assert!(look(&case).containers[0].is_some(), "asked for, not yet looked at");
     assert_eq!(case.container(|state| state.is_none()).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn logs_are_looked_at_as_often_as_the_configuration_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = Arc::new(Steady::default());
+    let every = std::time::Duration::from_secs(3);
+    let mut case = Case::with(folder.path(), runtime.clone(), |config| {
+        (config.container_log_max_size, config.container_log_monitor_interval) = (1, every);
+    })
+    .await;
+    start::start(&case.pods.shared, &case.task, "c", 0).await;
+    case.container(|state| matches!(state, Some(Container::Running { .. }))).await;
+    let log = case.pods.shared.log_path(&case.tree, "c", 0);
+    std::fs::create_dir_all(log.parent().unwrap()).unwrap();
+    std::fs::write(&log, "2026-01-01T00:00:00Z stdout F long\n").unwrap();
+    let reopened = case.cluster.env().timeout(2 * every, runtime.reopened.notified()).await;
+    assert!(reopened.is_ok(), "the next look is that soon");
 }

@@ -31,6 +31,8 @@ use super::answer::Body;
 use super::authenticate::PeerCertificate;
 use super::handle::{Reply, handle};
 use super::metrics::InFlight;
+use super::tls;
+use crate::config::TlsOptions;
 
 /// Each has its buffers: what comes beyond waits in the kernel.
 const MAX_CONNECTIONS: usize = 2048;
@@ -51,6 +53,7 @@ pub struct Acceptor {
     certificate: Arc<dyn ResolvesServerCert>,
     /// Clients choose their certificate by the names of these.
     client_cas: watch::Receiver<Arc<ClientCa>>,
+    options: TlsOptions,
     current: TlsAcceptor,
 }
 
@@ -58,14 +61,15 @@ impl Acceptor {
     pub fn new(
         certificate: Arc<dyn ResolvesServerCert>,
         mut client_cas: watch::Receiver<Arc<ClientCa>>,
+        options: TlsOptions,
     ) -> Result<Acceptor, rustls::Error> {
-        let current = acceptor(&certificate, &client_cas.borrow_and_update())?;
-        Ok(Acceptor { certificate, client_cas, current })
+        let current = acceptor(&certificate, &client_cas.borrow_and_update(), &options)?;
+        Ok(Acceptor { certificate, client_cas, options, current })
     }
 
     fn current(&mut self) -> TlsAcceptor {
         if self.client_cas.has_changed().unwrap_or(false) {
-            match acceptor(&self.certificate, &self.client_cas.borrow_and_update()) {
+            match acceptor(&self.certificate, &self.client_cas.borrow_and_update(), &self.options) {
                 Ok(made) => self.current = made,
                 Err(error) => tracing::error!(%error, "handshakes name the old client CAs"),
             }
@@ -77,10 +81,11 @@ impl Acceptor {
 fn acceptor(
     certificate: &Arc<dyn ResolvesServerCert>,
     client_ca: &ClientCa,
+    options: &TlsOptions,
 ) -> Result<TlsAcceptor, rustls::Error> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
+    let (provider, versions) = tls::protocol(options).map_err(rustls::Error::General)?;
+    let mut config = ServerConfig::builder_with_provider(Arc::new(provider))
+        .with_protocol_versions(versions)?
         .with_client_cert_verifier(AcceptAnyClientCert::new(client_ca.hints()))
         .with_cert_resolver(certificate.clone());
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];

@@ -1,4 +1,4 @@
-//! A node's signs of life: it registers once, renews its lease every ten seconds, and reports its status when that changed.
+//! A node's signs of life: it registers once, renews its lease four times within it, and reports its status when that changed.
 //!
 //! Differs from kubelet, which repeats an unchanged status every five minutes: the lease says that the node lives, and while nothing
 //! changes nothing else is written.
@@ -9,6 +9,7 @@
 //! ```
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use client::resources::{LEASES, NODES};
 use client::{Patch, WriteOptions};
@@ -20,11 +21,34 @@ use crate::admit;
 use crate::container_runtime::{Health, Millis};
 use crate::machine::status_differs;
 
-const LEASE_SECONDS: i64 = 40;
-const RENEW_MILLIS: Millis = 10_000;
-/// A status that changed is not written more often than this.
-const STATUS_MILLIS: Millis = 10_000;
 const LEASE_NAMESPACE: &str = "kube-node-lease";
+
+/// How often a node says that it lives, and what it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeartbeatPeriods {
+    /// Without a renewal within these, the node counts as gone.
+    pub lease_seconds: i64,
+    /// A status that changed is not written more often than this.
+    pub status: Duration,
+}
+
+impl Default for HeartbeatPeriods {
+    fn default() -> HeartbeatPeriods {
+        HeartbeatPeriods { lease_seconds: 40, status: Duration::from_secs(10) }
+    }
+}
+
+impl HeartbeatPeriods {
+    /// A quarter of the lease, so that a renewal or two may fail.
+    fn renew_millis(&self) -> Millis {
+        self.lease_seconds.saturating_mul(1000) / 4
+    }
+
+    /// At least a second: a look at the machine is not free.
+    fn status_millis(&self) -> Millis {
+        Millis::try_from(self.status.as_millis()).unwrap_or(Millis::MAX / 2).max(1000)
+    }
+}
 
 #[derive(Default)]
 pub(super) struct Heartbeat {
@@ -148,7 +172,7 @@ impl Agent {
         let old = tree.get("status");
         let changed = status_differs(old, &wanted);
         heartbeat.status_due = match changed {
-            true => heartbeat.reported.min(now) + STATUS_MILLIS,
+            true => heartbeat.reported.min(now).saturating_add(self.periods.status_millis()),
             false => self.status_again(now),
         };
         if !changed || now < heartbeat.status_due {
@@ -161,7 +185,7 @@ impl Agent {
 
     /// When to look whether the status changed, if it is now as it was written.
     fn status_again(&self, now: Millis) -> Millis {
-        if self.machine.changes() { now + STATUS_MILLIS } else { Millis::MAX }
+        if self.machine.changes() { now.saturating_add(self.periods.status_millis()) } else { Millis::MAX }
     }
 
     /// The runtime has news of the node itself: they are not put off.
@@ -175,9 +199,14 @@ impl Agent {
     async fn beat(&self, node: &Obj, report: Option<Report>) -> Again {
         match self.try_beat(node, report).await {
             Ok(()) => {
+                let renew = self.periods.renew_millis();
                 let inner = self.inner.lock();
                 Again::At(
-                    inner.heartbeat.lease_due.min(self.now() + RENEW_MILLIS).min(inner.heartbeat.status_due),
+                    inner
+                        .heartbeat
+                        .lease_due
+                        .min(self.now().saturating_add(renew))
+                        .min(inner.heartbeat.status_due),
                 )
             }
             Err(status) => {
@@ -195,15 +224,14 @@ impl Agent {
     }
 
     async fn try_beat(&self, node: &Obj, report: Option<Report>) -> Result<(), Status> {
-        let lease_due = self.inner.lock().heartbeat.lease_due;
+        let (lease_due, renew) = (self.inner.lock().heartbeat.lease_due, self.periods.renew_millis());
         // A clock that was set back must not silence the node.
-        if lease_due <= self.now() || lease_due > self.now() + RENEW_MILLIS {
+        if lease_due <= self.now() || lease_due > self.now().saturating_add(renew) {
             self.renew(node).await?;
-            // Where in its ten seconds a node beats is drawn once, so that thousands do not beat together.
+            // Where in its period a node beats is drawn once, so that thousands do not beat together.
             let first = lease_due == 0;
-            let wait =
-                if first { self.env.random_below(RENEW_MILLIS as u64) as Millis } else { RENEW_MILLIS };
-            self.inner.lock().heartbeat.lease_due = self.now() + wait.max(1);
+            let wait = if first { self.env.random_below(renew.max(1) as u64) as Millis } else { renew };
+            self.inner.lock().heartbeat.lease_due = self.now().saturating_add(wait.max(1));
         }
         let Some(Report { tree, told }) = report else { return Ok(()) };
         let written =
@@ -232,7 +260,7 @@ impl Agent {
         let mut lease = Value::map();
         let spec = lease.map_at(&["spec"]);
         spec.set("holderIdentity", &*self.name);
-        spec.set("leaseDurationSeconds", Value::Int(LEASE_SECONDS));
+        spec.set("leaseDurationSeconds", Value::Int(self.periods.lease_seconds));
         spec.set("renewTime", at);
         let target = LEASES.at(LEASE_NAMESPACE, &self.name);
         match self.client.patch(target, Patch::Merge(lease.clone()), WriteOptions::default()).await {
@@ -297,6 +325,16 @@ mod tests {
 
     fn reasons(old: &Value, new: &Value) -> Vec<&'static str> {
         told("n", Some(old), new).into_iter().map(|(_, reason, _)| reason).collect()
+    }
+
+    #[test]
+    fn no_period_makes_a_node_look_without_a_pause() {
+        let periods = HeartbeatPeriods { lease_seconds: 1, status: Duration::ZERO };
+        assert_eq!((periods.renew_millis(), periods.status_millis()), (250, 1000));
+        let usual = HeartbeatPeriods::default();
+        assert_eq!((usual.renew_millis(), usual.status_millis()), (10_000, 10_000));
+        let endless = HeartbeatPeriods { lease_seconds: i64::MAX, status: Duration::MAX };
+        assert!(endless.renew_millis() > 0 && endless.status_millis() > 0);
     }
 
     #[test]

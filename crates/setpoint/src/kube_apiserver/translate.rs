@@ -3,12 +3,10 @@
 use std::net::{IpAddr, SocketAddr};
 
 use catalog::Catalog;
+use kubelet::feature_gates;
 
 use super::flags::{Fate, Form};
 use super::parse::{self, Given};
-
-/// The feature gates of v1.36, with their defaults.
-const GATES: &str = include_str!("../../data/feature_gates.txt");
 
 /// Of those with several values, those that are not lists with commas.
 const REPEATED: [&str; 2] = ["service-account-issuer", "service-account-key-file"];
@@ -123,13 +121,6 @@ fn listen(given: &Given) -> Result<SocketAddr, String> {
     }
 }
 
-/// Whether a gate is on, as v1.36 has it by default; `None`: there is no such gate.
-fn is_on(gate: &str) -> Option<bool> {
-    let signed = |line: &'static str| line.split_at_checked(1);
-    let (sign, _) = GATES.lines().filter_map(signed).find(|(_, name)| *name == gate)?;
-    Some(sign == "+")
-}
-
 /// What is wrong with `--feature-gates`: only the defaults are there.
 fn gates(values: &[String]) -> Vec<String> {
     let mut wrong = Vec::new();
@@ -139,7 +130,7 @@ fn gates(values: &[String]) -> Vec<String> {
             continue;
         };
         let name = name.strip_prefix("kube:").unwrap_or(name).trim();
-        match (is_on(name), parse::switch(value.trim())) {
+        match (feature_gates::is_on(name), parse::switch(value.trim())) {
             (None, _) => wrong.push(format!("--feature-gates: unrecognized feature gate: {name}")),
             (_, None) => wrong.push(format!("--feature-gates: invalid value of {name}: {value}")),
             (Some(on), Some(wanted)) if on != wanted => {

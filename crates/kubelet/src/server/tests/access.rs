@@ -323,6 +323,22 @@ async fn http2_is_spoken() {
 }
 
 #[tokio::test]
+async fn handshakes_are_limited_to_what_the_configuration_says() {
+    use rustls::version::{TLS12, TLS13};
+    let suite = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256";
+    let fixture =
+        Fixture::with_config(&format!("tlsCipherSuites: [{suite}]\ntlsCurvePreferences: [24]")).await;
+    let tls = fixture.try_connect(None, b"h2", &[&TLS12]).await.unwrap();
+    let session = tls.get_ref().1;
+    let agreed = session.negotiated_cipher_suite().unwrap().suite();
+    assert_eq!(agreed.as_str(), Some(suite), "not what the client would choose");
+    assert_eq!(session.negotiated_key_exchange_group().unwrap().name(), rustls::NamedGroup::secp384r1);
+    let modern = Fixture::with_config("tlsMinVersion: VersionTLS13").await;
+    assert!(modern.try_connect(None, b"h2", &[&TLS12]).await.is_err());
+    assert!(modern.try_connect(None, b"h2", &[&TLS13]).await.is_ok());
+}
+
+#[tokio::test]
 async fn a_renewed_certificate_serves_new_connections() {
     let fixture = Fixture::start().await;
     let served = |tls: &tokio_rustls::client::TlsStream<tokio::net::TcpStream>| {

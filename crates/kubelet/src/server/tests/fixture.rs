@@ -201,6 +201,7 @@ impl Fixture {
             client_cas: client_cas.clone(),
             authentication: config.authentication.clone(),
             authorization: config.authorization.clone(),
+            tls: config.tls.clone(),
             node_name: "n1".to_owned(),
             enabled: Enabled { debugging: true, system_logs: true },
             system_logs: directory.path().join("system"),
@@ -214,13 +215,21 @@ impl Fixture {
 
     /// `user` none: without a certificate.
     pub async fn connect(&self, user: Option<&str>, protocol: &[u8]) -> TlsStream<TcpStream> {
+        self.try_connect(user, protocol, rustls::ALL_VERSIONS).await.unwrap()
+    }
+
+    pub async fn try_connect(
+        &self,
+        user: Option<&str>,
+        protocol: &[u8],
+        versions: &[&'static rustls::SupportedProtocolVersion],
+    ) -> std::io::Result<TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(self.pki.ca_pem().as_bytes()) {
             roots.add(certificate.unwrap()).unwrap();
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config =
-            ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let config = ClientConfig::builder_with_provider(provider).with_protocol_versions(versions).unwrap();
         let config = config.with_root_certificates(roots);
         let mut config = match user {
             Some(user) => {
@@ -232,7 +241,7 @@ impl Fixture {
         config.alpn_protocols = vec![protocol.to_vec()];
         let tcp = TcpStream::connect(("127.0.0.1", self.server.port())).await.unwrap();
         let name = ServerName::try_from("127.0.0.1").unwrap();
-        TlsConnector::from(Arc::new(config)).connect(name, tcp).await.unwrap()
+        TlsConnector::from(Arc::new(config)).connect(name, tcp).await
     }
 
     pub async fn send(
