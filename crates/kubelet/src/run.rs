@@ -411,9 +411,6 @@ fn image_options(config: &Config) -> ImageOptions {
 /// What the machine is, for those who make containers.
 fn pod_facts(facts: &machine::Facts, config: &Config, runtime: &RuntimeFacts) -> Facts {
     let cgroup_v2 = Path::new("/sys/fs/cgroup/cgroup.controllers").exists();
-    // Of the handler that pods have which name none.
-    let handler = runtime.handlers.iter().find(|handler| handler.name.is_empty());
-    let features = handler.and_then(|handler| handler.features.as_ref());
     let resolv = std::fs::read_to_string(&config.resolv_conf).ok();
     let resolv = resolv.and_then(|text| Resolv::parse(&text).ok()).unwrap_or_default();
     Facts {
@@ -424,8 +421,7 @@ fn pod_facts(facts: &machine::Facts, config: &Config, runtime: &RuntimeFacts) ->
         swap_controller: cgroups::counts_swap(Path::new("/"), cgroup_v2),
         hugepage_sizes: cgroups::hugepage_sizes(),
         masked_paths: cgroups::masked_paths(),
-        recursive_read_only: features.is_some_and(|features| features.recursive_read_only_mounts),
-        user_namespaces: features.is_some_and(|features| features.user_namespaces),
+        handlers: runtime.handlers.clone(),
         resolv,
     }
 }

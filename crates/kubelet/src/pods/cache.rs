@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use node::container_runtime::{Container, Evicted, Exit, Happening, Millis, Running, Sandbox, StartError};
+use node::container_runtime::{
+    Container, Evicted, Exit, Happening, Millis, Running, Sandbox, StartError,
+};
 use node::pod::Pod;
 use object::Value;
 use runtime::Severity;
@@ -25,6 +27,8 @@ pub struct Cache {
     pub release: Release,
     /// The sandbox is being made, or will be.
     pub creating: bool,
+    /// An update waits to be done, which will find whatever changes until then.
+    pub update_waits: bool,
     /// When what still runs is ended by force.
     pub stop_by: Option<Millis>,
     /// The node ends the pod.
@@ -48,6 +52,7 @@ impl Default for Cache {
             containers: BTreeMap::new(),
             release: Release::No,
             creating: false,
+            update_waits: false,
             stop_by: None,
             evicted: None,
             resizing: false,

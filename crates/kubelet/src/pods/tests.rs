@@ -1,5 +1,9 @@
 //! Starts of containers in a runtime whose answers come in an order of our choice.
 
+mod create;
+mod fake;
+mod stop;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -100,19 +104,17 @@ fn ended() -> cri::ContainerEventResponse {
 
 const UID: &str = "2b1f0a34-5b0e-4bd5-8f2c-7f7a0a3c9d11";
 
-async fn open(root: &std::path::Path, cluster: &TestCluster) -> (Pods, Stopper) {
+async fn open(
+    root: &std::path::Path,
+    cluster: &TestCluster,
+    cri: Arc<dyn cri::Runtime>,
+    changes: &Changes,
+) -> (Pods, Stopper) {
     let env = cluster.env().clone();
     let mut config = Config::new("n", root.to_owned());
     // Nothing of this machine is touched but the folder.
     (config.enforce_node_allocatable, config.cgroups_per_qos) = (Vec::new(), false);
     let config = Arc::new(config);
-    let (ended, events) = mpsc::unbounded_channel();
-    let cri: Arc<dyn cri::Runtime> = Arc::new(Quick {
-        ended,
-        events: Mutex::new(Some(events)),
-        taken: Arc::default(),
-        questions: AtomicUsize::new(0),
-    });
     let client = cluster.local_clients().user("system:node:n", &["system:nodes"]);
     let blocking = crate::blocking::pool();
     let (stopper, stop) = Stopper::new();
@@ -136,7 +138,7 @@ async fn open(root: &std::path::Path, cluster: &TestCluster) -> (Pods, Stopper) 
         host_ips: Vec::new(),
         events: NodeEvents::new("n", |_, _, _, _| {}),
     };
-    (Pods::open(parts, &Changes::default()).await.unwrap(), stopper)
+    (Pods::open(parts, changes).await.unwrap(), stopper)
 }
 
 struct Case {
@@ -152,7 +154,14 @@ impl Case {
     /// A pod with a sandbox and one container, which was not started.
     async fn new(root: &std::path::Path) -> Case {
         let cluster = TestCluster::simulated(41).await;
-        let (pods, _stopper) = open(root, &cluster).await;
+        let (ended, events) = mpsc::unbounded_channel();
+        let cri = Arc::new(Quick {
+            ended,
+            events: Mutex::new(Some(events)),
+            taken: Arc::default(),
+            questions: AtomicUsize::new(0),
+        });
+        let (pods, _stopper) = open(root, &cluster, cri, &Changes::default()).await;
         let text = format!(
             "{{metadata: {{name: quick, namespace: d, uid: {UID}}}, spec: {{restartPolicy: Never, containers: [{{name: c, image: 'i:1'}}]}}}}"
         );
