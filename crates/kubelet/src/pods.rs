@@ -321,6 +321,12 @@ impl Runtime for Pods {
         evict::refusal(&self.shared.pressure.lock(), pod)
     }
 
+    fn recursive_read_only(&self, pod: &Pod<'_>) -> bool {
+        let parts = &self.shared.parts;
+        let handler = parts.objects.runtime_handler(pod.tree);
+        handler.is_ok_and(|handler| parts.facts.features(&handler).recursive_read_only_mounts)
+    }
+
     fn list(&self) -> Vec<Held> {
         let pods = self.shared.pods.lock();
         let mut all: Vec<Held> =

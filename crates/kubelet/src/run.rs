@@ -192,14 +192,14 @@ impl Kubelet {
             env,
             AgentParts {
                 name: config.node_name.clone(),
-                ip: addresses.first().map(IpAddr::to_string).unwrap_or_default(),
+                ips: addresses.iter().map(IpAddr::to_string).collect(),
                 zone: String::new(),
                 machine: Arc::new(of_machine),
                 capacity,
                 client: client.clone(),
                 events: Some(Arc::new(events)),
                 runtime: pods.runtime(),
-                admit: Some(admit::local(config.clone(), kernel)),
+                admit: Some(admit::local(config.clone(), kernel, machine.clone())),
                 static_pods: Some(own),
             },
         );

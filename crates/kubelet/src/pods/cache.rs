@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use node::container_runtime::{
-    Container, Evicted, Exit, Happening, Millis, Running, Sandbox, StartError,
+    Container, Evicted, Exit, Happening, LinuxUser, Millis, Running, Sandbox, StartError,
 };
 use node::pod::Pod;
 use object::Value;
@@ -122,6 +122,7 @@ pub struct Run {
     pub image_id: String,
     /// Its name as the runtime has it.
     pub image: String,
+    pub user: Option<Box<LinuxUser>>,
     pub attempt: u32,
     pub state: RunState,
 }
@@ -219,6 +220,7 @@ impl Slot {
                 image_id: run.map(|run| run.image_id.clone()).unwrap_or_default(),
                 image: run.map(|run| run.image.clone()).unwrap_or_default(),
                 outdated: run.is_some_and(|run| run.hash != hash),
+                user: run.and_then(|run| run.user.clone()),
                 attempt: run.map_or(0, |run| run.attempt),
                 replaced: run.is_some_and(|run| self.replaced.as_ref() == Some(&run.id)),
                 hook_error: self.hook_error.clone(),
@@ -328,7 +330,7 @@ mod tests {
 
     fn run(attempt: u32, state: RunState) -> Run {
         let (id, image_id) = (format!("id-{attempt}"), String::new());
-        Run { id, hash: HASH, image_id, image: String::new(), attempt, state }
+        Run { id, hash: HASH, image_id, image: String::new(), user: None, attempt, state }
     }
     fn exited(attempt: u32, code: i32) -> Run {
         run(attempt, RunState::Exited(Exit::new(code, 1, 2, format!("id-{attempt}"))))

@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use node::container_runtime::{Exit, Millis};
+use node::container_runtime::{Exit, LinuxUser, Millis};
 use node::pod::{Container, Pod, Restart, Role, short_uid};
 use runtime::Severity;
 
@@ -199,9 +199,15 @@ pub fn run_of(status: &cri::ContainerStatus, runtime: &str) -> Run {
         hash: info.hash,
         image_id: status.image_ref.clone(),
         image: status.image.as_ref().map(|image| image.image.clone()).unwrap_or_default(),
+        user: status.user.as_ref().and_then(|user| user.linux.as_ref()).map(linux_user),
         attempt: info.restart_count,
         state,
     }
+}
+
+fn linux_user(user: &cri::LinuxContainerUser) -> Box<LinuxUser> {
+    let cri::LinuxContainerUser { uid, gid, supplemental_groups } = user.clone();
+    Box::new(LinuxUser { uid, gid, supplemental_groups })
 }
 
 fn exit_of(status: &cri::ContainerStatus, info: &ContainerInfo, runtime: &str) -> Exit {

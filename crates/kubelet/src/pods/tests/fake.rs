@@ -153,6 +153,7 @@ impl Case {
                     hash: container_hash(container.spec),
                     image_id: String::new(),
                     image: String::new(),
+                    user: None,
                     attempt: 0,
                     state: RunState::Running { since: 0 },
                 });

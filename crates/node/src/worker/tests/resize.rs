@@ -22,7 +22,7 @@ impl Life {
 
     fn step_with(&mut self, fits: bool) -> SyncResult {
         let pod = Pod::read(&self.tree);
-        let host = Host { ip: "172.16.0.1", unprepared: None };
+        let host = host(&self.host_ips);
         let message = "Node didn't have enough resource: cpu, requested: 2000, used: 0, capacity: 1000";
         let no = || Rejection { reason: "OutOfcpu".to_owned(), message: message.to_owned() };
         let admit = &mut |_: &Pod<'_>, _: Requests| if fits { Ok(()) } else { Err(no()) };
