@@ -41,6 +41,7 @@ pub static POD_DISRUPTION_BUDGETS: Gvr = Gvr::new("policy", "v1", "poddisruption
 pub static DEVICE_CLASSES: Gvr = Gvr::new("resource.k8s.io", "v1", "deviceclasses");
 pub static RESOURCE_CLAIM_TEMPLATES: Gvr = Gvr::new("resource.k8s.io", "v1", "resourceclaimtemplates");
 pub static RESOURCE_CLAIMS: Gvr = Gvr::new("resource.k8s.io", "v1", "resourceclaims");
+pub static RUNTIME_CLASSES: Gvr = Gvr::new("node.k8s.io", "v1", "runtimeclasses");
 pub static CLUSTER_ROLES: Gvr = Gvr::new("rbac.authorization.k8s.io", "v1", "clusterroles");
 pub static RESOURCE_SLICES: Gvr = Gvr::new("resource.k8s.io", "v1", "resourceslices");
 pub static PRIORITY_CLASSES: Gvr = Gvr::new("scheduling.k8s.io", "v1", "priorityclasses");

@@ -11,6 +11,7 @@ use object::Value;
 use crate::config::Config;
 use crate::generate::GenerateError;
 use crate::generate::admission::{check_apparmor, check_sysctls};
+use crate::machine::LocalMachine;
 use crate::volumes::source::{Source, used};
 
 /// What of the machine is asked for.
@@ -32,17 +33,36 @@ impl Kernel {
 }
 
 /// For the agent to ask.
-pub fn local(config: Arc<Config>, kernel: Kernel) -> LocalAdmit {
-    Arc::new(move |pod: &Pod<'_>| admit(pod, &config, kernel))
+pub fn local(config: Arc<Config>, kernel: Kernel, machine: Arc<LocalMachine>) -> LocalAdmit {
+    Arc::new(move |pod: &Pod<'_>| admit(pod, &config, kernel, machine.has_supplemental_groups_policy()))
 }
 
 /// `Err`: the first thing that speaks against it.
-pub fn admit(pod: &Pod<'_>, config: &Config, kernel: Kernel) -> Result<(), Rejection> {
+pub fn admit(
+    pod: &Pod<'_>,
+    config: &Config,
+    kernel: Kernel,
+    supplemental_groups_policy: bool,
+) -> Result<(), Rejection> {
     let refused = |GenerateError { reason, message }| Rejection { reason: reason.to_owned(), message };
     check_sysctls(pod.tree, config, kernel.version).map_err(refused)?;
+    if !supplemental_groups_policy {
+        check_supplemental_groups_policy(pod.tree)?;
+    }
     check_volumes(pod.tree)?;
     check_claims(pod.tree)?;
     check_apparmor(pod.tree, kernel.apparmor).map_err(refused)
+}
+
+/// For a runtime that adds the groups of the image to those of the pod, whatever it is told.
+fn check_supplemental_groups_policy(pod: &Value) -> Result<(), Rejection> {
+    if pod.str_at(&["spec", "securityContext", "supplementalGroupsPolicy"]) != Some("Strict") {
+        return Ok(());
+    }
+    Err(Rejection {
+        reason: "SupplementalGroupsPolicyNotSupported".to_owned(),
+        message: "SupplementalGroupsPolicy=Strict is not supported in this node".to_owned(),
+    })
 }
 
 /// Differs from kubelet: it tries to mount such a volume for ever, since a plugin may come; nothing of the kind can come here.
@@ -116,12 +136,27 @@ mod tests {
             ),
         ] {
             let tree = pod(spec);
-            let refused = admit(&Pod::read(&tree), &config(), kernel).err();
+            let refused = admit(&Pod::read(&tree), &config(), kernel, true).err();
             let refused = refused.map(|refused| format!("{}: {}", refused.reason, refused.message));
             assert_eq!(refused.as_deref(), told, "{spec}");
         }
         let with = Kernel { apparmor: true, ..kernel };
-        assert_eq!(admit(&Pod::read(&pod(profile)), &config(), with), Ok(()));
+        assert_eq!(admit(&Pod::read(&pod(profile)), &config(), with, true), Ok(()));
+    }
+
+    #[test]
+    fn strict_groups_need_a_runtime_that_has_them() {
+        let kernel = Kernel { version: (6, 1), apparmor: false };
+        let of = |policy: &str| format!(r#"{{"securityContext":{{"supplementalGroupsPolicy":"{policy}"}}}}"#);
+        for (policy, supported, reason) in [
+            ("Strict", false, Some("SupplementalGroupsPolicyNotSupported")),
+            ("Strict", true, None),
+            ("Merge", false, None),
+        ] {
+            let tree = pod(&of(policy));
+            let refused = admit(&Pod::read(&tree), &config(), kernel, supported).err();
+            assert_eq!(refused.map(|refused| refused.reason).as_deref(), reason, "{policy} {supported}");
+        }
     }
 
     #[test]

@@ -79,6 +79,11 @@ impl LocalMachine {
         self.now.lock().addresses.clone()
     }
 
+    /// The runtime can give containers exactly the groups that pods name.
+    pub fn has_supplemental_groups_policy(&self) -> bool {
+        self.now.lock().runtime.supplemental_groups_policy == Some(true)
+    }
+
     /// The names a serving certificate is for.
     pub fn serving_names(&self) -> Vec<String> {
         let mut names = vec![self.hostname.clone()];

@@ -1,4 +1,4 @@
-//! The ConfigMaps and Secrets that pods of this node name, the Services, and the pods' tokens.
+//! The ConfigMaps and Secrets that pods of this node name, the Services and RuntimeClasses, and the pods' tokens.
 //!
 //! ```text
 //!  pod ── register ──> one watch for each object it names, shared by all pods that do ──> get
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use client::resources::{CONFIG_MAPS, SECRETS, SERVICES};
+use client::resources::{CONFIG_MAPS, RUNTIME_CLASSES, SECRETS, SERVICES};
 use client::{Client, Gvr, Obj, Value};
 use env::Env;
 use parking_lot::Mutex;
@@ -84,6 +84,7 @@ pub struct Objects {
     client: Arc<dyn Client>,
     changed: Changed,
     services: Arc<Informer>,
+    runtime_classes: Arc<Informer>,
     tokens: Tokens,
     /// Guards which pod names what and what is known of it; held for lookups and updates, never while a pod is told.
     named: Mutex<Named>,
@@ -114,20 +115,25 @@ struct State {
 }
 
 impl Objects {
-    /// Begins to follow the Services, whose tasks are returned; pods register as they come.
+    /// Begins to follow the Services and RuntimeClasses, whose tasks are returned; pods register as they come.
     pub fn start(
         env: &Env,
         client: Arc<dyn Client>,
         changed: Changed,
         stop: Stop,
     ) -> (Arc<Objects>, Vec<JoinHandle<()>>) {
-        let services = Informer::new(env.clone(), client.clone(), Scope::all(&SERVICES), QueueKind::Real);
-        let tasks = services.start(stop);
+        let follow = |resource: &Gvr| {
+            Informer::new(env.clone(), client.clone(), Scope::all(resource), QueueKind::Real)
+        };
+        let (services, runtime_classes) = (follow(&SERVICES), follow(&RUNTIME_CLASSES));
+        let mut tasks = services.start(stop.clone());
+        tasks.extend(runtime_classes.start(stop));
         let objects = Arc::new_cyclic(|this| Objects {
             env: env.clone(),
             client,
             changed,
             services,
+            runtime_classes,
             tokens: Tokens::default(),
             named: Mutex::default(),
             this: this.clone(),
@@ -197,6 +203,18 @@ impl Objects {
     /// Every Service of the cluster: what containers find in their environment.
     pub fn services(&self) -> &Arc<Informer> {
         &self.services
+    }
+
+    /// The handler of the pod's RuntimeClass; empty: the runtime's own choice.
+    pub fn runtime_handler(&self, pod: &Value) -> Result<String, ObjectError> {
+        let Some(name) = pod.str_at(&["spec", "runtimeClassName"]).filter(|name| !name.is_empty()) else {
+            return Ok(String::new());
+        };
+        let class = self.runtime_classes.store().get("", name).ok_or_else(|| ObjectError::NotFound {
+            kind: "runtimeclass.node.k8s.io",
+            name: name.to_owned(),
+        })?;
+        Ok(tree(&class).str_at(&["handler"]).unwrap_or_default().to_owned())
     }
 
     /// A token of the pod's service account, from the cache unless it is due for renewal.

@@ -1,11 +1,11 @@
 //! The pods of this node, carried out: what the agent's workers decide becomes calls of the container runtime.
 //!
 //! ```text
-//!  PodWorker ── create, start ──> lane of the pod: one thing after the other ──> volumes, images, cri::Runtime
-//!     ^      ── stop, release ──> tasks beside it; what waits in the lane is given up
+//!  PodWorker ── create, start ──> queue of the pod: one thing after the other ──> volumes, images, cri::Runtime
+//!     ^      ── stop, release ──> tasks beside it; what waits in the queue is given up
 //!     └── wake ── cache <── what a call came to, probes, events of the runtime
 //! ```
-//! Pods never wait for each other. What a lane does is cut short by a stop only where nothing is half done: while it waits for
+//! Pods never wait for each other. What a queue is at is cut short by a stop only where nothing is half done: while it waits for
 //! volumes or an image.
 
 mod cache;
@@ -77,8 +77,7 @@ impl Changes {
     pub fn changed(&self, uid: &str) {
         let shared = self.0.get().and_then(Weak::upgrade);
         if let Some(task) = shared.and_then(|shared| shared.task(short_uid(uid))) {
-            // The task ends only when it is forgotten.
-            let _ = task.commands.send(Command::Update);
+            task.refresh();
         }
     }
 }
@@ -114,9 +113,10 @@ struct PodTask {
     key: Key,
     uid: String,
     cache: Mutex<Cache>,
-    commands: mpsc::UnboundedSender<Command>,
+    /// At most one creation and one update wait in it, and a start of each container.
+    queue: mpsc::UnboundedSender<Command>,
     /// Held while something is done that must not be cut short.
-    lane: Arc<tokio::sync::Mutex<()>>,
+    uninterrupted: Arc<tokio::sync::Mutex<()>>,
     /// Nothing is to be started any more.
     stopping: watch::Sender<bool>,
     /// Nothing of it is left but what it said.
@@ -135,7 +135,9 @@ impl Pods {
     /// Finds what the runtime holds from before.
     pub async fn open(parts: Parts, changes: &Changes) -> Result<Pods, cri::Error> {
         let env = parts.env.clone();
-        let user_ranges = parts.facts.user_namespaces.then(|| UserRanges::load(&parts.config)).transpose();
+        let mut features = parts.facts.handlers.iter().filter_map(|handler| handler.features.as_ref());
+        let user_namespaces = features.any(|features| features.user_namespaces);
+        let user_ranges = user_namespaces.then(|| UserRanges::load(&parts.config)).transpose();
         let user_ranges = user_ranges.map_err(|error| cri::Error {
             code: cri::Code::Internal,
             message: format!("failed to read the users of pods: {error}"),
@@ -209,18 +211,18 @@ impl Shared {
         let entry = pods.entry(short_uid(uid));
         entry
             .or_insert_with(|| {
-                let (commands, lane) = mpsc::unbounded_channel();
+                let (queue, commands) = mpsc::unbounded_channel();
                 let task = Arc::new(PodTask {
                     key,
                     uid: uid.to_owned(),
                     cache: Mutex::default(),
-                    commands,
-                    lane: Arc::default(),
+                    queue,
+                    uninterrupted: Arc::default(),
                     stopping: watch::Sender::new(false),
                     released: watch::Sender::new(false),
                     removing: AtomicBool::new(false),
                 });
-                let run = run_lane(Arc::downgrade(self), Arc::downgrade(&task), lane);
+                let run = carry_out(Arc::downgrade(self), Arc::downgrade(&task), commands);
                 self.parts.env.spawn("pod", run);
                 task
             })
@@ -247,8 +249,15 @@ impl PodTask {
     /// Asks for a sandbox, unless that was asked for already.
     fn create(&self) {
         if !std::mem::replace(&mut self.cache.lock().creating, true) {
-            // Fails only when the lane ended, and with it the pod.
-            let _ = self.commands.send(Command::Create);
+            // Fails only when the queue ended, and with it the pod.
+            let _ = self.queue.send(Command::Create);
+        }
+    }
+
+    /// Asks for the pod to be brought up to date, unless that waits to be done already.
+    fn refresh(&self) {
+        if !std::mem::replace(&mut self.cache.lock().update_waits, true) {
+            let _ = self.queue.send(Command::Update);
         }
     }
 
@@ -258,9 +267,16 @@ impl PodTask {
 }
 
 /// Carries out what is asked of a pod, one thing after the other, until the pod is forgotten.
-async fn run_lane(shared: Weak<Shared>, task: Weak<PodTask>, mut commands: mpsc::UnboundedReceiver<Command>) {
+async fn carry_out(
+    shared: Weak<Shared>,
+    task: Weak<PodTask>,
+    mut commands: mpsc::UnboundedReceiver<Command>,
+) {
     while let Some(command) = commands.recv().await {
         let Some((shared, task)) = shared.upgrade().zip(task.upgrade()) else { return };
+        if matches!(command, Command::Update) {
+            task.cache.lock().update_waits = false;
+        }
         match command {
             // Given up; whoever ends the pod waits for what was asked before.
             Command::Start { container, .. } if task.is_stopping() => {
@@ -303,6 +319,12 @@ impl Runtime for Pods {
             return Some(Rejection { reason: reason.to_owned(), message: message.to_owned() });
         }
         evict::refusal(&self.shared.pressure.lock(), pod)
+    }
+
+    fn recursive_read_only(&self, pod: &Pod<'_>) -> bool {
+        let parts = &self.shared.parts;
+        let handler = parts.objects.runtime_handler(pod.tree);
+        handler.is_ok_and(|handler| parts.facts.features(&handler).recursive_read_only_mounts)
     }
 
     fn list(&self) -> Vec<Held> {
@@ -358,7 +380,7 @@ impl Runtime for Pods {
         cache.resizing |= ready;
         drop(cache);
         if ready {
-            let _ = task.commands.send(Command::Update);
+            task.refresh();
         } else {
             // One that is under way reads the object.
             task.create();
@@ -370,7 +392,7 @@ impl Runtime for Pods {
         let container = pod.containers[container].name.to_owned();
         let mut cache = task.cache.lock();
         cache.slot(&container).begin_start();
-        let _ = task.commands.send(Command::Start { container, attempt });
+        let _ = task.queue.send(Command::Start { container, attempt });
     }
 
     fn kill(&mut self, pod: &Pod<'_>, container: usize, _: Millis) {

@@ -31,7 +31,7 @@ use cri::ExecSyncRequest;
 use futures_util::future::BoxFuture;
 use object::Value;
 use parking_lot::Mutex;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 
 use attempt::{Answered, Errored, Prober};
@@ -40,8 +40,9 @@ pub use state::Kind;
 use state::{Answer, Checks};
 use timers::Timers;
 
-/// Probes that run at the same time; more wait for one to end. Each may hold a socket, or a process.
-const MAX_RUNNING: usize = 1024;
+/// Probes of one pod that run at the same time; more of its own wait for one to end, in the order they came due. Each may hold a
+/// socket, or a process. No pod waits for another's: a probe may hang as long as its pod likes.
+const MAX_RUNNING: usize = 64;
 /// Containers that started this much before the agent did were there before it.
 const RESTART_GRACE: Duration = Duration::from_secs(10);
 /// What a runtime has beside a command's own timeout.
@@ -156,7 +157,6 @@ struct Shared {
     state: Mutex<State>,
     /// Something may be due earlier than before.
     sooner: Notify,
-    running: Arc<Semaphore>,
 }
 
 #[derive(Default)]
@@ -167,10 +167,18 @@ struct State {
     epoch: u64,
 }
 
-#[derive(Default)]
 struct Pod {
     is_terminating: bool,
     containers: BTreeMap<String, Container>,
+    /// A permit for each of its probes that runs. At most one of each kind waits for a container.
+    running: Arc<Semaphore>,
+}
+
+impl Default for Pod {
+    fn default() -> Pod {
+        let running = Arc::new(Semaphore::new(MAX_RUNNING));
+        Pod { is_terminating: false, containers: BTreeMap::new(), running }
+    }
 }
 
 /// One probe of one container.
@@ -190,7 +198,6 @@ impl Probes {
             agent_started_nanos: i128::try_from(env.now_nanos()).unwrap_or(i128::MAX),
             state: Mutex::default(),
             sooner: Notify::new(),
-            running: Arc::new(Semaphore::new(MAX_RUNNING)),
         });
         let driver = env.spawn("probes", drive(shared.clone()));
         Probes { shared, driver }
@@ -341,12 +348,10 @@ impl State {
     }
 }
 
-/// Starts what is due, as far as others have ended.
+/// Starts what is due.
 async fn drive(shared: Arc<Shared>) {
     let env = shared.prober.env.clone();
     loop {
-        // Never closed.
-        let Ok(permit) = shared.running.clone().acquire_owned().await else { return };
         loop {
             let next = shared.state.lock().timers.first();
             match next {
@@ -358,14 +363,15 @@ async fn drive(shared: Arc<Shared>) {
                 None => shared.sooner.notified().await,
             }
         }
-        shared.start_first(permit);
+        shared.start_first();
     }
 }
 
 impl Shared {
-    fn start_first(self: &Arc<Self>, permit: OwnedSemaphorePermit) {
+    fn start_first(self: &Arc<Self>) {
         let mut state = self.state.lock();
         let Some(key) = state.timers.pop() else { return };
+        let Some(turns) = state.pods.get(&key.uid).map(|pod| pod.running.clone()) else { return };
         let Some(container) = state.find(&key) else { return };
         container.timers[key.kind as usize] = None;
         let Some(probe) = container.subject.probes[key.kind as usize].clone() else { return };
@@ -373,9 +379,11 @@ impl Shared {
         let (target, whose) = (container.target.clone(), container.subject.described());
         let (shared, kind) = (self.clone(), key.kind);
         let task = self.prober.env.spawn("probe", async move {
+            // Never closed.
+            let Ok(turn) = turns.acquire_owned().await else { return };
             let answer = shared.prober.run(&probe, &target, &whose).await;
+            drop(turn);
             shared.answered(&key, answer);
-            drop(permit);
         });
         container.running[kind as usize] = Some(container::Running(task.abort_handle()));
     }

@@ -228,7 +228,7 @@ impl Kubelet {
             env,
             AgentParts {
                 name: config.node_name.clone(),
-                ip: addresses.first().map(IpAddr::to_string).unwrap_or_default(),
+                ips: addresses.iter().map(IpAddr::to_string).collect(),
                 zone: String::new(),
                 machine: Arc::new(of_machine),
                 heartbeat: HeartbeatPeriods {
@@ -239,7 +239,7 @@ impl Kubelet {
                 client: client.clone(),
                 events: Some(Arc::new(events)),
                 runtime: pods.runtime(),
-                admit: Some(admit::local(config.clone(), kernel)),
+                admit: Some(admit::local(config.clone(), kernel, machine.clone())),
                 static_pods: Some(own),
                 longest_back_off: i64::try_from(config.crash_loop_max_restart_period.as_millis())
                     .unwrap_or(i64::MAX),
@@ -433,9 +433,6 @@ fn directory_error(directory: &Path, source: std::io::Error) -> StartError {
 
 /// What the machine is, for those who make containers.
 fn pod_facts(facts: &machine::Facts, config: &Config, runtime: &RuntimeFacts, cgroup_v2: bool) -> Facts {
-    // Of the handler that pods have which name none.
-    let handler = runtime.handlers.iter().find(|handler| handler.name.is_empty());
-    let features = handler.and_then(|handler| handler.features.as_ref());
     let resolv = std::fs::read_to_string(&config.resolv_conf).ok();
     let resolv = resolv.and_then(|text| Resolv::parse(&text).ok()).unwrap_or_default();
     Facts {
@@ -446,8 +443,7 @@ fn pod_facts(facts: &machine::Facts, config: &Config, runtime: &RuntimeFacts, cg
         swap_controller: cgroups::counts_swap(Path::new("/"), cgroup_v2),
         hugepage_sizes: cgroups::hugepage_sizes(),
         masked_paths: cgroups::masked_paths(),
-        recursive_read_only: features.is_some_and(|features| features.recursive_read_only_mounts),
-        user_namespaces: features.is_some_and(|features| features.user_namespaces),
+        handlers: runtime.handlers.clone(),
         resolv,
     }
 }

@@ -31,7 +31,7 @@ pub use heartbeat::HeartbeatPeriods;
 pub struct Agent {
     env: Env,
     name: Box<str>,
-    ip: Box<str>,
+    ips: Box<[String]>,
     zone: Box<str>,
     machine: Arc<Machine>,
     periods: HeartbeatPeriods,
@@ -48,7 +48,8 @@ pub struct Agent {
 /// What an agent is made of.
 pub struct Parts {
     pub name: String,
-    pub ip: String,
+    /// The primary first, then that of the other family.
+    pub ips: Vec<String>,
     pub zone: String,
     pub machine: Arc<Machine>,
     pub heartbeat: HeartbeatPeriods,
@@ -117,7 +118,7 @@ impl Agent {
         Agent {
             env: env.clone(),
             name: parts.name.into(),
-            ip: parts.ip.into(),
+            ips: parts.ips.into(),
             zone: parts.zone.into(),
             machine: parts.machine,
             periods: parts.heartbeat,
@@ -174,7 +175,7 @@ impl Agent {
         (self.env.now_nanos() / 1_000_000) as Millis
     }
     fn identity(&self) -> NodeIdentity<'_> {
-        NodeIdentity { name: &self.name, ip: &self.ip, zone: &self.zone }
+        NodeIdentity { name: &self.name, ip: self.ips.first().map_or("", |ip| ip), zone: &self.zone }
     }
 
     fn tell(&self, about: ObjectRef, severity: runtime::Severity, reason: &str, message: String) {

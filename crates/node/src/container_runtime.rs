@@ -29,6 +29,11 @@ pub trait Runtime: Send {
         None
     }
 
+    /// Whether it can make mounts of the pod read-only with all that is mounted below them.
+    fn recursive_read_only(&self, _pod: &Pod<'_>) -> bool {
+        true
+    }
+
     /// Every pod it holds something of, also from before this process.
     fn list(&self) -> Vec<Held>;
     /// A pod that this process sees for the first time though it was started before: the runtime may know it still.
@@ -123,6 +128,8 @@ pub struct Running {
     pub image: String,
     /// Its image is not the one the pod asks for any more.
     pub outdated: bool,
+    /// As whom it runs; `None`: the runtime does not say.
+    pub user: Option<Box<LinuxUser>>,
     /// How often it was restarted.
     pub attempt: u32,
     pub state: Container,
@@ -132,6 +139,14 @@ pub struct Running {
     pub replaced: bool,
     /// The hook after its start failed, and it was ended for that.
     pub hook_error: Option<Box<StartError>>,
+}
+
+/// The user and groups a container's first process has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinuxUser {
+    pub uid: i64,
+    pub gid: i64,
+    pub supplemental_groups: Vec<i64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -110,7 +110,7 @@ pub fn start(
         let addresses = Addresses::of_node(index, settings.pods);
         let parts = Parts {
             name,
-            ip: addresses::of_machine(index).to_string(),
+            ips: vec![addresses::of_machine(index).to_string()],
             zone,
             machine: machine.clone(),
             capacity,

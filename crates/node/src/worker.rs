@@ -134,7 +134,7 @@ impl PodWorker {
             uid: short_uid(pod.uid),
             written: object::Revision(0),
             wake: None,
-            requests: match resize::given(pod) {
+            requests: match resize::given(pod, None) {
                 Some(tree) => Requests::of(&Pod::read(&tree)),
                 None => Requests::of(pod),
             },
@@ -198,7 +198,7 @@ impl PodWorker {
         // What happened by itself comes before what is done now, and what that leads to at once.
         let mut step = SyncResult { events: runtime.take_events(self.uid), ..SyncResult::default() };
         self.adopt(pod, runtime);
-        let given = resize::given(pod);
+        let given = self.resize.given(pod);
         let keeps = match &given {
             Some(_) if self.stage == Stage::Running && ending(pod, None, now).is_none() => {
                 let fits = admit(pod, Requests::of(pod));
@@ -321,7 +321,10 @@ impl PodWorker {
         }
         let refused = runtime.refuses(pod).map_or(Ok(()), Err);
         self.stage = match refused.and_then(|()| admit(pod, self.requests)) {
-            Ok(()) => Stage::Running,
+            Ok(()) => {
+                self.resize.admit(pod);
+                Stage::Running
+            }
             Err(rejection) => {
                 step.tell(None, Severity::Warning, &rejection.reason, rejection.message.clone());
                 Stage::Rejected(Box::new(rejection))

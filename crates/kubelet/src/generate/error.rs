@@ -15,7 +15,7 @@ impl GenerateError {
     pub(super) fn config(message: impl Into<String>) -> GenerateError {
         GenerateError { reason: "CreateContainerConfigError", message: message.into() }
     }
-    pub(super) fn sandbox(message: impl Into<String>) -> GenerateError {
+    pub(crate) fn sandbox(message: impl Into<String>) -> GenerateError {
         GenerateError { reason: "CreatePodSandboxError", message: message.into() }
     }
 }

@@ -42,7 +42,11 @@ fn user_namespace(pod: &Value, node: &NodeView<'_>) -> Result<cri::UserNamespace
         return Ok(cri::UserNamespace { mode: NamespaceMode::Node as i32, ..Default::default() });
     }
     let Some(ranges) = node.user_namespaces else {
-        return Err("can't set `spec.hostUsers: false`, runtime does not support user namespaces".to_owned());
+        let who = match node.runtime_handler {
+            "" => "runtime".to_owned(),
+            handler => format!("RuntimeClass handler {}", object::quote(handler)),
+        };
+        return Err(format!("can't set `spec.hostUsers: false`, {who} does not support user namespaces"));
     };
     let range = ranges.range(text(pod, &["metadata", "uid"]));
     let range = range.map_err(|error| format!("create user namespace: {error}"))?;
@@ -94,6 +98,9 @@ mod tests {
             namespace_options(&own, &NodeView::new(&config, &resolv)),
             Err("can't set `spec.hostUsers: false`, runtime does not support user namespaces".to_owned())
         );
+        let node = NodeView { runtime_handler: "kata", ..NodeView::new(&config, &resolv) };
+        let told = "can't set `spec.hostUsers: false`, RuntimeClass handler \"kata\" does not support user namespaces";
+        assert_eq!(namespace_options(&own, &node), Err(told.to_owned()));
         let node = NodeView { user_namespaces: Some(&Ranges), ..NodeView::new(&config, &resolv) };
         let users = namespace_options(&own, &node).unwrap().userns_options.unwrap();
         assert_eq!((users.mode, users.uids[0].host_id, users.gids[0].length), (0, 65_536, 65_536));

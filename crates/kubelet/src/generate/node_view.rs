@@ -30,9 +30,11 @@ pub struct NodeView<'a> {
     /// Paths of this machine that containers do not see, beside those hidden everywhere.
     pub masked_paths: &'a [String],
     pub selinux: bool,
-    /// The runtime can make mounts read-only with all that is mounted below them.
+    /// Of the pod's RuntimeClass; empty: the runtime's own choice.
+    pub runtime_handler: &'a str,
+    /// The handler can make mounts read-only with all that is mounted below them.
     pub recursive_read_only: bool,
-    /// Gives pods their range of users; `None`: the runtime has no user namespaces.
+    /// Gives pods their range of users; `None`: the handler has no user namespaces.
     pub user_namespaces: Option<&'a dyn UserNamespaces>,
 }
 
@@ -52,6 +54,7 @@ impl<'a> NodeView<'a> {
             hugepage_sizes: &[],
             masked_paths: &[],
             selinux: false,
+            runtime_handler: "",
             recursive_read_only: false,
             user_namespaces: None,
         }

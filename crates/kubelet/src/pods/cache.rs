@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use node::container_runtime::{Container, Evicted, Exit, Happening, Millis, Running, Sandbox, StartError};
+use node::container_runtime::{
+    Container, Evicted, Exit, Happening, LinuxUser, Millis, Running, Sandbox, StartError,
+};
 use node::pod::Pod;
 use object::Value;
 use runtime::Severity;
@@ -26,6 +28,8 @@ pub struct Cache {
     pub release: Release,
     /// The sandbox is being made, or will be.
     pub creating: bool,
+    /// An update waits to be done, which will find whatever changes until then.
+    pub update_waits: bool,
     /// When what still runs is ended by force.
     pub stop_by: Option<Millis>,
     /// The node ends the pod.
@@ -49,6 +53,7 @@ impl Default for Cache {
             containers: BTreeMap::new(),
             release: Release::No,
             creating: false,
+            update_waits: false,
             stop_by: None,
             evicted: None,
             resizing: false,
@@ -118,6 +123,7 @@ pub struct Run {
     pub image_id: String,
     /// Its name as the runtime has it.
     pub image: String,
+    pub user: Option<Box<LinuxUser>>,
     pub attempt: u32,
     pub state: RunState,
 }
@@ -215,6 +221,7 @@ impl Slot {
                 image_id: run.map(|run| run.image_id.clone()).unwrap_or_default(),
                 image: run.map(|run| run.image.clone()).unwrap_or_default(),
                 outdated: run.is_some_and(|run| run.hash != hash),
+                user: run.and_then(|run| run.user.clone()),
                 attempt: run.map_or(0, |run| run.attempt),
                 replaced: run.is_some_and(|run| self.replaced.as_ref() == Some(&run.id)),
                 hook_error: self.hook_error.clone(),
@@ -329,7 +336,7 @@ mod tests {
 
     fn run(attempt: u32, state: RunState) -> Run {
         let (id, image_id) = (format!("id-{attempt}"), String::new());
-        Run { id, hash: HASH, image_id, image: String::new(), attempt, state }
+        Run { id, hash: HASH, image_id, image: String::new(), user: None, attempt, state }
     }
     fn exited(attempt: u32, code: i32) -> Run {
         run(attempt, RunState::Exited(Exit::new(code, 1, 2, format!("id-{attempt}"))))

@@ -58,14 +58,14 @@ async fn prepare(shared: &Shared, task: &PodTask, pod: &Value) -> Result<(), Fai
 
 /// Not to be cut short: what the runtime made must be known.
 async fn run_sandbox(shared: &Arc<Shared>, task: &Arc<PodTask>, pod: &Arc<Value>) -> Result<(), Failure> {
-    let guard = task.lane.clone().lock_owned().await;
+    let guard = task.uninterrupted.clone().lock_owned().await;
     let (shared_too, task_too, pod) = (shared.clone(), task.clone(), pod.clone());
     let run = async move {
         let _guard = guard;
         let (shared, task) = (shared_too, task_too);
         let attempt = task.sandbox().map_or(0, |before| before.attempt + 1);
         let sandbox = shared.sandbox_config(&pod, attempt);
-        let sandbox = sandbox.map_err(|error| (FAILED, error.message))?;
+        let (sandbox, runtime_handler) = sandbox.map_err(|error| failed(&error))?;
         {
             let mut cache = task.cache.lock();
             for event in sandbox.events.into_iter().filter(|event| event.about == About::Pod) {
@@ -75,25 +75,20 @@ async fn run_sandbox(shared: &Arc<Shared>, task: &Arc<PodTask>, pod: &Arc<Value>
         shared.make_groups(&pod).await.map_err(|message| ("FailedCreatePodContainer", message))?;
         let config = Arc::new(sandbox.config);
         task.cache.lock().sandbox_config = Some(config.clone());
-        let request =
-            cri::RunPodSandboxRequest { config: Some((*config).clone()), runtime_handler: String::new() };
+        let request = cri::RunPodSandboxRequest { config: Some((*config).clone()), runtime_handler };
         let made = shared.parts.cri.run_pod_sandbox(request).await;
-        let id =
-            made.map_err(|error| (FAILED, format!("Failed to create pod sandbox: {error}")))?.pod_sandbox_id;
+        let id = made.map_err(|error| failed(&error))?.pod_sandbox_id;
         let ips = shared.addresses(&id).await;
         task.cache.lock().set_sandbox(SandboxRef { id, attempt, ready: true, ips });
         Ok(())
     };
     // An error of the join is a panic of ours: told where it happened.
-    shared
-        .parts
-        .env
-        .spawn("run pod sandbox", run)
-        .await
-        .unwrap_or_else(|error| Err((FAILED, error.to_string())))
+    shared.parts.env.spawn("run pod sandbox", run).await.unwrap_or_else(|error| Err(failed(&error)))
 }
 
-const FAILED: &str = "FailedCreatePodSandBox";
+fn failed(error: &dyn std::error::Error) -> Failure {
+    ("FailedCreatePodSandBox", format!("Failed to create pod sandbox: {error}"))
+}
 
 impl Shared {
     pub(super) async fn addresses(&self, sandbox: &str) -> Vec<String> {

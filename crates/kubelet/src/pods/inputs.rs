@@ -31,13 +31,21 @@ pub struct Facts {
     pub hugepage_sizes: Vec<String>,
     /// Files that would tell a container of its neighbours.
     pub masked_paths: Vec<String>,
-    pub recursive_read_only: bool,
-    /// Pods can have users of their own.
-    pub user_namespaces: bool,
+    /// What the runtime can run pods by, with what each of them can do.
+    pub handlers: Vec<cri::RuntimeHandler>,
     pub resolv: Resolv,
 }
 
+impl Facts {
+    /// What a handler can do; one that the runtime does not tell of can do nothing.
+    pub fn features(&self, handler: &str) -> cri::RuntimeHandlerFeatures {
+        let known = self.handlers.iter().find(|known| known.name == handler);
+        known.and_then(|known| known.features.clone()).unwrap_or_default()
+    }
+}
+
 impl Shared {
+    /// For what is the same whatever runs a pod.
     pub(super) fn node_view<'a>(&'a self, node: &'a Value) -> NodeView<'a> {
         let parts = &self.parts;
         let facts = &parts.facts;
@@ -51,19 +59,33 @@ impl Shared {
             swap_controller: facts.swap_controller,
             hugepage_sizes: &facts.hugepage_sizes,
             masked_paths: &facts.masked_paths,
-            recursive_read_only: facts.recursive_read_only,
-            user_namespaces: self.user_ranges.as_ref().map(|ranges| ranges as &dyn UserNamespaces),
             ..NodeView::new(&parts.config, &facts.resolv)
         }
     }
 
+    /// With what the handler of a pod can do.
+    fn pod_view<'a>(&'a self, node: &'a Value, runtime_handler: &'a str) -> NodeView<'a> {
+        let features = self.parts.facts.features(runtime_handler);
+        let ranges = self.user_ranges.as_ref().filter(|_| features.user_namespaces);
+        NodeView {
+            runtime_handler,
+            recursive_read_only: features.recursive_read_only_mounts,
+            user_namespaces: ranges.map(|ranges| ranges as &dyn UserNamespaces),
+            ..self.node_view(node)
+        }
+    }
+
+    /// And the handler that is to run it.
     pub(super) fn sandbox_config(
         &self,
         pod: &Value,
         attempt: u32,
-    ) -> Result<generate::Sandbox, GenerateError> {
+    ) -> Result<(generate::Sandbox, String), GenerateError> {
         let node = self.node.lock().clone();
-        generate::sandbox_config(pod, attempt, &self.node_view(&node))
+        let handler = self.parts.objects.runtime_handler(pod);
+        let handler = handler.map_err(|error| GenerateError::sandbox(error.to_string()))?;
+        let sandbox = generate::sandbox_config(pod, attempt, &self.pod_view(&node, &handler))?;
+        Ok((sandbox, handler))
     }
 
     /// What the pod's sandbox was made with; made again where another process made that.
@@ -79,7 +101,7 @@ impl Shared {
         match known {
             Some(known) => Ok(known),
             None => {
-                let made = Arc::new(self.sandbox_config(pod, attempt)?.config);
+                let made = Arc::new(self.sandbox_config(pod, attempt)?.0.config);
                 Ok(task.cache.lock().sandbox_config.insert(made).clone())
             }
         }
@@ -126,7 +148,12 @@ impl Shared {
         };
         let log = self.write_files(tree, container.spec, &pod_ips).await?;
         let node = self.node.lock().clone();
-        let view = self.node_view(&node);
+        // Without its class, it has none of what only some handlers can do.
+        let handler = self.parts.objects.runtime_handler(tree).ok();
+        let view = match &handler {
+            Some(handler) => self.pod_view(&node, handler),
+            None => self.node_view(&node),
+        };
         let (devices, mut parts) = (DeviceResources::default(), BTreeMap::new());
         let none = BTreeMap::new();
         let inputs = || ContainerInputs {

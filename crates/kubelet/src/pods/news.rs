@@ -4,8 +4,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use node::container_runtime::{Exit, Millis};
-use node::pod::{Pod, Restart, short_uid};
+use node::container_runtime::{Exit, LinuxUser, Millis};
+use node::pod::{Container, Pod, Restart, Role, short_uid};
 use runtime::Severity;
 
 use super::cache::{Cache, Run, RunState};
@@ -168,7 +168,16 @@ impl Shared {
 /// The sandbox is gone, and the pod gets another one. `false`: it does not, as nothing would be started in it.
 pub fn tell_changed(cache: &mut Cache) -> bool {
     let pod = cache.pod.clone();
-    if Pod::read(&pod).restart == Restart::Never && !cache.containers.is_empty() {
+    let pod = Pod::read(&pod);
+    if pod.restart == Restart::Never && !cache.containers.is_empty() {
+        return false;
+    }
+    let mut mains = pod.containers.iter().filter(|container| container.role == Role::Main);
+    let is_done = |container: &Container<'_>| {
+        let run = cache.containers.get(container.name).and_then(|slot| slot.run.as_ref());
+        matches!(run.map(|run| &run.state), Some(RunState::Exited(exit)) if !pod.restarts(container, exit.code))
+    };
+    if mains.all(is_done) {
         return false;
     }
     let told = "Pod sandbox changed, it will be killed and re-created.";
@@ -190,9 +199,15 @@ pub fn run_of(status: &cri::ContainerStatus, runtime: &str) -> Run {
         hash: info.hash,
         image_id: status.image_ref.clone(),
         image: status.image.as_ref().map(|image| image.image.clone()).unwrap_or_default(),
+        user: status.user.as_ref().and_then(|user| user.linux.as_ref()).map(linux_user),
         attempt: info.restart_count,
         state,
     }
+}
+
+fn linux_user(user: &cri::LinuxContainerUser) -> Box<LinuxUser> {
+    let cri::LinuxContainerUser { uid, gid, supplemental_groups } = user.clone();
+    Box::new(LinuxUser { uid, gid, supplemental_groups })
 }
 
 fn exit_of(status: &cri::ContainerStatus, info: &ContainerInfo, runtime: &str) -> Exit {

@@ -110,7 +110,7 @@ pub fn pod(shared: &Arc<Shared>, task: &Arc<PodTask>) {
     }
     // What its volumes show may have changed meanwhile; one whose sandbox is gone gets another.
     match task.sandbox() {
-        Some(sandbox) if sandbox.ready => drop(task.commands.send(super::Command::Update)),
+        Some(sandbox) if sandbox.ready => task.refresh(),
         Some(_) if !task.is_stopping() && !news::tell_changed(&mut task.cache.lock()) => {}
         _ => task.create(),
     }

@@ -94,7 +94,7 @@ async fn run(
         return Err(None);
     }
     // From here on nothing is given up half way: what the runtime made must be known.
-    let guard = task.lane.clone().lock_owned().await;
+    let guard = task.uninterrupted.clone().lock_owned().await;
     let sandbox = task.sandbox().filter(|sandbox| sandbox.ready).ok_or(None)?;
     resize::before_start(shared, task, tree).await;
     let config = shared.container_config(task, tree, container, attempt, (&image, &volume_images)).await;

@@ -1,5 +1,6 @@
 //! The end of containers and pods: asked, then forced; then what they had is given back.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -9,16 +10,15 @@ use node::container_runtime::Evicted;
 use node::pod::{self, Pod, Role, short_uid};
 use object::Value;
 use runtime::Severity;
+use tokio::sync::watch;
 
 use super::cache::Release;
 use super::{PodTask, Pods, Shared, garbage};
 use crate::hooks::{Hook, HookEvent};
 use crate::shutdown::{self, EndPods};
 
-/// A container has at least so long after its hook.
+/// A container has at least so long to end after its signal, whatever is left of the grace.
 const LEAST_GRACE_SECONDS: i64 = 2;
-/// What is to be removed and still runs has so long.
-const REMOVE_GRACE_SECONDS: i64 = 2;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const MOST_PAUSE: Duration = Duration::from_secs(30);
 
@@ -38,14 +38,9 @@ pub fn stop(shared: &Arc<Shared>, task: &Arc<PodTask>, grace_seconds: i64) {
     let (shared, task) = (shared.clone(), task.clone());
     let env = shared.parts.env.clone();
     env.spawn("stop pod", async move {
-        let pod = task.cache.lock().pod.clone();
-        if !first {
-            // Its hooks run already: only what is left is hurried.
-            hurry(&shared, &task, grace_seconds).await;
-            return;
-        }
-        end_all(&shared, &task, &pod, grace_seconds).await;
-        shared.wake(&task);
+        // Asked again: its hooks run already, only what is left is hurried.
+        let hooks = if first { Hooks::Run } else { Hooks::Skip };
+        end_all(&shared, &task, grace_seconds, hooks).await;
     });
 }
 
@@ -70,21 +65,77 @@ impl EndPods<String> for Pods {
     }
 }
 
-/// Containers first, then sidecars from the last to the first, all within one grace.
-async fn end_all(shared: &Arc<Shared>, task: &Arc<PodTask>, tree: &Arc<Value>, grace_seconds: i64) {
+/// Whether containers are told of their end by their hooks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hooks {
+    Run,
+    Skip,
+}
+
+/// Ends what runs, all at once: each container has its hook, then waits for its turn, then has its signal, within one grace.
+async fn end_all(shared: &Arc<Shared>, task: &Arc<PodTask>, grace_seconds: i64, hooks: Hooks) {
     // What is being started is waited for: it ends like the others.
-    drop(task.lane.lock().await);
-    let began = shared.now();
-    let left = || (grace_seconds - (shared.now() - began) / 1000).max(0);
-    let pod = Pod::read(tree);
-    let sidecars = |name: &str| pod.containers.iter().any(|c| c.name == name && c.role == Role::Sidecar);
+    drop(task.uninterrupted.lock().await);
+    let tree = task.cache.lock().pod.clone();
     let running = running(task);
-    let mains = running.iter().filter(|(name, _)| !sidecars(name));
-    let ends = mains.map(|(name, id)| container(shared, task, tree, name, id, left()));
+    let order = TerminationOrder::new(&Pod::read(&tree), running.iter().map(|(name, _)| &**name));
+    let ends = running.iter().map(|(name, id)| async {
+        let mut left = grace_seconds;
+        if hooks == Hooks::Run {
+            left = pre_stop(shared, task, &tree, name, id, left).await;
+        }
+        left -= order.wait_for_turn(shared, name, left).await;
+        if stop_container(shared, task, name, id, left).await {
+            order.ended(name);
+        }
+    });
     futures_util::future::join_all(ends).await;
-    for of_pod in pod.containers.iter().rev().filter(|c| c.role == Role::Sidecar) {
-        if let Some((name, id)) = running.iter().find(|(name, _)| name == of_pod.name) {
-            container(shared, task, tree, name, id, left()).await;
+    shared.wake(task);
+}
+
+/// A sidecar ends after the containers it is there for, and after the sidecar that was started next.
+struct TerminationOrder {
+    /// Of what runs, by name: whether it has ended.
+    ended: BTreeMap<String, watch::Sender<bool>>,
+    /// What a sidecar waits for, by its name.
+    before: BTreeMap<String, Vec<String>>,
+}
+
+impl TerminationOrder {
+    fn new<'a>(pod: &Pod<'_>, running: impl Iterator<Item = &'a str>) -> TerminationOrder {
+        let named = |role: Role| pod.containers.iter().filter(move |c| c.role == role).map(|c| c.name);
+        let mut before = BTreeMap::new();
+        let mut next = None;
+        for sidecar in named(Role::Sidecar).collect::<Vec<_>>().into_iter().rev() {
+            let earlier = named(Role::Main).chain(next.replace(sidecar)).map(str::to_owned);
+            before.insert(sidecar.to_owned(), earlier.collect());
+        }
+        let ended = running.map(|name| (name.to_owned(), watch::Sender::new(false))).collect();
+        TerminationOrder { ended, before }
+    }
+
+    /// Waits as long as there is grace left; the whole seconds that took.
+    async fn wait_for_turn(&self, shared: &Shared, name: &str, grace_seconds: i64) -> i64 {
+        let (Some(before), 1..) = (self.before.get(name), grace_seconds) else { return 0 };
+        let env = &shared.parts.env;
+        let start = env.monotonic();
+        let all = async {
+            for mut ended in
+                before.iter().filter_map(|name| self.ended.get(name)).map(watch::Sender::subscribe)
+            {
+                // Fails only when the sender is gone, which this holds.
+                let _ = ended.wait_for(|ended| *ended).await;
+            }
+        };
+        // Its time is up either way.
+        let _ = env.timeout(Duration::from_secs(grace_seconds.unsigned_abs()), all).await;
+        let took = env.monotonic().saturating_duration_since(start).as_secs();
+        i64::try_from(took).unwrap_or(grace_seconds)
+    }
+
+    fn ended(&self, name: &str) {
+        if let Some(ended) = self.ended.get(name) {
+            ended.send_replace(true);
         }
     }
 }
@@ -96,14 +147,6 @@ fn running(task: &PodTask) -> Vec<(String, String)> {
     runs.filter(|(_, run)| run.is_running()).map(|(name, run)| (name.clone(), run.id.clone())).collect()
 }
 
-async fn hurry(shared: &Arc<Shared>, task: &Arc<PodTask>, grace_seconds: i64) {
-    let ends = running(task).into_iter().map(|(name, id)| async move {
-        stop_container(shared, task, &name, &id, grace_seconds).await;
-    });
-    futures_util::future::join_all(ends).await;
-    shared.wake(task);
-}
-
 /// Ends one container: its hook, then its signal, then by force.
 pub async fn container(
     shared: &Arc<Shared>,
@@ -113,28 +156,44 @@ pub async fn container(
     id: &str,
     grace_seconds: i64,
 ) {
-    let pod = Pod::read(tree);
-    let spec = pod.containers.iter().find(|container| container.name == name).map(|container| container.spec);
-    let hook = spec.and_then(|spec| spec.at(&["lifecycle", "preStop"]).map(|hook| (spec, hook)));
-    let mut left = grace_seconds;
-    if let Some((spec, _)) = hook {
-        let target = shared.target(task, tree, id);
-        let events =
-            |event: HookEvent| task.cache.lock().tell(name, Severity::Warning, event.reason, event.message);
-        let hook = Hook { pod: tree, container: spec, target: &*target, events: &events };
-        left = shared.parts.hooks.pre_stop(hook, grace_seconds).await;
-        if grace_seconds > 0 {
-            left = left.max(LEAST_GRACE_SECONDS);
-        }
-    }
+    let left = pre_stop(shared, task, tree, name, id, grace_seconds).await;
     stop_container(shared, task, name, id, left).await;
 }
 
-async fn stop_container(shared: &Arc<Shared>, task: &Arc<PodTask>, name: &str, id: &str, grace_seconds: i64) {
-    let request = cri::StopContainerRequest { container_id: id.to_owned(), timeout: grace_seconds.max(0) };
-    if let Err(error) = shared.parts.cri.stop_container(request).await
-        && error.code != cri::Code::NotFound
-    {
+/// Its hook, if it has one and there is time for it. What is left of the grace then.
+async fn pre_stop(
+    shared: &Shared,
+    task: &PodTask,
+    tree: &Value,
+    name: &str,
+    id: &str,
+    grace_seconds: i64,
+) -> i64 {
+    let pod = Pod::read(tree);
+    let spec = pod.containers.iter().find(|container| container.name == name).map(|container| container.spec);
+    let Some(spec) = spec.filter(|spec| spec.at(&["lifecycle", "preStop"]).is_some()) else {
+        return grace_seconds;
+    };
+    let target = shared.target(task, tree, id);
+    let events =
+        |event: HookEvent| task.cache.lock().tell(name, Severity::Warning, event.reason, event.message);
+    let hook = Hook { pod: tree, container: spec, target: &*target, events: &events };
+    shared.parts.hooks.pre_stop(hook, grace_seconds).await
+}
+
+/// Its signal, then by force. `false`: the runtime failed to.
+async fn stop_container(
+    shared: &Arc<Shared>,
+    task: &Arc<PodTask>,
+    name: &str,
+    id: &str,
+    grace_seconds: i64,
+) -> bool {
+    let timeout = grace_seconds.max(LEAST_GRACE_SECONDS);
+    let request = cri::StopContainerRequest { container_id: id.to_owned(), timeout };
+    let stopped = shared.parts.cri.stop_container(request).await;
+    let failed = stopped.err().filter(|error| error.code != cri::Code::NotFound);
+    if let Some(error) = &failed {
         let told = format!(
             "error killing pod: failed to \"KillContainer\" for \"{name}\" with KillContainerError: \"{error}\""
         );
@@ -142,15 +201,18 @@ async fn stop_container(shared: &Arc<Shared>, task: &Arc<PodTask>, name: &str, i
     }
     shared.refresh(task, name, id).await;
     shared.wake(task);
+    failed.is_none()
 }
 
-/// Ends one container by force. What is being started is waited for, by whoever asks again.
+/// Ends one container without its hook. What is being started is waited for, by whoever asks again.
 pub fn kill(shared: &Arc<Shared>, task: &Arc<PodTask>, name: &str) {
     let running = running(task).into_iter().find(|(of, _)| of == name);
     let Some((name, id)) = running else { return };
     let (shared, task) = (shared.clone(), task.clone());
     let env = shared.parts.env.clone();
-    env.spawn("kill container", async move { stop_container(&shared, &task, &name, &id, 0).await });
+    env.spawn("kill container", async move {
+        stop_container(&shared, &task, &name, &id, 0).await;
+    });
 }
 
 /// A container that still runs makes room for its successor.
@@ -172,7 +234,7 @@ pub fn release(shared: &Arc<Shared>, task: &Arc<PodTask>) {
     let (shared, task) = (shared.clone(), task.clone());
     let env = shared.parts.env.clone();
     env.spawn("release pod", async move {
-        drop(task.lane.lock().await);
+        drop(task.uninterrupted.lock().await);
         give_back(&shared, &task).await;
         let evicted = {
             let mut cache = task.cache.lock();
@@ -225,8 +287,7 @@ pub fn remove(shared: &Arc<Shared>, task: &Arc<PodTask>) {
     let (shared, task) = (shared.clone(), task.clone());
     let env = shared.parts.env.clone();
     env.spawn("remove pod", async move {
-        drop(task.lane.lock().await);
-        hurry(&shared, &task, REMOVE_GRACE_SECONDS).await;
+        end_all(&shared, &task, LEAST_GRACE_SECONDS, Hooks::Skip).await;
         give_back(&shared, &task).await;
         let mut pause = FIRST_PAUSE;
         while let Err(error) = remove_from_runtime(&shared, &task).await {

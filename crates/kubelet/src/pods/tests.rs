@@ -1,5 +1,9 @@
 //! Starts of containers in a runtime whose answers come in an order of our choice.
 
+mod create;
+mod fake;
+mod stop;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -150,6 +154,7 @@ async fn open(
     root: &std::path::Path,
     cluster: &TestCluster,
     cri: Arc<dyn cri::Runtime>,
+    changes: &Changes,
     change: impl FnOnce(&mut Config),
 ) -> (Pods, Stopper) {
     let env = cluster.env().clone();
@@ -180,7 +185,7 @@ async fn open(
         host_ips: Vec::new(),
         events: NodeEvents::new("n", |_, _, _, _| {}),
     };
-    (Pods::open(parts, &Changes::default()).await.unwrap(), stopper)
+    (Pods::open(parts, changes).await.unwrap(), stopper)
 }
 
 struct Case {
@@ -204,7 +209,7 @@ impl Case {
         change: impl FnOnce(&mut Config),
     ) -> Case {
         let cluster = TestCluster::simulated(41).await;
-        let (pods, _stopper) = open(root, &cluster, cri, change).await;
+        let (pods, _stopper) = open(root, &cluster, cri, &Changes::default(), change).await;
         let text = format!(
             "{{metadata: {{name: quick, namespace: d, uid: {UID}}}, spec: {{restartPolicy: Never, containers: [{{name: c, image: 'i:1'}}]}}}}"
         );

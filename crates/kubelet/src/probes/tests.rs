@@ -224,7 +224,7 @@ async fn ten_thousand_probes_need_no_task_each() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_so_many_run_at_once() {
+async fn only_so_many_of_a_pod_run_at_once_and_no_other_pod_waits_for_them() {
     struct Hanging(Arc<Mutex<usize>>);
     impl Target for Hanging {
         fn exec(&self, _: Vec<String>, _: Duration) -> BoxFuture<'_, Result<Executed, cri::Error>> {
@@ -237,20 +237,25 @@ async fn only_so_many_run_at_once() {
     }
     let world = World::new();
     let running = Arc::new(Mutex::new(0));
-    let pod = pod(READY);
     let target = Arc::new(Hanging(running.clone()));
-    for at in 0..MAX_RUNNING + 10 {
-        world.probes.set(&format!("u{at}"), &pod, "c", "1", 0, target.clone());
+    let names: Vec<String> = (0..MAX_RUNNING + 10).map(|at| format!("c{at}")).collect();
+    let all: Vec<String> = names.iter().map(|name| format!(r#"{{"name":"{name}",{READY}}}"#)).collect();
+    let text = format!(
+        r#"{{"metadata":{{"name":"h","namespace":"ns","uid":"h"}},"spec":{{"containers":[{}]}}}}"#,
+        all.join(",")
+    );
+    let hanging = codec::json::parse(text.as_bytes(), None).unwrap();
+    for name in &names {
+        world.probes.set("h", &hanging, name, "1", 0, target.clone());
     }
+    world.set(&pod(READY), "1", Fake::exits(0, "", ""));
     world.pass(20).await;
     assert_eq!(*running.lock(), MAX_RUNNING);
-    // Whoever goes makes room.
-    for at in 0..MAX_RUNNING + 10 {
-        world.probes.remove(&format!("u{at}"));
-    }
-    world.set(&pod, "1", target);
+    assert!(world.results().ready, "of another pod");
+    // A container that goes makes room for the pod's next.
+    world.probes.stop("h", &names[0]);
     world.pass(1).await;
-    assert!(*running.lock() > MAX_RUNNING);
+    assert_eq!(*running.lock(), MAX_RUNNING + 1);
 }
 
 #[tokio::test(start_paused = true)]

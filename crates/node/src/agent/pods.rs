@@ -126,7 +126,11 @@ impl Agent {
                 None
             }
         };
-        let host = Host { ip: &self.ip, unprepared: unprepared.as_deref() };
+        let host = Host {
+            ips: &self.ips,
+            recursive_read_only: runtime.recursive_read_only(&pod),
+            unprepared: unprepared.as_deref(),
+        };
         let step = worker.step(&pod, &host, &mut admit, &mut **runtime, self.now());
         worker.wake = step.wake;
         let after = worker.requests;

@@ -184,6 +184,7 @@ mod tests {
             image_id: String::new(),
             image: String::new(),
             outdated: false,
+            user: None,
             attempt: 1,
             state: Container::Exited(exit(finished)),
             last: before.map(exit),

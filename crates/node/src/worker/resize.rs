@@ -5,6 +5,7 @@
 //!                    └────── no ──> PodResizePending, and the pod keeps what the status says it was given
 //! ```
 //! The status says what the containers have: until a resize is done, what they had before. A process that comes later goes by that.
+//! Of containers that were not started it says nothing: those have what the pod was admitted with, as far as this process did that.
 
 use std::collections::BTreeSet;
 
@@ -27,10 +28,12 @@ pub struct Resize {
     pub progress: Option<Box<Progress>>,
     /// What this process gave last: the status a pod is read with may be older.
     given: Option<Box<Asked>>,
+    /// What the pod has that this process admitted, until the status says it of all its containers.
+    admitted: Option<Box<Asked>>,
 }
 
 /// What a pod asks for as a whole, and each of its containers.
-type Asked = Vec<Option<Value>>;
+pub type Asked = Vec<Option<Value>>;
 
 /// There is no room for it.
 #[derive(Debug, PartialEq, Eq)]
@@ -48,7 +51,24 @@ pub struct Progress {
     restarts: BTreeSet<usize>,
 }
 
+/// Of a container that asked for nothing.
+static NOTHING: Value = Value::Null;
+
 impl Resize {
+    /// The pod gets what it asks for, as it is new to the node.
+    pub fn admit(&mut self, pod: &Pod<'_>) {
+        self.admitted = Some(Box::new(asked(pod)));
+    }
+
+    /// What the pod was given, if that is not what it asks for.
+    pub fn given(&mut self, pod: &Pod<'_>) -> Option<Value> {
+        let mut resizable = pod.containers.iter().filter(|c| is_resizable(c));
+        if self.admitted.is_some() && resizable.all(|container| said(pod, container).is_some()) {
+            self.admitted = None;
+        }
+        given(pod, self.admitted.as_deref())
+    }
+
     /// Was something else given than the pod asks for now?
     pub fn is_overtaken(&self, pod: &Pod<'_>) -> bool {
         self.progress.is_some() && self.given.as_deref().is_some_and(|given| *given != asked(pod))
@@ -76,14 +96,18 @@ impl Resize {
     }
 }
 
-/// What the pod was given, if that is not what it asks for.
-pub fn given(pod: &Pod<'_>) -> Option<Value> {
-    let changed = |container: &Container<'_>| {
-        is_resizable(container)
-            && said(pod, container).is_some_and(|said| differs(Some(said), resources(container.spec)))
+/// What the pod was given, as its status has it or as it was `admitted`, if that is not what it asks for.
+pub fn given(pod: &Pod<'_>, admitted: Option<&Asked>) -> Option<Value> {
+    let had = |index: usize, container: &Container<'_>| {
+        let at_first = || admitted?.get(index + 1).map(|asked| asked.as_ref().unwrap_or(&NOTHING));
+        said(pod, container).or_else(at_first)
     };
-    let of_pod = of_pod(pod);
-    if of_pod.is_none() && !pod.containers.iter().any(changed) {
+    let changed = |(index, container): (usize, &Container<'_>)| {
+        is_resizable(container)
+            && had(index, container).is_some_and(|had| differs(Some(had), resources(container.spec)))
+    };
+    let of_pod = of_pod(pod, admitted);
+    if of_pod.is_none() && !pod.containers.iter().enumerate().any(changed) {
         return None;
     }
     let mut tree = pod.tree.clone();
@@ -91,9 +115,12 @@ pub fn given(pod: &Pod<'_>) -> Option<Value> {
         let Some(Value::List(all)) = tree.map_at(&["spec"]).get_mut(list) else { continue };
         for spec in all {
             let name = spec.str_at(&["name"]).unwrap_or_default().to_owned();
-            let container = pod.containers.iter().find(|c| c.name == name && is_resizable(c));
-            if let Some(said) = container.and_then(|container| said(pod, container)) {
-                spec.make_map().set("resources", said.clone());
+            let mut all = pod.containers.iter().enumerate();
+            let container = all.find(|(_, c)| c.name == name && is_resizable(c));
+            match container.and_then(|(index, container)| had(index, container)) {
+                Some(Value::Null) => drop(spec.make_map().remove("resources")),
+                Some(had) => spec.make_map().set("resources", had.clone()),
+                None => {}
             }
         }
     }
@@ -105,9 +132,10 @@ pub fn given(pod: &Pod<'_>) -> Option<Value> {
 
 /// What the pod as a whole was given, if that is not what it asks for. The status has more than what the pod asks for: what its
 /// containers have in sum.
-fn of_pod(pod: &Pod<'_>) -> Option<Value> {
+fn of_pod(pod: &Pod<'_>, admitted: Option<&Asked>) -> Option<Value> {
     let wanted = pod.tree.at(&["spec", "resources"])?;
-    let said = pod.tree.at(&["status", "resources"])?;
+    let at_first = || admitted?.first().map(|asked| asked.as_ref().unwrap_or(&NOTHING));
+    let said = pod.tree.at(&["status", "resources"]).or_else(at_first)?;
     let mut given = wanted.clone();
     for list in ["requests", "limits"] {
         let Some(Value::Map(amounts)) = given.make_map().get_mut(list) else { continue };
@@ -158,7 +186,7 @@ fn needs_restart(pod: &Pod<'_>, container: &Container<'_>) -> bool {
     let Some(said) = said(pod, container) else { return false };
     let wanted = resources(container.spec);
     let wanted_of_pod = pod.tree.at(&["spec", "resources"]);
-    let given_of_pod = of_pod(pod);
+    let given_of_pod = of_pod(pod, None);
     let given_of_pod = given_of_pod.as_ref().or(wanted_of_pod);
     let policies = container.spec.get("resizePolicy").and_then(Value::as_list).unwrap_or_default();
     policies.iter().filter(|policy| policy.str_at(&["restartPolicy"]) == Some("RestartContainer")).any(
@@ -190,6 +218,9 @@ impl PodWorker {
             Ok(()) => {
                 self.resize.pending = None;
                 let asked = asked(pod);
+                if let Some(admitted) = &mut self.resize.admitted {
+                    **admitted = asked.clone();
+                }
                 if self.resize.given.as_deref() == Some(&asked) {
                     return true;
                 }

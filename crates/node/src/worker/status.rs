@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use object::{Map, Value, time};
 
 use crate::admit::Rejection;
-use crate::container_runtime::{Container as State, Evicted, Exit, HOOK_FAILED, Millis, Sandbox, StartError};
+use crate::container_runtime::{
+    Container as State, Evicted, Exit, HOOK_FAILED, LinuxUser, Millis, Sandbox, StartError,
+};
 use crate::pod::{Container, Pod, Role, resources};
 use crate::worker::backoff::{BackOff, StartBackOff};
 use crate::worker::conditions;
@@ -18,9 +20,15 @@ const CRASH_LOOP: &str = "CrashLoopBackOff";
 pub const DEADLINE_REASON: &str = "DeadlineExceeded";
 pub const DEADLINE_MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
 
+/// What the containers of a pod left behind may have so many bytes, each an equal share.
+const MOST_MESSAGE_BYTES: usize = 12 << 10;
+
 /// What the machine is to the pod.
 pub struct Host<'a> {
-    pub ip: &'a str,
+    /// The primary first, then that of the other family.
+    pub ips: &'a [String],
+    /// Mounts can be read-only with all that is mounted below them.
+    pub recursive_read_only: bool,
     /// Why the pod cannot start yet: a device it claims is not there.
     pub unprepared: Option<&'a str>,
 }
@@ -53,6 +61,7 @@ pub struct ContainerStatus {
     pub image_id: String,
     /// Empty: as the pod has it.
     pub image: String,
+    pub user: Option<Box<LinuxUser>>,
 }
 
 pub enum ContainerState {
@@ -101,12 +110,13 @@ pub fn changed(view: &View<'_>) -> Option<Value> {
     if pod.generation > 0 {
         map.set("observedGeneration", Value::Int(pod.generation));
     }
-    map.set("hostIP", view.host.ip);
-    map.set("hostIPs", addresses(&[view.host.ip]));
-    let of_pod: Vec<&str> = view.sandbox.ips.iter().map(String::as_str).collect();
-    let ips = if pod.host_network { std::slice::from_ref(&view.host.ip) } else { &*of_pod };
+    if let Some(first) = view.host.ips.first() {
+        map.set("hostIP", &**first);
+        map.set("hostIPs", addresses(view.host.ips));
+    }
+    let ips = if pod.host_network { view.host.ips } else { &*view.sandbox.ips };
     if let Some(first) = ips.first() {
-        map.set("podIP", *first);
+        map.set("podIP", &**first);
         map.set("podIPs", addresses(ips));
     }
     if pod.started.is_none() {
@@ -116,7 +126,7 @@ pub fn changed(view: &View<'_>) -> Option<Value> {
         let (_, list) = role.lists();
         let mine = pod.containers.iter().zip(&shown).filter(|(c, _)| c.role.lists().1 == list);
         let status = |(c, s): (&Container<'_>, &ContainerStatus)| {
-            let mut status = container_status(c, s);
+            let mut status = container_status(view, c, s);
             if let Some(shown) = view.resize.shown(pod, Some(c)).filter(|_| status.get("resources").is_some())
             {
                 status.make_map().set("resources", shown.clone());
@@ -187,10 +197,10 @@ fn differs(pod: &Pod<'_>, status: Value) -> Option<Value> {
     (!kinds::same(pod.tree.get("status"), Some(&status))).then_some(status)
 }
 
-fn addresses(ips: &[&str]) -> Value {
-    let entry = |ip: &&str| {
+fn addresses(ips: &[String]) -> Value {
+    let entry = |ip: &String| {
         let mut entry = Map::default();
-        entry.set("ip", *ip);
+        entry.set("ip", &**ip);
         Value::Map(entry)
     };
     Value::List(ips.iter().map(entry).collect())
@@ -226,6 +236,7 @@ fn show(view: &View<'_>, index: usize) -> ContainerStatus {
             id: String::new(),
             image_id: String::new(),
             image: String::new(),
+            user: None,
         };
     };
     let restarts = there.attempt.max(first);
@@ -271,7 +282,8 @@ fn show(view: &View<'_>, index: usize) -> ContainerStatus {
         }
     };
     let (id, image_id, image) = (there.id.clone(), there.image_id.clone(), there.image.clone());
-    ContainerStatus { state, last, started, ready, restarts, id, image_id, image }
+    let user = there.user.clone();
+    ContainerStatus { state, last, started, ready, restarts, id, image_id, image, user }
 }
 
 /// It could not be started.
@@ -424,8 +436,9 @@ fn device_status(view: &View<'_>, container: &Container<'_>) -> Option<Value> {
     before.get("allocatedResourcesStatus").cloned()
 }
 
-fn container_status(container: &Container<'_>, shown: &ContainerStatus) -> Value {
-    let mut status = Map::with_capacity(12);
+fn container_status(view: &View<'_>, container: &Container<'_>, shown: &ContainerStatus) -> Value {
+    let most_message_bytes = MOST_MESSAGE_BYTES / view.pod.containers.len().max(1);
+    let mut status = Map::with_capacity(13);
     status.set("name", container.name);
     let mut state = Map::with_capacity(1);
     match &shown.state {
@@ -442,7 +455,7 @@ fn container_status(container: &Container<'_>, shown: &ContainerStatus) -> Value
             running.set("startedAt", time::format_seconds(since / 1000));
             state.set("running", running);
         }
-        ContainerState::Ended(exit) => state.set("terminated", ended(exit)),
+        ContainerState::Ended(exit) => state.set("terminated", ended(exit, most_message_bytes)),
         ContainerState::Lost => {
             let mut terminated = Map::with_capacity(5);
             terminated.set("exitCode", Value::Int(137));
@@ -456,7 +469,7 @@ fn container_status(container: &Container<'_>, shown: &ContainerStatus) -> Value
     status.set("state", state);
     let mut last = Map::default();
     if let Some(exit) = &shown.last {
-        last.set("terminated", ended(exit));
+        last.set("terminated", ended(exit, most_message_bytes));
     }
     status.set("lastState", last);
     status.set("ready", shown.ready);
@@ -478,13 +491,19 @@ fn container_status(container: &Container<'_>, shown: &ContainerStatus) -> Value
         status.set("resources", resources);
     }
     let mounts = container.spec.get("volumeMounts").and_then(Value::as_list).unwrap_or_default();
+    let mount = |mount: &Value| mount_status(mount, view.host.recursive_read_only);
     if !mounts.is_empty() {
-        status.set("volumeMounts", Value::List(mounts.iter().map(mount_status).collect()));
+        status.set("volumeMounts", Value::List(mounts.iter().map(mount).collect()));
+    }
+    if let Some(user) = &shown.user {
+        let mut of = Map::with_capacity(1);
+        of.set("linux", linux_user(user));
+        status.set("user", of);
     }
     Value::Map(status)
 }
 
-fn mount_status(mount: &Value) -> Value {
+fn mount_status(mount: &Value, recursive_read_only: bool) -> Value {
     let mut status = Map::with_capacity(4);
     for name in ["name", "mountPath"] {
         if let Some(value) = mount.get(name) {
@@ -493,13 +512,26 @@ fn mount_status(mount: &Value) -> Value {
     }
     if mount.get("readOnly").and_then(Value::as_bool) == Some(true) {
         status.set("readOnly", true);
-        let recursive = mount.str_at(&["recursiveReadOnly"]) == Some("Enabled");
+        let is_asked_for = matches!(mount.str_at(&["recursiveReadOnly"]), Some("Enabled" | "IfPossible"));
+        let is_alone = matches!(mount.str_at(&["mountPropagation"]), None | Some("None"));
+        let recursive = is_asked_for && is_alone && recursive_read_only;
         status.set("recursiveReadOnly", if recursive { "Enabled" } else { "Disabled" });
     }
     Value::Map(status)
 }
 
-fn ended(exit: &Exit) -> Map {
+fn linux_user(user: &LinuxUser) -> Map {
+    let mut linux = Map::with_capacity(3);
+    linux.set("uid", Value::Int(user.uid));
+    linux.set("gid", Value::Int(user.gid));
+    if !user.supplemental_groups.is_empty() {
+        let groups = user.supplemental_groups.iter().map(|group| Value::Int(*group));
+        linux.set("supplementalGroups", Value::List(groups.collect()));
+    }
+    linux
+}
+
+fn ended(exit: &Exit, most_message_bytes: usize) -> Map {
     let mut terminated = Map::with_capacity(5);
     terminated.set("exitCode", Value::Int(i64::from(exit.code)));
     if exit.signal != 0 {
@@ -507,7 +539,8 @@ fn ended(exit: &Exit) -> Map {
     }
     terminated.set("reason", &*exit.reason);
     if !exit.message.is_empty() {
-        terminated.set("message", &*exit.message);
+        let end = exit.message.floor_char_boundary(most_message_bytes);
+        terminated.set("message", &exit.message[..end]);
     }
     if exit.id.is_empty() {
         // Nobody knows which run it was.

@@ -27,6 +27,9 @@ struct ByHand {
     resizing: bool,
     resize_error: Option<String>,
     outlived: Vec<usize>,
+    /// Its sandbox is still being made.
+    unready: bool,
+    user: Option<Box<crate::container_runtime::LinuxUser>>,
 }
 
 impl ByHand {
@@ -61,7 +64,7 @@ impl Runtime for ByHand {
     fn look(&mut self, _: &Pod<'_>, _: Millis) -> Option<Sandbox> {
         let containers = (0..self.containers).map(|index| self.there.get(&index).cloned()).collect();
         self.created.then(|| Sandbox {
-            ready: true,
+            ready: !self.unready,
             ips: vec!["10.0.0.9".to_owned()],
             containers,
             next: None,
@@ -104,6 +107,7 @@ impl Runtime for ByHand {
                 image_id,
                 image: String::new(),
                 outdated: false,
+                user: self.user.clone(),
                 attempt,
                 state,
                 last,
@@ -134,6 +138,13 @@ struct Life {
     worker: PodWorker,
     runtime: ByHand,
     now: Millis,
+    host_ips: Vec<String>,
+}
+
+const HOST_IP: &str = "172.16.0.1";
+
+fn host(ips: &[String]) -> Host<'_> {
+    Host { ips, recursive_read_only: true, unprepared: None }
 }
 
 impl Life {
@@ -146,7 +157,8 @@ impl Life {
             let pod = Pod::read(&tree);
             (PodWorker::new(&pod), pod.containers.len())
         };
-        Life { tree, worker, runtime: ByHand { containers, ..ByHand::default() }, now: 1_000_000 }
+        let runtime = ByHand { containers, ..ByHand::default() };
+        Life { tree, worker, runtime, now: 1_000_000, host_ips: vec![HOST_IP.to_owned()] }
     }
 
     /// Takes a step, and lets the API have its status.
@@ -164,7 +176,7 @@ impl Life {
 
     fn step_unwritten(&mut self) -> SyncResult {
         let pod = Pod::read(&self.tree);
-        let host = Host { ip: "172.16.0.1", unprepared: None };
+        let host = host(&self.host_ips);
         self.worker.step(&pod, &host, &mut |_, _| Ok(()), &mut self.runtime, self.now)
     }
 
@@ -428,7 +440,8 @@ fn a_refused_pod_is_failed_and_never_started() {
     let mut life = Life::new(PLAIN);
     let no = || Rejection { reason: "OutOfcpu".to_owned(), message: "no room".to_owned() };
     let pod = Pod::read(&life.tree);
-    let host = Host { ip: "172.16.0.1", unprepared: None };
+    let ips = [HOST_IP.to_owned()];
+    let host = host(&ips);
     let step = life.worker.step(&pod, &host, &mut |_, _| Err(no()), &mut life.runtime, life.now);
     assert_eq!(step.events[0].reason, "OutOfcpu");
     let status = step.status.unwrap();
@@ -587,4 +600,89 @@ fn a_node_under_pressure_refuses_new_pods() {
     let told = life.tree.str_at(&["status", "message"]);
     assert_eq!(told, Some("Pod was rejected: The node had condition: [MemoryPressure]. "));
     assert_eq!(life.runtime.log(), "");
+}
+
+#[test]
+fn a_status_has_both_addresses_of_a_node_and_pods_on_its_network_have_them_too() {
+    let both = r#"[{"ip":"172.16.0.1"},{"ip":"fd00::1"}]"#;
+    let of_pod = r#"[{"ip":"10.0.0.9"}]"#;
+    for (spec, pod_ips) in [
+        (r#"{"hostNetwork":true,"containers":[{"name":"c"}]}"#, both),
+        (r#"{"containers":[{"name":"c"}]}"#, of_pod),
+    ] {
+        let mut life = Life::new(spec);
+        life.host_ips.push("fd00::1".to_owned());
+        life.step();
+        let at = |name: &str| codec::json::to_vec(life.tree.at(&["status", name]).unwrap());
+        assert_eq!(String::from_utf8(at("hostIPs")).unwrap(), both);
+        assert_eq!(String::from_utf8(at("podIPs")).unwrap(), pod_ips);
+        assert_eq!(life.tree.str_at(&["status", "hostIP"]), Some(HOST_IP));
+    }
+}
+
+#[test]
+fn a_container_shows_as_whom_it_runs() {
+    let mut life = Life::new(PLAIN);
+    life.runtime.user = Some(Box::new(crate::container_runtime::LinuxUser {
+        uid: 1000,
+        gid: 0,
+        supplemental_groups: vec![0, 2000],
+    }));
+    life.step();
+    let all = life.tree.at(&["status", "containerStatuses"]).and_then(Value::as_list).unwrap();
+    let user = codec::json::to_vec(all[0].get("user").unwrap());
+    let expected = r#"{"linux":{"uid":1000,"gid":0,"supplementalGroups":[0,2000]}}"#;
+    assert_eq!(String::from_utf8(user).unwrap(), expected);
+}
+
+#[test]
+fn recursive_read_only_is_reported_as_it_is_mounted() {
+    for (mount, supported, reported) in [
+        (r#""readOnly":true,"recursiveReadOnly":"IfPossible""#, true, Some("Enabled")),
+        (r#""readOnly":true,"recursiveReadOnly":"IfPossible""#, false, Some("Disabled")),
+        (r#""readOnly":true,"recursiveReadOnly":"Enabled","mountPropagation":"None""#, true, Some("Enabled")),
+        (r#""readOnly":true,"recursiveReadOnly":"Enabled""#, false, Some("Disabled")),
+        (
+            r#""readOnly":true,"recursiveReadOnly":"IfPossible","mountPropagation":"HostToContainer""#,
+            true,
+            Some("Disabled"),
+        ),
+        (r#""readOnly":true"#, true, Some("Disabled")),
+        (r#""mountPath":"/m""#, true, None),
+    ] {
+        let spec = format!(r#"{{"containers":[{{"name":"c","volumeMounts":[{{"name":"v",{mount}}}]}}]}}"#);
+        let mut life = Life::new(&spec);
+        let ips = [HOST_IP.to_owned()];
+        let host = Host { recursive_read_only: supported, ..host(&ips) };
+        let pod = Pod::read(&life.tree);
+        let step = life.worker.step(&pod, &host, &mut |_, _| Ok(()), &mut life.runtime, life.now);
+        let status = step.status.unwrap();
+        let all = status.get("containerStatuses").and_then(Value::as_list).unwrap();
+        let mounts = all[0].get("volumeMounts").and_then(Value::as_list).unwrap();
+        assert_eq!(mounts[0].str_at(&["recursiveReadOnly"]), reported, "{mount} {supported}");
+    }
+}
+
+#[test]
+fn the_last_words_of_containers_share_twelve_kibibytes() {
+    let mut life = Life::new(
+        r#"{"restartPolicy":"Never","initContainers":[{"name":"i"}],"containers":[{"name":"c"},{"name":"d"}]}"#,
+    );
+    life.step();
+    let exit = |index: usize, message: String| {
+        Container::Exited(Exit { message, ..Exit::new(0, 1, 2, format!("id-{index}")) })
+    };
+    life.runtime.set(0, exit(0, "x".repeat(5000)));
+    life.step();
+    life.runtime.set(1, exit(1, "short".to_owned()));
+    // Not cut within a character.
+    life.runtime.set(2, exit(2, "€".repeat(2000)));
+    life.step();
+    let message = |list: &str, index: usize| {
+        let all = life.tree.at(&["status", list]).and_then(Value::as_list).unwrap();
+        all[index].str_at(&["state", "terminated", "message"]).unwrap().to_owned()
+    };
+    assert_eq!(message("initContainerStatuses", 0).len(), 4096);
+    assert_eq!(message("containerStatuses", 0), "short");
+    assert_eq!(message("containerStatuses", 1).len(), 4095);
 }

@@ -143,7 +143,7 @@ fn resize(cluster: Option<Cluster>) {
 
 #[test]
 fn pods_share_restart_and_end_as_they_ask() {
-    share_restart_and_end(Cluster::start(8));
+    share_restart_and_end(Cluster::start(8), Runtime::Embedded);
 }
 
 #[test]
@@ -163,10 +163,10 @@ fn an_unmasked_proc_is_not_masked() {
 
 #[test]
 fn pods_share_restart_and_end_as_they_ask_on_containerd() {
-    share_restart_and_end(Cluster::with(17, Runtime::Containerd, ""));
+    share_restart_and_end(Cluster::with(17, Runtime::Containerd, ""), Runtime::Containerd);
 }
 
-fn share_restart_and_end(cluster: Option<Cluster>) {
+fn share_restart_and_end(cluster: Option<Cluster>, runtime: Runtime) {
     let Some(cluster) = cluster else { return };
     let out: PathBuf = cluster.folder.path().join("out");
     std::fs::create_dir(&out).unwrap();
@@ -186,6 +186,21 @@ fn share_restart_and_end(cluster: Option<Cluster>) {
     }
     let of_host = cluster.pod("of-host");
     assert_eq!(of_host["status"]["podIP"], of_host["status"]["hostIP"]);
+
+    // What not every runtime can do: Debian's containerd 1.6 does not know strict groups, and nobody the handler.
+    match runtime {
+        Runtime::Containerd => {
+            cluster.wait_for("Failed", &["strict"]);
+            assert_eq!(cluster.pod("strict")["status"]["reason"], "SupplementalGroupsPolicyNotSupported");
+        }
+        Runtime::Embedded => {
+            cluster.wait_for("Running", &["strict"]);
+            let user = json!({"linux": {"uid": 1000, "gid": 3000, "supplementalGroups": [2000, 3000]}});
+            assert_eq!(cluster.container("strict", "c")["user"], user);
+        }
+    }
+    cluster.wait_for_event("other-class", "FailedCreatePodSandBox: Failed to create pod sandbox: ");
+    cluster.wait_for_event("other-class", "no runtime for \"nobodys\" is configured");
 
     // Restarts that one container asks for.
     cluster.wait_for("Succeeded", &["own-policy"]);
@@ -226,6 +241,24 @@ fn share_restart_and_end(cluster: Option<Cluster>) {
 }
 
 const PODS: &str = r#"
+apiVersion: node.k8s.io/v1
+kind: RuntimeClass
+metadata: {name: other}
+handler: nobodys
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: other-class}
+spec: {runtimeClassName: other, containers: [{name: c, image: IMAGE, command: [/bin/busybox, sleep, "1000"]}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: strict}
+spec:
+  terminationGracePeriodSeconds: 1
+  securityContext: {runAsUser: 1000, runAsGroup: 3000, supplementalGroups: [2000], supplementalGroupsPolicy: Strict}
+  containers: [{name: c, image: IMAGE, command: [/bin/busybox, sleep, "1000"]}]
+---
 apiVersion: v1
 kind: Pod
 metadata: {name: together}

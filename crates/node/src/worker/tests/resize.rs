@@ -22,7 +22,7 @@ impl Life {
 
     fn step_with(&mut self, fits: bool) -> SyncResult {
         let pod = Pod::read(&self.tree);
-        let host = Host { ip: "172.16.0.1", unprepared: None };
+        let host = host(&self.host_ips);
         let message = "Node didn't have enough resource: cpu, requested: 2000, used: 0, capacity: 1000";
         let no = || Rejection { reason: "OutOfcpu".to_owned(), message: message.to_owned() };
         let admit = &mut |_: &Pod<'_>, _: Requests| if fits { Ok(()) } else { Err(no()) };
@@ -241,5 +241,43 @@ fn a_status_that_is_read_late_begins_no_resize() {
     assert_eq!(life.step_with(true).events.len(), 2);
     life.tree = before;
     assert!(life.step_with(true).events.is_empty());
+    assert_eq!(life.given(), ("2", "2"));
+}
+
+#[test]
+fn a_container_that_was_not_started_keeps_what_it_was_admitted_with() {
+    for (at_first, had) in [(spec(ONE, ""), Some("1")), (spec("{}", ""), None)] {
+        let mut life = Life::new(&at_first);
+        life.runtime.unready = true;
+        life.step();
+        assert_eq!(life.tree.str_at(&["status", "phase"]), Some("Pending"));
+        life.ask_for(&spec(TWO, ""));
+        let step = life.step_with(false);
+        assert_eq!(events(&step)[0].0, "ResizeDeferred");
+        assert_eq!(life.condition("PodResizePending").and_then(|c| c.str_at(&["reason"])), Some("Deferred"));
+        let cpu_milli = if had.is_some() { 1000 } else { 0 };
+        assert_eq!(life.worker.requests.cpu_milli, cpu_milli, "{at_first}");
+        life.runtime.unready = false;
+        life.step_with(false);
+        assert_eq!(life.given(), (had.unwrap_or(""), had.unwrap_or("")), "it starts with what it has");
+        assert!(life.condition("PodResizePending").is_some());
+        life.step_with(true);
+        assert_eq!(life.given(), ("2", "2"));
+        assert!(life.condition("PodResizePending").is_none());
+    }
+}
+
+#[test]
+fn a_resize_before_the_start_that_fits_is_given() {
+    let mut life = Life::new(&spec(ONE, ""));
+    life.runtime.unready = true;
+    life.step();
+    life.ask_for(&spec(TWO, ""));
+    let step = life.step_with(true);
+    assert_eq!(events(&step).iter().map(|e| e.0).collect::<Vec<_>>(), ["ResizeStarted", "ResizeCompleted"]);
+    assert_eq!(life.worker.requests.cpu_milli, 2000);
+    assert!(life.step_with(true).events.is_empty());
+    life.runtime.unready = false;
+    life.step_with(true);
     assert_eq!(life.given(), ("2", "2"));
 }

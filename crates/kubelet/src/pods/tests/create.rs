@@ -1,0 +1,85 @@
+//! Sandboxes: what they are made with, and what waits until they are.
+
+use serde_json::json;
+
+use node::container_runtime::Exit;
+
+use super::fake::Case;
+use crate::pods::cache::RunState;
+use crate::pods::news;
+
+const PLAIN: &str = "{containers: [{name: c, image: 'i:1'}]}";
+const CLASS: &str = "{runtimeClassName: fast, containers: [{name: c, image: 'i:1'}]}";
+
+fn has_sandbox(case: &Case) -> bool {
+    case.task.sandbox().is_some()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_is_run_by_the_handler_of_its_runtime_class() {
+    let mut case = Case::new(CLASS, |_| {}).await;
+    let class = json!({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "fast"}, "handler": "kata"});
+    let made = case.cluster.post("/apis/node.k8s.io/v1/runtimeclasses", class).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    case.task.create();
+    case.until(has_sandbox).await;
+    let asked = case.runtime.asked();
+    assert!(asked.len() == 1 && asked[0].ends_with("sandbox \"kata\""), "{asked:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_without_a_runtime_class_is_run_by_the_default_handler() {
+    let mut case = Case::new(PLAIN, |_| {}).await;
+    case.task.create();
+    case.until(has_sandbox).await;
+    assert_eq!(case.runtime.asked(), ["0s sandbox \"\""]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_whose_runtime_class_is_missing_has_no_sandbox() {
+    let mut case = Case::new(CLASS, |_| {}).await;
+    case.task.create();
+    case.wakes.recv().await.unwrap();
+    let told =
+        "FailedCreatePodSandBox: Failed to create pod sandbox: runtimeclass.node.k8s.io \"fast\" not found";
+    assert_eq!(case.events(), [told]);
+    assert!(case.runtime.asked().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_while_a_sandbox_is_made_are_one_update() {
+    let mut case = Case::new(PLAIN, |runtime| runtime.sandboxes = tokio::sync::Semaphore::new(0)).await;
+    case.task.create();
+    for _ in 0..10_000 {
+        case.changes.changed(&case.task.uid);
+    }
+    case.runtime.sandboxes.add_permits(1);
+    case.until(has_sandbox).await;
+    // Each thing that is done wakes the agent: the sandbox, and the update.
+    let env = case.cluster.env().clone();
+    let mut wakes = 1;
+    while env.timeout(std::time::Duration::from_secs(60), case.wakes.recv()).await.is_ok() {
+        wakes += 1;
+    }
+    assert_eq!(wakes, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_sandbox_is_made_anew_only_if_something_is_left_to_start() {
+    let spec = |policy: &str| format!("{{restartPolicy: {policy}, containers: [{{name: c, image: 'i:1'}}]}}");
+    for (policy, code, is_made) in
+        [("OnFailure", 0, false), ("OnFailure", 1, true), ("Always", 0, true), ("Never", 1, false)]
+    {
+        let case = Case::running(&spec(policy), |_| {}).await;
+        {
+            let mut cache = case.task.cache.lock();
+            let run = cache.slot("c").run.as_mut().unwrap();
+            run.state = RunState::Exited(Exit::new(code, 1, 2, "c".to_owned()));
+        }
+        news::lost(&case.pods.shared, &case.task);
+        case.cluster.env().sleep(std::time::Duration::from_secs(60)).await;
+        assert_eq!(!case.runtime.asked().is_empty(), is_made, "{policy} {code}");
+        let told = case.events().iter().any(|event| event.starts_with("SandboxChanged"));
+        assert_eq!(told, is_made, "{policy} {code}");
+    }
+}

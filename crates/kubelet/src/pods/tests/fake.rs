@@ -1,0 +1,185 @@
+//! A runtime that notes what it is asked for, and pods in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cri::{Call, Error};
+use env::Env;
+use futures_util::StreamExt;
+use futures_util::stream::{self, BoxStream};
+use node::pod::Pod;
+use object::Value;
+use parking_lot::Mutex;
+use runtime::{Key, Stopper};
+use testkit::TestCluster;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::Instant;
+
+use super::open;
+use crate::generate::labels::container_hash;
+use crate::pods::cache::{Run, RunState, SandboxRef};
+use crate::pods::{Changes, PodTask, Pods};
+
+/// Its containers are named by their ids.
+pub struct Fake {
+    env: Env,
+    began: Instant,
+    asked: Mutex<Vec<String>>,
+    ended: Mutex<BTreeSet<String>>,
+    /// How many seconds containers take to end after their signal, by name; the others end at once.
+    pub takes: BTreeMap<&'static str, u64>,
+    /// A permit for each sandbox that may be made.
+    pub sandboxes: Semaphore,
+}
+
+impl Fake {
+    pub fn new(env: &Env) -> Fake {
+        Fake {
+            env: env.clone(),
+            began: env.monotonic(),
+            asked: Mutex::default(),
+            ended: Mutex::default(),
+            takes: BTreeMap::new(),
+            sandboxes: Semaphore::new(Semaphore::MAX_PERMITS),
+        }
+    }
+
+    fn note(&self, what: String) {
+        self.asked.lock().push(format!("{}s {what}", self.began.elapsed().as_secs()));
+    }
+
+    /// What it was asked for, after how many seconds.
+    pub fn asked(&self) -> Vec<String> {
+        self.asked.lock().clone()
+    }
+}
+
+impl cri::PartialRuntime for Fake {
+    fn list_pod_sandbox(&self, _: cri::ListPodSandboxRequest) -> Call<'_, cri::ListPodSandboxResponse> {
+        Box::pin(async { Ok(cri::ListPodSandboxResponse::default()) })
+    }
+
+    fn list_containers(&self, _: cri::ListContainersRequest) -> Call<'_, cri::ListContainersResponse> {
+        Box::pin(async { Ok(cri::ListContainersResponse::default()) })
+    }
+
+    fn run_pod_sandbox(&self, request: cri::RunPodSandboxRequest) -> Call<'_, cri::RunPodSandboxResponse> {
+        Box::pin(async move {
+            let permit = self.sandboxes.acquire().await.expect("it is not closed");
+            permit.forget();
+            self.note(format!("sandbox {:?}", request.runtime_handler));
+            Ok(cri::RunPodSandboxResponse { pod_sandbox_id: "s-1".to_owned() })
+        })
+    }
+
+    fn stop_container(&self, request: cri::StopContainerRequest) -> Call<'_, cri::StopContainerResponse> {
+        Box::pin(async move {
+            let (id, timeout) = (request.container_id, request.timeout.unsigned_abs());
+            self.note(format!("stop {id} within {timeout}s"));
+            let takes = self.takes.get(&*id).copied().unwrap_or(0);
+            self.env.sleep(Duration::from_secs(takes.min(timeout))).await;
+            self.ended.lock().insert(id);
+            Ok(cri::StopContainerResponse {})
+        })
+    }
+
+    fn container_status(
+        &self,
+        request: cri::ContainerStatusRequest,
+    ) -> Call<'_, cri::ContainerStatusResponse> {
+        Box::pin(async move {
+            let id = request.container_id;
+            let ended = self.ended.lock().contains(&id);
+            let state = if ended { cri::ContainerState::Exited } else { cri::ContainerState::Running };
+            let status =
+                cri::ContainerStatus { id, state: state as i32, started_at: 1, ..Default::default() };
+            Ok(cri::ContainerStatusResponse { status: Some(status), ..Default::default() })
+        })
+    }
+
+    fn container_events(
+        &self,
+        _: cri::GetEventsRequest,
+    ) -> Call<'_, BoxStream<'static, Result<cri::ContainerEventResponse, Error>>> {
+        Box::pin(async { Ok(stream::pending().boxed()) })
+    }
+}
+
+pub struct Case {
+    pub pods: Pods,
+    pub runtime: Arc<Fake>,
+    pub tree: Value,
+    pub task: Arc<PodTask>,
+    pub changes: Changes,
+    pub wakes: mpsc::UnboundedReceiver<()>,
+    pub cluster: TestCluster,
+    _stopper: Stopper,
+    _directory: tempfile::TempDir,
+}
+
+const UID: &str = "2b1f0a34-5b0e-4bd5-8f2c-7f7a0a3c9d12";
+
+impl Case {
+    pub async fn new(spec: &str, change: impl FnOnce(&mut Fake)) -> Case {
+        let cluster = TestCluster::simulated(43).await;
+        let mut runtime = Fake::new(cluster.env());
+        change(&mut runtime);
+        let (runtime, changes) = (Arc::new(runtime), Changes::default());
+        let directory = tempfile::tempdir().unwrap();
+        let (pods, stopper) = open(directory.path(), &cluster, runtime.clone(), &changes, |_| ()).await;
+        let tree =
+            runtime::parse(&format!("{{metadata: {{name: web, namespace: d, uid: {UID}}}, spec: {spec}}}"));
+        let tree = tree.unwrap();
+        let (woken, wakes) = mpsc::unbounded_channel();
+        pods.runtime().wake_by(Arc::new(move |_: &Key| {
+            let _ = woken.send(());
+        }));
+        let task = pods.shared.ensure(Key::new("d", "web"), UID);
+        task.cache.lock().pod = Arc::new(tree.clone());
+        Case { pods, runtime, tree, task, changes, wakes, cluster, _stopper: stopper, _directory: directory }
+    }
+
+    /// With a sandbox in which all containers run.
+    pub async fn running(spec: &str, change: impl FnOnce(&mut Fake)) -> Case {
+        let case = Case::new(spec, change).await;
+        {
+            let mut cache = case.task.cache.lock();
+            let (id, ips) = ("s-1".to_owned(), Vec::new());
+            cache.sandbox = Some(SandboxRef { id, attempt: 0, ready: true, ips });
+            for container in Pod::read(&case.tree).containers {
+                cache.slot(container.name).run = Some(Run {
+                    id: container.name.to_owned(),
+                    hash: container_hash(container.spec),
+                    image_id: String::new(),
+                    image: String::new(),
+                    user: None,
+                    attempt: 0,
+                    state: RunState::Running { since: 0 },
+                });
+            }
+        }
+        case
+    }
+
+    /// Waits for the agent to be woken until it sees that.
+    pub async fn until(&mut self, seen: impl Fn(&Case) -> bool) {
+        let env = self.cluster.env().clone();
+        let waiting = async {
+            while !seen(self) {
+                self.wakes.recv().await.unwrap();
+            }
+        };
+        env.timeout(Duration::from_secs(600), waiting).await.expect("the agent is woken when that changes");
+    }
+
+    /// The reasons and messages of what people are told of the pod.
+    pub fn events(&self) -> Vec<String> {
+        let events = self.pods.runtime().take_events(self.task.uid());
+        events.into_iter().map(|event| format!("{}: {}", event.reason, event.message)).collect()
+    }
+
+    pub fn is_alive(&self) -> bool {
+        self.pods.runtime().look(&Pod::read(&self.tree), 0).unwrap().is_alive()
+    }
+}
