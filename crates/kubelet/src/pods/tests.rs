@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use client::Client;
 use cri::{Call, Error};
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
@@ -25,7 +26,7 @@ use crate::volumes::Volumes;
 type Events = mpsc::UnboundedReceiver<cri::ContainerEventResponse>;
 
 /// The container ends while the first question about it is being answered: that says it runs, all later ones that it ended.
-struct Quick {
+pub(super) struct Quick {
     ended: mpsc::UnboundedSender<cri::ContainerEventResponse>,
     events: Mutex<Option<Events>>,
     /// The event was taken, and the next one asked for.
@@ -41,12 +42,22 @@ macro_rules! answered {
     };
 }
 
+impl Quick {
+    pub(super) fn new() -> Quick {
+        let (ended, events) = mpsc::unbounded_channel();
+        let (events, taken) = (Mutex::new(Some(events)), Arc::default());
+        Quick { ended, events, taken, questions: AtomicUsize::new(0) }
+    }
+}
+
 impl cri::PartialRuntime for Quick {
     answered! {
         list_pod_sandbox(ListPodSandboxRequest) -> Default::default(), cri::ListPodSandboxResponse;
         list_containers(ListContainersRequest) -> Default::default(), cri::ListContainersResponse;
         list_images(ListImagesRequest) -> Default::default(), cri::ListImagesResponse;
         create_container(CreateContainerRequest) -> cri::CreateContainerResponse { container_id: "c-1".to_owned() }, cri::CreateContainerResponse;
+        run_pod_sandbox(RunPodSandboxRequest) -> cri::RunPodSandboxResponse { pod_sandbox_id: "s-1".to_owned() }, cri::RunPodSandboxResponse;
+        pod_sandbox_status(PodSandboxStatusRequest) -> Default::default(), cri::PodSandboxStatusResponse;
         start_container(StartContainerRequest) -> cri::StartContainerResponse {}, cri::StartContainerResponse;
     }
 
@@ -100,21 +111,18 @@ fn ended() -> cri::ContainerEventResponse {
 
 const UID: &str = "2b1f0a34-5b0e-4bd5-8f2c-7f7a0a3c9d11";
 
-async fn open(root: &std::path::Path, cluster: &TestCluster) -> (Pods, Stopper) {
+pub(super) async fn open(
+    root: &std::path::Path,
+    cluster: &TestCluster,
+    client: Arc<dyn Client>,
+    cri: Arc<dyn cri::Runtime>,
+) -> (Pods, Stopper) {
     let env = cluster.env().clone();
     let mut config = Config::new("n", root.to_owned());
     // Nothing of this machine is touched but the folder.
     (config.enforce_node_allocatable, config.cgroups_per_qos) = (Vec::new(), false);
     let config = Arc::new(config);
-    let (ended, events) = mpsc::unbounded_channel();
-    let cri: Arc<dyn cri::Runtime> = Arc::new(Quick {
-        ended,
-        events: Mutex::new(Some(events)),
-        taken: Arc::default(),
-        questions: AtomicUsize::new(0),
-    });
-    let client = cluster.local_clients().user("system:node:n", &["system:nodes"]);
-    let blocking = crate::blocking::pool();
+    let blocking: image::Blocking = Arc::new(|job| job());
     let (stopper, stop) = Stopper::new();
     let (objects, _) = Objects::start(&env, client.clone(), Arc::new(|_: &str| {}), stop);
     objects.services().synced().await;
@@ -152,7 +160,8 @@ impl Case {
     /// A pod with a sandbox and one container, which was not started.
     async fn new(root: &std::path::Path) -> Case {
         let cluster = TestCluster::simulated(41).await;
-        let (pods, _stopper) = open(root, &cluster).await;
+        let client = cluster.local_clients().user("system:node:n", &["system:nodes"]);
+        let (pods, _stopper) = open(root, &cluster, client, Arc::new(Quick::new())).await;
         let text = format!(
             "{{metadata: {{name: quick, namespace: d, uid: {UID}}}, spec: {{restartPolicy: Never, containers: [{{name: c, image: 'i:1'}}]}}}}"
         );
