@@ -44,20 +44,33 @@ pub fn make_room(path: &Path, max_files: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Renames the file written now, and has it opened anew. A name that is taken, by a rotation in the same second, is left alone.
-pub fn rotate_latest(path: &Path, now: Timestamp, reopen: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+/// Renames the file written now, and has it opened anew.
+pub(crate) fn rotate_latest(
+    path: &Path,
+    now: Timestamp,
+    reopen: impl FnOnce() -> io::Result<()>,
+) -> io::Result<()> {
+    let Some(renamed) = rename_latest(path, now)? else { return Ok(()) };
+    reopen().inspect_err(|_| rename_back(&renamed, path))
+}
+
+/// Renames the file written now; what it is called then. `None`: that name is taken, by a rotation in the same second, and nothing was
+/// done. Its writer has to be told to open the path anew.
+pub fn rename_latest(path: &Path, now: Timestamp) -> io::Result<Option<PathBuf>> {
     let target = with_suffix(path, &now.file_suffix());
     // Differs from kubelet, which looks every ten seconds: whoever rotates by size can come twice in a second.
     if target.exists() || with_suffix(&target, COMPRESSED).exists() {
-        return Ok(());
+        return Ok(None);
     }
     fs::rename(path, &target)?;
-    reopen().inspect_err(|_| {
-        // Its writer goes on in the old file: that stays the current one, and the next rotation tries again.
-        if let Err(error) = fs::rename(&target, path) {
-            tracing::error!(path = %path.display(), %error, "rotated log cannot be renamed back");
-        }
-    })
+    Ok(Some(target))
+}
+
+/// Its writer goes on in the old file: that stays the current one, and the next rotation tries again.
+pub fn rename_back(renamed: &Path, path: &Path) {
+    if let Err(error) = fs::rename(renamed, path) {
+        tracing::error!(path = %path.display(), %error, "rotated log cannot be renamed back");
+    }
 }
 
 /// All files of a log, oldest first, the one written now at the end.

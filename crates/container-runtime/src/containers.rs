@@ -88,7 +88,7 @@ impl Inner {
             .and_then(|()| spec::mounts::make_volumes(&parts))
             .and_then(|()| records::write(&directory, records::RECORD, &record));
         if let Err(error) = made {
-            let _ = std::fs::remove_dir_all(&directory);
+            let _ = container::tree::remove(&directory);
             return Err(unknown(format!("failed to create container root directory: {error}")));
         }
         Ok(Arc::new(new_container(record, directory, sandbox.clone(), Phase::Created)))
@@ -186,7 +186,7 @@ impl Inner {
             // Of a helper that is gone, or could not.
             self.remove_cgroup(&container);
         }
-        unless_missing(std::fs::remove_dir_all(&trash), &trash)?;
+        unless_missing(container::tree::remove(&trash), &trash)?;
         {
             let mut pods = self.pods.lock();
             pods.containers.remove(id);

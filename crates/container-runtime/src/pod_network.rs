@@ -11,6 +11,10 @@ use parking_lot::Mutex;
 
 use crate::Settings;
 
+/// In containerd's words first; people have to do something about it.
+pub const NO_RANGE: &str = "cni plugin not initialized: the node has no pod CIDR; give it one with --pod-cidr, or let the control plane \
+                            do so with --allocate-node-cidrs";
+
 pub struct PodNetwork {
     bridge: String,
     table: String,

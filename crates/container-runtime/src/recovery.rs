@@ -125,7 +125,7 @@ pub fn entries(directory: &Path) -> Result<Vec<PathBuf>, OpenError> {
 
 fn remove(directory: &Path) {
     let _ = end_helper(directory);
-    if let Err(error) = std::fs::remove_dir_all(directory) {
+    if let Err(error) = container::tree::remove(directory) {
         tracing::warn!(directory = %directory.display(), %error, "what is left of a container stays");
     }
 }

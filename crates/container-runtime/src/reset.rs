@@ -46,12 +46,8 @@ fn run(settings: &Settings) -> Result<(), String> {
     for group in below(&settings.cgroup) {
         remove_cgroup(&group)?;
     }
-    match std::fs::remove_dir_all(&settings.directory) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(format!("failed to remove {}: {error}", settings.directory.display()))
-        }
-        _ => Ok(()),
-    }
+    container::tree::remove(&settings.directory)
+        .map_err(|error| format!("failed to remove {}: {error}", settings.directory.display()))
 }
 
 fn all(directory: &Path) -> Result<Vec<PathBuf>, String> {

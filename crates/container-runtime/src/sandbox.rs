@@ -14,7 +14,7 @@ use crate::error::{Context, invalid, no_sandbox, unknown, unless_missing};
 use crate::helper::{self, Connection};
 use crate::pods::{Container, KILLED_END, Sandbox, SandboxState, sandbox_name};
 use crate::records::{self, SandboxRecord};
-use crate::{Inner, cgroups, spec};
+use crate::{Inner, cgroups, pod_network, spec};
 
 impl Inner {
     pub fn run_sandbox(self: &Arc<Inner>, request: cri::RunPodSandboxRequest) -> Result<String, Error> {
@@ -62,7 +62,7 @@ impl Inner {
         if own_network {
             let failed = || format!("failed to setup network for sandbox {id:?}");
             if !self.network.is_ready() {
-                return Err(unknown(format!("{}: cni plugin not initialized", failed())));
+                return Err(unknown(format!("{}: {}", failed(), pod_network::NO_RANGE)));
             }
             addresses = self.network.take().context(failed)?;
             record.addresses = addresses.iter().map(ToString::to_string).collect();
@@ -164,7 +164,7 @@ impl Inner {
         if let Some(task) = sandbox.task.lock().take() {
             task.abort();
         }
-        unless_missing(std::fs::remove_dir_all(&sandbox.directory), &sandbox.directory)?;
+        unless_missing(container::tree::remove(&sandbox.directory), &sandbox.directory)?;
         self.pods.lock().release(id);
         self.stats.forget(id);
         self.tell(id, ContainerEventType::DeletedEvent, None);
@@ -175,7 +175,7 @@ impl Inner {
     pub fn take_down(&self, id: &str, directory: &Path, addresses: &[IpAddr]) -> Result<(), Error> {
         end_helper(directory).context(|| "failed to end the pod's helper".to_owned())?;
         self.network.disconnect(id, addresses).context(|| "failed to destroy its network".to_owned())?;
-        unless_missing(std::fs::remove_dir_all(directory), directory)
+        unless_missing(container::tree::remove(directory), directory)
     }
 
     /// Those its helper did not get to.

@@ -54,8 +54,8 @@ impl Runtime for Embedded {
         let network = if network_ready {
             condition("NetworkReady", true, "", "")
         } else {
-            let message = "Network plugin returns error: cni plugin not initialized";
-            condition("NetworkReady", false, "NetworkPluginNotReady", message)
+            let message = format!("Network plugin returns error: {}", crate::pod_network::NO_RANGE);
+            condition("NetworkReady", false, "NetworkPluginNotReady", &message)
         };
         let features = RuntimeHandlerFeatures {
             recursive_read_only_mounts: true,

@@ -13,7 +13,9 @@
 pub mod cgroup;
 pub mod config;
 pub mod helper;
+pub mod mounts;
 pub mod signal;
 mod start;
 mod sys;
+pub mod tree;
 pub mod wire;

@@ -222,6 +222,11 @@ impl Objects {
         self.tokens.get(&self.env, &*self.client, wanted).await
     }
 
+    /// When the first of the pod's tokens is due for renewal, in Unix seconds; nobody renews it unless it is asked for then.
+    pub fn token_due(&self, uid: &str) -> Option<i64> {
+        self.tokens.due(uid)
+    }
+
     /// The number of objects that are watched or kept.
     pub fn watched(&self) -> usize {
         self.named.lock().objects.len()

@@ -17,6 +17,7 @@ mod inputs;
 mod news;
 mod pod_cidr;
 mod recover;
+mod refresh;
 mod resize;
 mod start;
 mod stop;

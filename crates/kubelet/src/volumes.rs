@@ -16,7 +16,6 @@ mod empty_dir;
 mod error;
 mod host_path;
 mod local;
-mod mounts;
 mod ownership;
 mod payload;
 mod removal;
@@ -24,7 +23,6 @@ mod setup;
 pub(crate) mod source;
 mod stats;
 mod sub_path;
-mod tree;
 mod usage;
 
 use std::collections::BTreeMap;
@@ -49,8 +47,9 @@ use setup::SetUp;
 use source::{EMPTY_DIR, LOCAL_VOLUME, Source};
 
 pub use error::{VolumeError, VolumeFailure};
+pub use local::DIRECTORY as PROVISIONED;
 pub(crate) use payload::aggregate;
-pub use removal::VolumeUsage;
+pub use removal::{VolumeUsage, provisioned, remove_provisioned};
 pub use stats::KeptStats;
 pub use usage::Usage;
 
@@ -353,7 +352,7 @@ impl Volumes {
     }
 
     fn records(&self) -> PathBuf {
-        self.config.root_directory.join("local-volumes")
+        self.config.root_directory.join(local::RECORDS)
     }
 
     fn turn(&self, uid: &str) -> Arc<tokio::sync::Mutex<()>> {

@@ -140,11 +140,13 @@ fn ranges_may_come_later() {
     node.restart();
     let is_ready = |node: &Node| {
         let status = node.wait(node.runtime().status(StatusRequest::default())).unwrap().status.unwrap();
-        status.conditions.iter().find(|one| one.r#type == "NetworkReady").unwrap().status
+        let condition = status.conditions.into_iter().find(|one| one.r#type == "NetworkReady").unwrap();
+        assert_eq!(condition.status, !condition.message.contains("--pod-cidr"), "it says what is to be done");
+        condition.status
     };
     assert!(!is_ready(&node));
     let error = node.try_run(node.sandbox_config("web")).unwrap_err();
-    assert!(error.message.ends_with("cni plugin not initialized"), "{error}");
+    assert!(error.message.contains("cni plugin not initialized"), "{error}");
     let pod_cidr = ranges.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     let request = UpdateRuntimeConfigRequest {
         runtime_config: Some(RuntimeConfig { network_config: Some(NetworkConfig { pod_cidr }) }),

@@ -104,6 +104,12 @@ impl Tokens {
         }
     }
 
+    /// When the first of the pod's tokens is due, in Unix seconds.
+    pub(super) fn due(&self, pod_uid: &str) -> Option<i64> {
+        let cache = self.cache.lock();
+        cache.iter().filter(|(key, _)| key.pod_uid == pod_uid).map(|(_, token)| token.due()).min()
+    }
+
     pub(super) fn forget(&self, pod_uid: &str) {
         self.cache.lock().retain(|key, _| key.pod_uid != pod_uid);
     }
@@ -148,10 +154,14 @@ impl Token {
         }
     }
 
-    /// Older than four fifths of its life, or than a day.
-    fn is_due(&self, now: i64, jitter: i64) -> bool {
+    /// The second in which it is older than four fifths of its life, or than a day.
+    fn due(&self) -> i64 {
         let issued = self.expires - self.lifetime_seconds;
-        now > issued + MAX_SECONDS - jitter || now > self.expires - self.lifetime_seconds * 20 / 100 - jitter
+        (issued + MAX_SECONDS).min(self.expires - self.lifetime_seconds * 20 / 100) + 1
+    }
+
+    fn is_due(&self, now: i64, jitter: i64) -> bool {
+        now + jitter >= self.due()
     }
 }
 

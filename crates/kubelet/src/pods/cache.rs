@@ -10,6 +10,7 @@ use node::pod::Pod;
 use object::Value;
 use runtime::Severity;
 
+use super::refresh::Refresh;
 use crate::eviction;
 use crate::generate::labels::container_hash;
 use crate::probes::Probed;
@@ -40,6 +41,8 @@ pub struct Cache {
     pub resize_error: Option<String>,
     /// The spec changed, and what the pod as a whole may use was not set anew yet.
     pub resize_group: bool,
+    /// Brings its volumes up to date though nothing changed.
+    pub refresh: Refresh,
     events: Vec<Told>,
 }
 
@@ -59,6 +62,7 @@ impl Default for Cache {
             resizing: false,
             resize_error: None,
             resize_group: false,
+            refresh: Refresh::default(),
             events: Vec::new(),
         }
     }

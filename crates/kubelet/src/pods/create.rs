@@ -7,7 +7,7 @@ use object::Value;
 use runtime::Severity;
 
 use super::cache::SandboxRef;
-use super::{PodTask, Shared, resize};
+use super::{PodTask, Shared, refresh, resize};
 use crate::generate::About;
 
 /// How long a pod that could not be set up waits for the next attempt: at first, and at most.
@@ -27,7 +27,7 @@ pub async fn create(shared: &Arc<Shared>, task: &Arc<PodTask>) {
                 Err((reason, message)) => Err((reason, message)),
             },
         };
-        let Err((reason, message)) = done else { return };
+        let Err((reason, message)) = done else { return refresh::schedule(shared, task, false) };
         tracing::info!(pod = task.key.as_str(), reason, message, "failed to set up pod, retrying");
         task.cache.lock().tell("", Severity::Warning, reason, message);
         shared.wake(task);
@@ -107,7 +107,9 @@ impl Shared {
 pub async fn update(shared: &Arc<Shared>, task: &Arc<PodTask>) {
     let pod = task.cache.lock().pod.clone();
     shared.parts.objects.register(&pod);
-    if let Err(error) = shared.parts.volumes.refresh(&pod).await {
+    let refreshed = shared.parts.volumes.refresh(&pod).await;
+    refresh::schedule(shared, task, refreshed.is_err());
+    if let Err(error) = refreshed {
         let mut cache = task.cache.lock();
         for event in error.events() {
             cache.tell("", Severity::Warning, "FailedMount", event);

@@ -149,7 +149,7 @@ async fn collect_directories(shared: &Arc<Shared>, before: &BTreeSet<String>) ->
         if before.contains(uid) {
             let directory = directory.clone();
             // What cannot be removed now is found again.
-            let _ = block(move || std::fs::remove_dir_all(directory)).await;
+            let _ = block(move || container::tree::remove(&directory)).await;
         }
     }
     found.extend(orphaned.into_iter().map(|(uid, _)| uid));

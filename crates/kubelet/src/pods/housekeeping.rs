@@ -6,6 +6,9 @@ use std::sync::{Arc, Weak};
 use super::{PodTask, Shared};
 use crate::blocking::block;
 
+#[cfg(test)]
+mod tests;
+
 pub fn start(shared: &Arc<Shared>) {
     let env = shared.parts.env.clone();
     env.spawn("container logs", logs(Arc::downgrade(shared)));
@@ -34,23 +37,37 @@ async fn rotate(shared: &Arc<Shared>, task: &Arc<PodTask>) {
         let log = shared.log_path(&pod, &name, attempt);
         let (most, files) = (config.container_log_max_size, config.container_log_max_files);
         let path = log.clone();
-        let grown = move || std::fs::metadata(&path).is_ok_and(|metadata| metadata.len() >= most);
-        if !block(grown).await.unwrap_or(false) {
-            continue;
+        let length = block(move || std::fs::metadata(&path).map(|metadata| metadata.len()));
+        let reopen = || {
+            let request = cri::ReopenContainerLogRequest { container_id: id.clone() };
+            shared.parts.cri.reopen_container_log(request)
+        };
+        match length.await.unwrap_or_else(Err) {
+            Ok(length) if length >= most => {}
+            // Whoever rotated it last did not get to the end.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                if let Err(error) = reopen().await {
+                    tracing::warn!(log = %log.display(), %error, "failed to reopen log");
+                }
+                continue;
+            }
+            _ => continue,
         }
         let now = container_log::Timestamp::utc(shared.parts.env.now_nanos() as i128);
         let path = log.clone();
-        let moved = block(move || {
+        let renamed = block(move || {
             container_log::make_room(&path, files)?;
-            container_log::rotate_latest(&path, now, || Ok(()))
+            container_log::rename_latest(&path, now)
         });
-        let moved = moved.await.unwrap_or_else(|error| Err(std::io::Error::other(error)));
-        let request = cri::ReopenContainerLogRequest { container_id: id };
-        let reopened = shared.parts.cri.reopen_container_log(request).await;
-        if let Err(error) = moved {
-            tracing::warn!(log = %log.display(), %error, "failed to rotate log");
-        } else if let Err(error) = reopened {
-            tracing::warn!(log = %log.display(), %error, "failed to reopen log");
+        match renamed.await.unwrap_or_else(Err) {
+            Ok(Some(renamed)) => {
+                if let Err(error) = reopen().await {
+                    tracing::warn!(log = %log.display(), %error, "failed to reopen log");
+                    let _ = block(move || container_log::rename_back(&renamed, &log)).await;
+                }
+            }
+            Ok(None) => {}
+            Err(error) => tracing::warn!(log = %log.display(), %error, "failed to rotate log"),
         }
     }
 }
@@ -74,11 +91,9 @@ impl Shared {
         ));
         let removed = block(move || {
             for directory in directories {
-                match std::fs::remove_dir_all(&directory) {
-                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                        tracing::warn!(directory = %directory.display(), %error, "failed to remove directory");
-                    }
-                    _ => {}
+                // Never onto a mount: what is still mounted there is somebody else's.
+                if let Err(error) = container::tree::remove(&directory) {
+                    tracing::warn!(directory = %directory.display(), %error, "failed to remove directory");
                 }
             }
         });

@@ -7,6 +7,7 @@ mod stop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use client::Client;
 use cri::{Call, Error};
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
@@ -29,7 +30,7 @@ use crate::volumes::Volumes;
 type Events = mpsc::UnboundedReceiver<cri::ContainerEventResponse>;
 
 /// The container ends while the first question about it is being answered: that says it runs, all later ones that it ended.
-struct Quick {
+pub(super) struct Quick {
     ended: mpsc::UnboundedSender<cri::ContainerEventResponse>,
     events: Mutex<Option<Events>>,
     /// The event was taken, and the next one asked for.
@@ -45,12 +46,22 @@ macro_rules! answered {
     };
 }
 
+impl Quick {
+    pub(super) fn new() -> Quick {
+        let (ended, events) = mpsc::unbounded_channel();
+        let (events, taken) = (Mutex::new(Some(events)), Arc::default());
+        Quick { ended, events, taken, questions: AtomicUsize::new(0) }
+    }
+}
+
 impl cri::PartialRuntime for Quick {
     answered! {
         list_pod_sandbox(ListPodSandboxRequest) -> Default::default(), cri::ListPodSandboxResponse;
         list_containers(ListContainersRequest) -> Default::default(), cri::ListContainersResponse;
         list_images(ListImagesRequest) -> Default::default(), cri::ListImagesResponse;
         create_container(CreateContainerRequest) -> cri::CreateContainerResponse { container_id: "c-1".to_owned() }, cri::CreateContainerResponse;
+        run_pod_sandbox(RunPodSandboxRequest) -> cri::RunPodSandboxResponse { pod_sandbox_id: "s-1".to_owned() }, cri::RunPodSandboxResponse;
+        pod_sandbox_status(PodSandboxStatusRequest) -> Default::default(), cri::PodSandboxStatusResponse;
         start_container(StartContainerRequest) -> cri::StartContainerResponse {}, cri::StartContainerResponse;
     }
 
@@ -104,16 +115,6 @@ fn ended() -> cri::ContainerEventResponse {
 
 const UID: &str = "2b1f0a34-5b0e-4bd5-8f2c-7f7a0a3c9d11";
 
-fn quick() -> Arc<dyn cri::Runtime> {
-    let (ended, events) = mpsc::unbounded_channel();
-    Arc::new(Quick {
-        ended,
-        events: Mutex::new(Some(events)),
-        taken: Arc::default(),
-        questions: AtomicUsize::new(0),
-    })
-}
-
 /// A container that runs, and tells when it is to open its log anew.
 #[derive(Default)]
 struct Steady {
@@ -150,9 +151,10 @@ impl cri::PartialRuntime for Steady {
     }
 }
 
-async fn open(
+pub(super) async fn open(
     root: &std::path::Path,
     cluster: &TestCluster,
+    client: Arc<dyn Client>,
     cri: Arc<dyn cri::Runtime>,
     changes: &Changes,
     change: impl FnOnce(&mut Config),
@@ -163,8 +165,7 @@ async fn open(
     (config.enforce_node_allocatable, config.cgroups_per_qos) = (Vec::new(), false);
     change(&mut config);
     let config = Arc::new(config);
-    let client = cluster.local_clients().user("system:node:n", &["system:nodes"]);
-    let blocking = image::blocking_pool();
+    let blocking: image::Blocking = Arc::new(|job| job());
     let (stopper, stop) = Stopper::new();
     let (objects, _) = Objects::start(&env, client.clone(), Arc::new(|_: &str| {}), stop);
     objects.services().synced().await;
@@ -200,7 +201,7 @@ struct Case {
 impl Case {
     /// A pod with a sandbox and one container, which was not started.
     async fn new(root: &std::path::Path) -> Case {
-        Case::with(root, quick(), |_| ()).await
+        Case::with(root, Arc::new(Quick::new()), |_| ()).await
     }
 
     async fn with(
@@ -209,7 +210,8 @@ impl Case {
         change: impl FnOnce(&mut Config),
     ) -> Case {
         let cluster = TestCluster::simulated(41).await;
-        let (pods, _stopper) = open(root, &cluster, cri, &Changes::default(), change).await;
+        let client = cluster.local_clients().user("system:node:n", &["system:nodes"]);
+        let (pods, _stopper) = open(root, &cluster, client, cri, &Changes::default(), change).await;
         let text = format!(
             "{{metadata: {{name: quick, namespace: d, uid: {UID}}}, spec: {{restartPolicy: Never, containers: [{{name: c, image: 'i:1'}}]}}}}"
         );

@@ -4,11 +4,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use container::mounts::{self, FileSystem};
+use container::tree;
 use object::Value;
 use object::quantity::Quantity;
-
-use super::mounts::{self, FileSystem};
-use super::tree;
 
 /// Where the files are.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,14 +9,17 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use container::{mounts, tree};
 use object::Value;
 use rustix::mount::{MountFlags, mount_bind, mount_remount};
 
-use super::{host_path, mounts, tree};
+use super::host_path;
 
 pub const PROVISIONER: &str = "setpoint.dev/local";
 /// Where the provisioner says that its volumes are.
 pub const DIRECTORY: &str = "/var/lib/setpoint/volumes";
+/// Which of them a node made is written down in this folder of its own directory.
+pub const RECORDS: &str = "local-volumes";
 
 /// What of a PersistentVolume this node can mount.
 #[derive(Clone, Debug, PartialEq, Eq)]

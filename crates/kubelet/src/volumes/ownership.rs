@@ -3,9 +3,8 @@
 use std::io;
 use std::path::Path;
 
+use container::tree;
 use rustix::fs::{AtFlags, FileType, Gid, Mode, Stat, chmodat, chownat};
-
-use super::tree;
 
 /// `fsGroupChangePolicy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

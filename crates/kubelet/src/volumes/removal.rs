@@ -5,11 +5,12 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use client::resources::PERSISTENT_VOLUMES;
+use container::{mounts, tree};
 
-use super::local::{self, Records};
+use super::Volumes;
+use super::local::{self, DIRECTORY as PROVISIONED, RECORDS, Records};
 use super::source::EMPTY_DIR;
 use super::usage::{self, Usage};
-use super::{Volumes, mounts, tree};
 
 /// How much the files of one volume take.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +96,23 @@ impl Volumes {
         }
         Ok(removed)
     }
+}
+
+/// The directories that a node made for claims, in [`PROVISIONED`], by the names of their PersistentVolumes. `root`: the node's own
+/// directory.
+pub fn provisioned(root: &Path) -> io::Result<Vec<String>> {
+    Records { directory: root.join(RECORDS) }.names()
+}
+
+/// Removes these directories with all that is in them: the node is going to be forgotten.
+pub fn remove_provisioned(root: &Path) -> io::Result<()> {
+    let records = Records { directory: root.join(RECORDS) };
+    for name in records.names()? {
+        let named =
+            |error| io::Error::other(format!("{}: {error}", Path::new(PROVISIONED).join(&name).display()));
+        records.remove(Path::new(PROVISIONED), &name).map_err(named)?;
+    }
+    Ok(())
 }
 
 fn measure(volumes: &Path) -> io::Result<Vec<VolumeUsage>> {

@@ -64,13 +64,13 @@ pub fn make(volume: &Path, sub_path: &str) -> io::Result<OwnedFd> {
 /// Binds what is open to a place of its own, which stays that whatever the pod does to the volume. A container that is started again
 /// gets what the path means then.
 pub fn bind(source: &OwnedFd, target: &Path) -> io::Result<()> {
-    if super::mounts::at(target)?.is_some() {
+    if container::mounts::at(target)?.is_some() {
         let (wanted, there) = (fstat(source)?, rustix::fs::stat(target)?);
         if (wanted.st_dev, wanted.st_ino) == (there.st_dev, there.st_ino) {
             return Ok(());
         }
-        super::mounts::unmount_below(target)?;
-        super::tree::remove(target)?;
+        container::mounts::unmount_below(target)?;
+        container::tree::remove(target)?;
     }
     if let Some(parent) = target.parent() {
         std::fs::create_dir_all(parent)?;

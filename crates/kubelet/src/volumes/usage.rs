@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
-use super::tree;
+use container::tree;
 
 /// Hard links beyond this many are counted each.
 const MAX_LINKS: usize = 100_000;

@@ -127,7 +127,8 @@ impl Case {
         change(&mut runtime);
         let (runtime, changes) = (Arc::new(runtime), Changes::default());
         let directory = tempfile::tempdir().unwrap();
-        let (pods, stopper) = open(directory.path(), &cluster, runtime.clone(), &changes, |_| ()).await;
+        let client = cluster.local_clients().user("system:node:n", &["system:nodes"]);
+        let (pods, stopper) = open(directory.path(), &cluster, client, runtime.clone(), &changes, |_| ()).await;
         let tree =
             runtime::parse(&format!("{{metadata: {{name: web, namespace: d, uid: {UID}}}, spec: {spec}}}"));
         let tree = tree.unwrap();

@@ -19,7 +19,7 @@ const MAX_WAITING: usize = 100;
 /// Each takes what lies that deep; nobody nests so deeply without meaning harm.
 const MAX_PASSES: usize = 100_000;
 
-pub(super) fn open_directory(parent: impl AsFd, name: impl rustix::path::Arg) -> rustix::io::Result<OwnedFd> {
+fn open_directory(parent: impl AsFd, name: impl rustix::path::Arg) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
     openat2(parent, name, flags, Mode::empty(), resolve)
