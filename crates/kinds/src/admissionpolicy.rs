@@ -1,5 +1,6 @@
 //! Admission policies and their bindings, validating and mutating.
 
+mod authorization;
 mod columns;
 pub(crate) mod defaults;
 pub(crate) mod warnings;
@@ -41,6 +42,9 @@ pub(crate) static MUTATING_BINDING: GenericKind = GenericKind::new(RULES, check_
     .with_printer(&columns::BINDING);
 
 const AUDIT_MAX: usize = 20;
+const VALIDATING_POLICIES: &str = "validatingadmissionpolicies";
+const MUTATING_POLICIES: &str = "mutatingadmissionpolicies";
+
 const AUDIT_MAX_BYTES: usize = 5 * 1024;
 const AUDIT: Go = Go::List(&AUDIT_FIELDS);
 const AUDIT_FIELDS: [Field; 2] = [("key", "Key", TEXT), ("valueExpression", "ValueExpression", TEXT)];
@@ -55,6 +59,14 @@ fn check_validating(write: &Write<'_>, errors: &mut Errors) {
         return check_status(write.status(), errors);
     }
     write.check_whole_metadata(errors);
+    check_validating_spec(write, errors);
+    // What a policy that is not valid asks for is not known for sure.
+    if errors.list.is_empty() {
+        authorization::check_param_kind(write, errors);
+    }
+}
+
+fn check_validating_spec(write: &Write<'_>, errors: &mut Errors) {
     let (spec, stored) = (write.spec(), Stored::of(write.old_spec()));
     let scope = check_common(write, &stored, false, errors);
     if items(spec, "validations").is_empty() && items(spec, "auditAnnotations").is_empty() {
@@ -81,6 +93,9 @@ fn check_mutating(write: &Write<'_>, errors: &mut Errors) {
     }
     errors.choice(&SPEC.child("reinvocationPolicy"), text(spec, "reinvocationPolicy"), &REINVOCATION);
 }
+    if errors.list.is_empty() {
+        authorization::check_param_kind(write, errors);
+    }
 
 /// The expressions of the stored policy, by what they are for: those may use what a later version has.
 #[derive(Default)]
@@ -325,6 +340,9 @@ fn check_validating_binding(write: &Write<'_>, errors: &mut Errors) {
         errors.required(&at, "at least one validation action is required");
     }
 }
+    if errors.list.is_empty() {
+        authorization::check_param_ref(write, VALIDATING_POLICIES, errors);
+    }
 
 fn check_mutating_binding(write: &Write<'_>, errors: &mut Errors) {
     check_binding(write, errors);
@@ -332,6 +350,9 @@ fn check_mutating_binding(write: &Write<'_>, errors: &mut Errors) {
         check_mutable(matched, &SPEC.child("matchResources"), errors);
     }
 }
+    if errors.list.is_empty() {
+        authorization::check_param_ref(write, MUTATING_POLICIES, errors);
+    }
 
 fn check_binding(write: &Write<'_>, errors: &mut Errors) {
     write.check_whole_metadata(errors);

@@ -13,7 +13,7 @@ use store::{CommitError, Guard, Key, Op};
 
 use crate::convert::memo::Conversions;
 use crate::convert::webhook::{Asked, converted_storage};
-use crate::write::{Extended, InNamespace, Written, context, not_encodable};
+use crate::write::{Extended, Written, context, not_encodable};
 use crate::{
     BodyType, Registry, RequestContext, convert, decode, definition_guard, managed_fields, store_failed,
 };
@@ -340,14 +340,18 @@ impl Registry {
     ) -> Result<Vec<u8>, CreateError> {
         let (request, storage) = (attempt.request, attempt.storage);
         let kind = kinds::kind_of(storage);
-        let namespace = InNamespace { table: self.table(), request, authorize: self.admission.authorize() };
+        let namespace = self.in_namespace(request);
         let context = context(request, storage, creation.now, &namespace);
         if let Some(allocator) = self.admission.allocator(storage) {
             allocator.reserve(attempt, new, effects)?;
         }
         kinds::drop_disabled(kind, new, None);
         kinds::prepare_create(kind, new, &context);
-        let encoded = self.complete(request.resource, storage, creation.tracked, new, None, &context)?;
+        let encoded = self.complete(request.resource, storage, creation.tracked, new, None, &context);
+        let encoded = encoded.map_err(|status| match namespace.asked.get() {
+            true => CreateError::Refused(status.into()),
+            false => CreateError::Final(status),
+        })?;
         effects.warnings.extend(kinds::warnings::of(kind, new, None, &context));
         Ok(encoded)
     }

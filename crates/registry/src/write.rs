@@ -8,7 +8,7 @@
 //!              └ conflict: again
 //! ```
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use ::managed_fields::keep_times_of_unchanged;
@@ -17,7 +17,7 @@ use auth::Attributes;
 use catalog::{Resource, Storage};
 use kinds::{Context, Labels, Permission, Permissions, Requester};
 use object::normalise::{Strict, normalise, normalise_decoded};
-use object::{FieldError, Obj, Status, Value};
+use object::{About, FieldError, Obj, Status, Value};
 use store::{CommitError, Guard, Key, Op, Revision};
 use table::Table;
 
@@ -392,7 +392,7 @@ impl Registry {
         if let Some(allocator) = self.admission.allocator(storage) {
             allocator.reserve(attempt, new, effects)?;
         }
-        let namespace = InNamespace { table: self.table(), request, authorize: self.admission.authorize() };
+        let namespace = self.in_namespace(request);
         let warnings = RefCell::default();
         let context = Context { warnings: &warnings, ..context(request, storage, now, &namespace) };
         let kind = kinds::kind_of(storage);
@@ -411,6 +411,11 @@ impl Registry {
         request: &RequestContext<'_>,
         storage: &Storage,
         rules: ChangeRules,
+    pub(crate) fn in_namespace<'a>(&'a self, request: &'a RequestContext<'a>) -> InNamespace<'a> {
+        let (table, authorize) = (self.table(), self.admission.authorize());
+        InNamespace { table, request, authorize, asked: Cell::new(false) }
+    }
+
         old: &Obj,
         conversions: &Conversions,
         verb: &mut Verb<'_>,
@@ -607,6 +612,8 @@ impl std::fmt::Debug for InNamespace<'_> {
         f.write_str(self.request.namespace)
     }
 }
+    /// Whether a permission was: what is refused then is looked at again in the newest state.
+    pub asked: Cell<bool>,
 
 impl Labels for InNamespace<'_> {
     fn label(&self, name: &str) -> Option<String> {
@@ -622,7 +629,9 @@ impl Permissions for InNamespace<'_> {
     }
 
     fn check(&self, wanted: &Permission<'_>) -> Result<(), String> {
-        let resource = self.request.resource;
+        self.asked.set(true);
+        let own = About { group: &self.request.resource.group, resource: &self.request.resource.plural };
+        let about = wanted.resource.unwrap_or(own);
         let wanted = Attributes {
             verb: wanted.verb,
             group: &resource.group,
@@ -645,6 +654,16 @@ fn of_its_own_kind(mut refusal: Status, storage: &Storage, new: &Value) -> Statu
     let said = new.str_at(&["kind"]).unwrap_or_default();
     if said != &*storage.kind {
         refusal.message = refusal.message.replacen(&*storage.kind, said, 1);
+
+    fn plural(&self, group: &str, version: &str, kind: &str) -> Option<String> {
+        self.request.catalog.find_kind(group, version, kind).map(|resource| resource.plural.to_string())
+    }
+
+    fn find(&self, plural: &str, name: &str) -> Option<Value> {
+        let storage = self.request.catalog.find_storage(&self.request.resource.group, plural)?;
+        let found = self.table.get(storage.id, &storage.key("", name))?;
+        Some(convert::tree(storage, &found))
+    }
         if let Some(details) = &mut refusal.details {
             details.kind = said.to_owned();
         }
