@@ -8,7 +8,7 @@ mod response;
 use std::sync::Arc;
 use std::time::Duration;
 
-use admission::{Attempt, Authorize, Effects, Extension, Invocations, Memo, Phase, changes};
+use admission::{Attempt, Authorize, Effects, Extension, Invocations, Memo, Phase, UnknownFields, changes};
 use catalog::Resource;
 use futures_util::future::join_all;
 use object::{Status, Value};
@@ -132,7 +132,8 @@ impl Webhooks {
     async fn call_patching(&self, call: &Call<'_>, effects: &mut Effects) -> Result<Option<Value>, Failure> {
         let verdict = self.call(call, effects).await?;
         let Some(patched) = verdict.patched(call.hook, call.object)? else { return Ok(None) };
-        let decoded = call.attempt.versions.decode(call.attempt, &call.invocation.resource, patched).await;
+        let (attempt, resource) = (call.attempt, &call.invocation.resource);
+        let decoded = attempt.versions.decode(attempt, resource, patched, UnknownFields::Dropped).await;
         decoded.map(Some).map_err(Failure::Internal)
     }
 

@@ -424,3 +424,54 @@ async fn only_who_may_read_parameters_makes_policies_read_them() {
     by_eve("POST", "mutatingadmissionpolicies", &mutating("m")).await.ok(201);
     cluster.shutdown().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_may_be_called_again_is_also_when_it_is_alone() {
+    let cluster = TestCluster::simulated(2016).await;
+    let expression = "Object{metadata: Object.metadata{annotations: {'times': string(int(object.metadata.?annotations['times'].orValue('0')) + 1)}}}";
+    let policy = |reinvocation: &str| {
+        json!({"reinvocationPolicy": reinvocation,
+            "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}]})
+    };
+    bind(&cluster, "mutating", "counts", policy("IfNeeded"), json!({})).await;
+    let made = cluster.post(CONFIG_MAPS, config_map("a", json!({}))).await.ok(201);
+    assert_eq!(made["metadata"]["annotations"]["times"], "2");
+    let once = json!({"spec": {"reinvocationPolicy": "Never"}});
+    cluster.merge(format!("{GROUP}/mutatingadmissionpolicies/counts"), once).await.ok(200);
+    let made = cluster.post(CONFIG_MAPS, config_map("b", json!({}))).await.ok(201);
+    assert_eq!(made["metadata"]["annotations"]["times"], "1");
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_json_patch_may_not_leave_fields_that_the_type_does_not_have() {
+    let cluster = TestCluster::simulated(2017).await;
+    let expression = "[JSONPatch{op: 'add', path: '/metadata/nope', value: 'x'}]";
+    let policy = json!({"failurePolicy": "Ignore", "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}]});
+    bind(&cluster, "mutating", "adds", policy, json!({})).await;
+    let refused = cluster.post(CONFIG_MAPS, config_map("a", json!({}))).await.ok(500);
+    let why = "Internal error occurred: strict decoding error: unknown field \"metadata.nope\"";
+    assert_eq!(refused["message"], why);
+    let metrics = cluster.get("/metrics").await.text();
+    let series = "apiserver_mutating_admission_policy_check_total{error_type=\"invalid_error\",policy=\"adds\",policy_binding=\"adds-binding\"} 1";
+    assert!(
+        metrics.contains(series) && !metrics.contains(&series.replace("invalid_error", "no_error")),
+        "{metrics}"
+    );
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_authorizer_is_asked_with_field_selectors() {
+    let cluster = TestCluster::simulated(2018).await;
+    let node = || auth::UserInfo::new("system:node:n1", &["system:nodes", auth::groups::AUTHENTICATED]);
+    let check = |of: &str| format!("authorizer.group('').resource('pods'){of}.check('list').allowed()");
+    let narrowed = check(".fieldSelector('spec.nodeName=n1')");
+    let expression = format!("!{} && {narrowed}", check(""));
+    let about = json!({"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["nodes"]}]});
+    let policy = json!({"matchConstraints": about, "validations": [{"expression": expression}]});
+    validate(&cluster, "told", policy, json!({})).await;
+    let made = json!({"metadata": {"name": "n1"}});
+    cluster.request("POST", "/api/v1/nodes").json(&made).by(node()).send().await.ok(201);
+    cluster.shutdown().await;
+}
