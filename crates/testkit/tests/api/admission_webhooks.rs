@@ -390,6 +390,13 @@ async fn a_call_that_is_given_up_at_the_end_is_no_failure_of_the_webhook() {
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 
+async fn deploy(cluster: &TestCluster, name: &str) {
+    let template =
+        json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let deployment = json!({"metadata": {"name": name}, "spec": {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}});
+    cluster.post(DEPLOYMENTS, deployment).await.ok(201);
+}
+
 #[tokio::test]
 async fn a_scale_is_judged_after_webhooks_changed_it() {
     let (cluster, server) = (TestCluster::start().await, WebhookServer::start(allow).await);
@@ -455,6 +462,34 @@ async fn warnings_come_with_the_refusal_of_what_is_not_stored() {
         let said = ["299 - \"said by /m\"", "299 - \"said by /v\""];
         assert_eq!(refused.warnings(), said, "{path}");
     }
+}
+
+#[tokio::test]
+async fn a_refusal_is_read_by_its_type() {
+    let (cluster, server) = (TestCluster::start().await, WebhookServer::start(allow).await);
+    configure(&cluster, VALIDATING, "v", vec![hook(&server, "v", "/v", json!({}))]).await;
+    server.answers(|_, review| {
+        let status = json!({"message": "later", "code": 429, "reason": "TooManyRequests", "unknown": {"a": 1},
+            "details": {"retryAfterSeconds": 7, "causes": [], "more": true}});
+        Reply::Review(answer(review, json!({"allowed": false, "status": status})))
+    });
+    let refused = cluster.post(MAPS, map("a")).await;
+    assert_eq!(refused.headers.get("retry-after").map(|value| value.as_bytes()), Some(&b"7"[..]));
+    let said = refused.ok(429);
+    assert_eq!(said["details"], json!({"retryAfterSeconds": 7}));
+    assert_eq!(said.get("unknown"), None);
+    // Of another type: it is no answer, so the failure policy decides.
+    server.answers(|_, review| {
+        Reply::Review(answer(review, json!({"allowed": false, "status": {"code": "429"}})))
+    });
+    let failed = cluster.post(MAPS, map("a")).await.ok(500);
+    let words = "Internal error occurred: failed calling webhook \"v.example.io\": failed to call webhook: json: cannot unmarshal string into Go struct field";
+    assert!(failed["message"].as_str().unwrap().starts_with(words), "{failed}");
+    let ignored =
+        json!([{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]).to_string();
+    let path = format!("{VALIDATING}/v");
+    cluster.request("PATCH", path).typed("application/json-patch+json", ignored).send().await.ok(200);
+    cluster.post(MAPS, map("a")).await.ok(201);
 }
 
 #[tokio::test]
