@@ -475,3 +475,20 @@ async fn the_authorizer_is_asked_with_field_selectors() {
     cluster.request("POST", "/api/v1/nodes").json(&made).by(node()).send().await.ok(201);
     cluster.shutdown().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_fields_that_type_checking_warns_about_are_paths() {
+    let cluster = TestCluster::simulated(2019).await;
+    validate(&cluster, "p", json!({"validations": [{"expression": "true"}]}), json!({})).await;
+    let path = format!("{GROUP}/validatingadmissionpolicies/p/status");
+    let warned = |field: &str| json!({"status": {"typeChecking": {"expressionWarnings": [{"fieldRef": field, "warning": "w"}]}}});
+    cluster.merge(path.clone(), warned("spec.validations[0].expression")).await.ok(200);
+    let refused = cluster.merge(path, warned("spec.validations[")).await.ok(422);
+    let cause = &refused["details"]["causes"][0];
+    assert_eq!(cause["field"], "status.typeChecking.expressionWarnings[0].fieldRef");
+    assert_eq!(
+        cause["message"],
+        "Invalid value: \"spec.validations[\": invalid JSONPath: unterminated array"
+    );
+    cluster.shutdown().await;
+}
