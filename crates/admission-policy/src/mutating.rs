@@ -115,6 +115,11 @@ impl MutatingPolicy {
         self.mutate_counting(mutation, inputs, ty, &mut 0)
     }
 
+    /// Whether a mutation is a JSON patch: upstream decodes what those leave strictly.
+    pub fn is_json_patch(&self, mutation: usize) -> bool {
+        self.mutations.get(mutation).is_some_and(|mutation| mutation.kind == PatchType::JsonPatch)
+    }
+
     /// As [`mutate`](MutatingPolicy::mutate), what it cost added to `cost`.
     pub fn mutate_counting(
         &self,

@@ -272,12 +272,35 @@ impl Chain {
         new: &mut Value,
         effects: &mut Effects,
     ) -> Result<(), Refusal> {
-        let begun = self.begin(attempt, Phase::Admit);
-        let answer = match self.complete(attempt, new, effects) {
-            Ok(()) => self.mutate_extensions(attempt, new, effects).await,
-            refused => refused,
+        self.mutate_as(attempt, attempt, new, effects).await
+    }
+
+    /// The same where extensions see the request as another one, `asked`.
+    pub async fn mutate_as(
+        &self,
+        attempt: &Attempt<'_>,
+        asked: &Attempt<'_>,
+        new: &mut Value,
+        effects: &mut Effects,
+    ) -> Result<(), Refusal> {
+        let answer = async {
+            self.complete(attempt, new, effects)?;
+            self.mutate_extensions(asked, new, effects).await
         };
-        self.end(begun, Phase::Admit, attempt, answer)
+        self.step(asked, Phase::Admit, answer).await
+    }
+
+    /// One phase of a request, however many are asked in it. `attempt` is as extensions see it.
+    pub async fn step(
+        &self,
+        attempt: &Attempt<'_>,
+        phase: Phase,
+        answer: impl Future<Output = Result<(), Refusal>>,
+    ) -> Result<(), Refusal> {
+        self.note_unmatched(attempt, phase);
+        let begun = self.begin(attempt);
+        let answer = answer.await;
+        self.end(begun, phase, attempt, answer)
     }
 
     /// The plugins alone.
@@ -287,12 +310,18 @@ impl Chain {
         new: &mut Value,
         effects: &mut Effects,
     ) -> Result<(), Refusal> {
-        let begun = self.begin(attempt, Phase::Admit);
+        let begun = self.begin(attempt);
         let answer = self.complete(attempt, new, effects);
         self.end(begun, Phase::Admit, attempt, answer)
     }
 
-    fn complete(&self, attempt: &Attempt<'_>, new: &mut Value, effects: &mut Effects) -> Result<(), Refusal> {
+    /// What the plugins do in the mutating phase, as a part of a step.
+    pub fn complete(
+        &self,
+        attempt: &Attempt<'_>,
+        new: &mut Value,
+        effects: &mut Effects,
+    ) -> Result<(), Refusal> {
         let mut before = attempt.is_traced_in_full().then(|| new.clone());
         self.each(Phase::Admit, 0..self.plugins.len(), attempt, effects, |plugin, effects| {
             let answer = plugin.mutate(attempt, new, effects);
@@ -337,12 +366,21 @@ impl Chain {
 
     /// The mutating phase of a request that has no object to change, a deletion: who is asked may refuse it.
     pub async fn mutate_deletion(&self, attempt: &Attempt<'_>, effects: &mut Effects) -> Result<(), Refusal> {
-        for (place, extension) in self.concerned(attempt, Phase::Admit) {
-            let mut invocations = Invocations::default();
-            let asked = extension.mutate(attempt, None, &mut invocations, effects);
-            self.timed(place, attempt, asked).await?;
-        }
-        Ok(())
+        let answer = async {
+            for (place, extension) in self.concerned(attempt, Phase::Admit) {
+                let mut invocations = Invocations::default();
+                let asked = extension.mutate(attempt, None, &mut invocations, effects);
+                self.timed(place, attempt, asked).await?;
+            }
+            Ok(())
+        };
+        self.step(attempt, Phase::Admit, answer).await
+    }
+
+    /// The same where nobody is asked.
+    pub fn pass_deletion(&self, attempt: &Attempt<'_>) {
+        let begun = self.begin(attempt);
+        let _ = self.end(begun, Phase::Admit, attempt, Ok(()));
     }
 
     /// A request into a node or a pod: no built-in plugin has rules for those, extensions may change their options and refuse them.
@@ -352,8 +390,8 @@ impl Chain {
         options: &mut Value,
         effects: &mut Effects,
     ) -> Result<(), Refusal> {
-        self.mutate_extensions(attempt, options, effects).await?;
-        self.validate_extensions(attempt, Some(options), effects).await
+        self.step(attempt, Phase::Admit, self.mutate_extensions(attempt, options, effects)).await?;
+        self.step(attempt, Phase::Validate, self.validate_extensions(attempt, Some(options), effects)).await
     }
 
     /// The answer of an extension, which is final, and how long it took.
@@ -398,18 +436,23 @@ impl Chain {
         new: Option<&Value>,
         effects: &mut Effects,
     ) -> Result<(), Refusal> {
-        if !self.is_extended(attempt, Phase::Validate) {
-            return self.validate_built_in(attempt, new, effects);
-        }
-        let begun = self.begin(attempt, Phase::Validate);
-        let mut answer = self.judge(0..self.after_extensions, attempt, new, effects);
-        if answer.is_ok() {
-            // On the heap: the future of a write that nobody else is asked about stays small.
-            answer = Box::pin(self.validate_extensions(attempt, new, effects)).await;
-        }
-        let rest = self.after_extensions..self.plugins.len();
-        let answer = answer.and_then(|()| self.judge(rest, attempt, new, effects));
-        self.end(begun, Phase::Validate, attempt, answer)?;
+        self.validate_as(attempt, new, (attempt, new), effects).await
+    }
+
+    /// The same where extensions see another request and another object.
+    pub async fn validate_as(
+        &self,
+        attempt: &Attempt<'_>,
+        new: Option<&Value>,
+        (asked, shown): (&Attempt<'_>, Option<&Value>),
+        effects: &mut Effects,
+    ) -> Result<(), Refusal> {
+        let answer = async {
+            self.judge(0..self.after_extensions, attempt, new, effects)?;
+            self.validate_extensions(asked, shown, effects).await?;
+            self.judge(self.after_extensions..self.plugins.len(), attempt, new, effects)
+        };
+        self.step(asked, Phase::Validate, answer).await?;
         self.guard(attempt, effects)
     }
 
@@ -420,23 +463,25 @@ impl Chain {
         new: Option<&Value>,
         effects: &mut Effects,
     ) -> Result<(), Refusal> {
-        let begun = self.begin(attempt, Phase::Validate);
+        let begun = self.begin(attempt);
         let answer = self.judge(0..self.plugins.len(), attempt, new, effects);
         self.end(begun, Phase::Validate, attempt, answer)?;
         self.guard(attempt, effects)
     }
 
     /// A phase begins; nobody looks at the clock where nobody is told.
-    fn begin(&self, attempt: &Attempt<'_>, phase: Phase) -> Option<Instant> {
+    fn begin(&self, attempt: &Attempt<'_>) -> Option<Instant> {
         if attempt.is_traced_in_full() {
             attempt.name_trace();
-            self.note_unmatched(attempt, phase);
         }
         self.observer.as_ref().map(|_| attempt.env.monotonic())
     }
 
-    /// Says who is configured and has nothing to do with a request.
-    fn note_unmatched(&self, attempt: &Attempt<'_>, phase: Phase) {
+    /// Says, of a dry run, who is configured and has nothing to do with it.
+    pub fn note_unmatched(&self, attempt: &Attempt<'_>, phase: Phase) {
+        if !attempt.is_traced_in_full() {
+            return;
+        }
         for (_, extension) in self.extensions.iter().filter(|(_, extension)| extension.phase() == phase) {
             let others = extension.unmatched(attempt);
             if !others.is_empty() {

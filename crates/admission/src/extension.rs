@@ -92,6 +92,13 @@ impl Invocations {
     }
 }
 
+/// What becomes of fields that a type does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnknownFields {
+    Dropped,
+    Refused,
+}
+
 /// Objects in other versions than the one admission has at hand, for those who asked for another.
 pub trait Versions: Send + Sync {
     /// The object as `resource` serves it.
@@ -102,12 +109,14 @@ pub trait Versions: Send + Sync {
         object: &'a Value,
     ) -> BoxFuture<'a, Result<Value, Status>>;
 
-    /// Decodes an object of `resource` that somebody outside changed: canonical, with defaults.
+    /// Decodes an object of `resource` that somebody outside changed: canonical, with defaults. Fields its type does not have are
+    /// dropped or refused.
     fn decode<'a>(
         &'a self,
         attempt: &'a Attempt<'a>,
         resource: &'a Arc<Resource>,
         object: Value,
+        unknown: UnknownFields,
     ) -> BoxFuture<'a, Result<Value, Status>>;
 
     /// The object of `resource` as admission has it.
@@ -136,6 +145,7 @@ impl Versions for () {
         _: &'a Attempt<'a>,
         _: &'a Arc<Resource>,
         object: Value,
+        _: UnknownFields,
     ) -> BoxFuture<'a, Result<Value, Status>> {
         Box::pin(std::future::ready(Ok(object)))
     }

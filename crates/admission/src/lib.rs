@@ -44,7 +44,7 @@ mod tree;
 
 pub use attempt::{Attempt, Body, Operation};
 pub use chain::{Authorize, BadChoice, Chain, Choice, NOT_BUILT, PluginSettings, plugin_names};
-pub use extension::{Extension, Invocations, Versions};
+pub use extension::{Extension, Invocations, UnknownFields, Versions};
 pub use list::{list_newest, list_readable};
 pub use memo::Memo;
 pub use observe::{Observer, Phase};

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use kinds::columns::{Cell, Column, Printer, age};
 use object::{Value, time};
 
-use crate::jsonpath::JsonPath;
+use jsonpath::JsonPath;
 
 /// The printer of one version.
 #[derive(Debug)]

@@ -12,7 +12,6 @@ mod custom_resource;
 mod definition;
 pub mod establishing;
 pub mod finalizer;
-pub mod jsonpath;
 pub mod naming;
 pub mod non_structural;
 mod scale;

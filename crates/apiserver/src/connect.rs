@@ -46,6 +46,8 @@ pub struct Connect<'a> {
     pub query: &'a Query<'a>,
     pub info: &'a RequestInfo<'a>,
     pub request: &'a RequestContext<'a>,
+    /// The path of a proxied request, where admission changed it.
+    pub path: Option<&'a str>,
 }
 
 impl Connect<'_> {
@@ -60,10 +62,15 @@ impl Connect<'_> {
         if matches!(subresource, "exec" | "attach" | "portforward") {
             self.may_create()?;
         }
-        let (changed, warnings) = self.admit(subresource).await?;
-        let query = changed.as_deref().map(|text| Query::parse(Some(text)));
-        let admitted = Connect { query: query.as_ref().unwrap_or(self.query), ..*self };
-        match admitted.reach(subresource, body).await {
+        let mut warnings = Vec::new();
+        let answer = async {
+            let changed = self.admit(subresource, &mut warnings).await?;
+            let query = changed.query.as_deref().map(|text| Query::parse(Some(text)));
+            let query = query.as_ref().unwrap_or(self.query);
+            let admitted = Connect { query, path: changed.path.as_deref(), ..*self };
+            admitted.reach(subresource, body).await
+        };
+        match answer.await {
             Ok(mut answer) => {
                 respond::warn(&mut answer, &warnings);
                 Ok(answer)

@@ -217,7 +217,7 @@ impl Call<'_> {
     /// Into a pod, node or service.
     async fn connect(&self, body: RequestBody) -> Result<Answer, Status> {
         let Call { api, parts, query, info, ref request, authorized } = *self;
-        Connect { api, user: authorized.user, parts, query, info, request }.serve(body).await
+        Connect { api, user: authorized.user, parts, query, info, request, path: None }.serve(body).await
     }
 }
 

@@ -48,14 +48,27 @@ impl Authorizer for UserAuthorizer {
                 UserInfo::new(name, &[groups::SERVICE_ACCOUNTS, &own])
             }
         };
+        let selected: String;
         let mut wanted = auth::Attributes { verb: asked.verb, ..auth::Attributes::default() };
         match &asked.target {
             Target::Path(path) => wanted.path = Some(path),
             Target::Resource(ResourceAttributes {
-                group, resource, subresource, namespace, name, ..
+                group,
+                resource,
+                subresource,
+                namespace,
+                name,
+                field_selector,
+                // None of our authorizers looks at it.
+                label_selector: _,
             }) => {
                 (wanted.group, wanted.resource, wanted.subresource) = (group, resource, subresource);
                 (wanted.namespace, wanted.name) = (namespace, name);
+                // One that cannot be read narrows nothing.
+                if let Some(Ok(selector)) = field_selector {
+                    selected = selector.to_string();
+                    wanted.field_selector = &selected;
+                }
             }
         }
         let decision = (self.authorize)(&user, &wanted);

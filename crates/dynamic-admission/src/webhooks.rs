@@ -8,7 +8,7 @@ mod response;
 use std::sync::Arc;
 use std::time::Duration;
 
-use admission::{Attempt, Authorize, Effects, Extension, Invocations, Memo, Phase, changes};
+use admission::{Attempt, Authorize, Effects, Extension, Invocations, Memo, Phase, UnknownFields, changes};
 use catalog::Resource;
 use futures_util::future::join_all;
 use object::{Status, Value};
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use webhook::{Kubeconfig, WebhookClient};
 
 use call::{Call, Failure};
-use hook::Webhook;
+use hook::{Compiled, Webhook};
 pub use metrics::WebhookMetrics;
 
 use crate::conditions::MatchConditionMetrics;
@@ -29,6 +29,7 @@ const GROUP: &str = "admissionregistration.k8s.io";
 /// MutatingAdmissionWebhook or ValidatingAdmissionWebhook, by its phase: who is configured, and how they are reached.
 pub struct Webhooks {
     configured: Memo<Index<Webhook>>,
+    compiled: Compiled,
     client: Arc<WebhookClient>,
     /// Who this server is to them.
     kubeconfig: Option<Arc<Kubeconfig>>,
@@ -52,12 +53,13 @@ impl Webhooks {
             Phase::Validate => "validatingwebhookconfigurations",
         };
         let configured = Memo::of(GROUP, plural);
-        Webhooks { configured, client, kubeconfig, metrics, conditions, authorize, phase }
+        let compiled = Compiled::default();
+        Webhooks { configured, compiled, client, kubeconfig, metrics, conditions, authorize, phase }
     }
 
     /// All there are, in the order they are called.
     fn configured(&self, attempt: &Attempt<'_>) -> Result<Arc<Index<Webhook>>, Status> {
-        let read = |configurations| Index::new(hook::read_all(configurations));
+        let read = |configurations| Index::new(self.compiled.read_all(configurations));
         Ok(self.configured.get(attempt, read)?.unwrap_or_default())
     }
 
@@ -132,7 +134,8 @@ impl Webhooks {
     async fn call_patching(&self, call: &Call<'_>, effects: &mut Effects) -> Result<Option<Value>, Failure> {
         let verdict = self.call(call, effects).await?;
         let Some(patched) = verdict.patched(call.hook, call.object)? else { return Ok(None) };
-        let decoded = call.attempt.versions.decode(call.attempt, &call.invocation.resource, patched).await;
+        let (attempt, resource) = (call.attempt, &call.invocation.resource);
+        let decoded = attempt.versions.decode(attempt, resource, patched, UnknownFields::Dropped).await;
         decoded.map(Some).map_err(Failure::Internal)
     }
 

@@ -1,11 +1,13 @@
 //! Admission policies and their bindings, validating and mutating.
 
+mod authorization;
 mod columns;
 pub(crate) mod defaults;
 pub(crate) mod warnings;
 
 use std::collections::HashSet;
 
+use jsonpath::JsonPath;
 use object::{Value, validate_text};
 
 use crate::admissionrule::{
@@ -40,6 +42,9 @@ pub(crate) static MUTATING_BINDING: GenericKind = GenericKind::new(RULES, check_
     .with_warnings(warnings::warn)
     .with_printer(&columns::BINDING);
 
+const VALIDATING_POLICIES: &str = "validatingadmissionpolicies";
+const MUTATING_POLICIES: &str = "mutatingadmissionpolicies";
+
 const AUDIT_MAX: usize = 20;
 const AUDIT_MAX_BYTES: usize = 5 * 1024;
 const AUDIT: Go = Go::List(&AUDIT_FIELDS);
@@ -54,6 +59,14 @@ fn check_validating(write: &Write<'_>, errors: &mut Errors) {
     if write.is_status() {
         return check_status(write.status(), errors);
     }
+    check_validating_spec(write, errors);
+    // What a policy that is not valid asks for is not known for sure.
+    if errors.list.is_empty() {
+        authorization::check_param_kind(write, errors);
+    }
+}
+
+fn check_validating_spec(write: &Write<'_>, errors: &mut Errors) {
     write.check_whole_metadata(errors);
     let (spec, stored) = (write.spec(), Stored::of(write.old_spec()));
     let scope = check_common(write, &stored, false, errors);
@@ -80,6 +93,9 @@ fn check_mutating(write: &Write<'_>, errors: &mut Errors) {
         check_mutation(mutation, &scope, &stored, &SPEC.child("mutations").index(i), errors);
     }
     errors.choice(&SPEC.child("reinvocationPolicy"), text(spec, "reinvocationPolicy"), &REINVOCATION);
+    if errors.list.is_empty() {
+        authorization::check_param_kind(write, errors);
+    }
 }
 
 /// The expressions of the stored policy, by what they are for: those may use what a later version has.
@@ -324,12 +340,18 @@ fn check_validating_binding(write: &Write<'_>, errors: &mut Errors) {
     if actions.is_empty() {
         errors.required(&at, "at least one validation action is required");
     }
+    if errors.list.is_empty() {
+        authorization::check_param_ref(write, VALIDATING_POLICIES, errors);
+    }
 }
 
 fn check_mutating_binding(write: &Write<'_>, errors: &mut Errors) {
     check_binding(write, errors);
     if let Some(matched) = member(write.spec(), "matchResources") {
         check_mutable(matched, &SPEC.child("matchResources"), errors);
+    }
+    if errors.list.is_empty() {
+        authorization::check_param_ref(write, MUTATING_POLICIES, errors);
     }
 }
 
@@ -375,8 +397,11 @@ fn check_status(status: &Value, errors: &mut Errors) {
     for (i, warning) in items(checking, "expressionWarnings").iter().enumerate() {
         let at = at.index(i);
         errors.need(&at, warning, "warning");
-        if text(warning, "fieldRef").trim().is_empty() {
-            errors.required(&at.child("fieldRef"), "");
+        let (field, at) = (text(warning, "fieldRef").trim(), at.child("fieldRef"));
+        if field.is_empty() {
+            errors.required(&at, "");
+        } else if let Err(error) = JsonPath::parse(field) {
+            errors.invalid(&at, field, format!("invalid JSONPath: {error}"));
         }
     }
     errors.conditions(&STATUS.child("conditions"), status);

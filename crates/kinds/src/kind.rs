@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use catalog::{Resource, Storage};
-use object::{DeleteOptions, FieldError, Map, Status, Value};
+use object::{About, DeleteOptions, FieldError, Map, Status, Value};
 
 use crate::check::Errors;
 use crate::columns::{self, Printer};
@@ -66,10 +66,12 @@ impl Labels for NoLabels {
     }
 }
 
-/// A permission on the resource that is written, or on a subresource that exists for permissions only.
+/// A permission on the resource that is written or on another, or on a subresource that exists for permissions only.
 #[derive(Clone, Copy, Debug)]
 pub struct Permission<'a> {
     pub verb: &'a str,
+    /// `None`: the one that is written.
+    pub resource: Option<About<'a>>,
     pub subresource: &'a str,
     /// Empty: in all of them.
     pub namespace: &'a str,
@@ -77,12 +79,16 @@ pub struct Permission<'a> {
     pub name: &'a str,
 }
 
-/// What the requester may do.
+/// What the requester may do, and what tells which permission it needs.
 pub trait Permissions: std::fmt::Debug {
     /// The verb of the request.
     fn verb(&self) -> &str;
     /// The message of the 403 where it is not allowed.
     fn check(&self, wanted: &Permission<'_>) -> Result<(), String>;
+    /// The resource whose objects are of a kind, if it is served.
+    fn plural(&self, group: &str, version: &str, kind: &str) -> Option<String>;
+    /// A stored object of the cluster scope, of the group that is written.
+    fn find(&self, plural: &str, name: &str) -> Option<Value>;
 }
 
 /// Everything is allowed.
@@ -95,6 +101,12 @@ impl Permissions for Unrestricted {
     }
     fn check(&self, _: &Permission<'_>) -> Result<(), String> {
         Ok(())
+    }
+    fn plural(&self, _: &str, _: &str, _: &str) -> Option<String> {
+        None
+    }
+    fn find(&self, _: &str, _: &str) -> Option<Value> {
+        None
     }
 }
 

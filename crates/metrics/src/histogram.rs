@@ -56,10 +56,19 @@ impl<const N: usize> Histogram<N> {
         }
         sum += self.over.load(Ordering::Relaxed);
         let _ = writeln!(out, "{name}_bucket{{{labels}{comma}le=\"+Inf\"}} {sum}");
+        self.write_totals(out, name, labels, bounds, sum);
+    }
+
+    /// The same as a summary without quantiles.
+    pub fn write_summary(&self, out: &mut String, name: &str, labels: &str, bounds: &Bounds<N>) {
+        self.write_totals(out, name, labels, bounds, self.count());
+    }
+
+    fn write_totals(&self, out: &mut String, name: &str, labels: &str, bounds: &Bounds<N>, count: u64) {
         let total = self.sum.load(Ordering::Relaxed) as f64 / bounds.per_unit as f64;
         let (open, close) = if labels.is_empty() { ("", "") } else { ("{", "}") };
         let _ = writeln!(out, "{name}_sum{open}{labels}{close} {total}");
-        let _ = writeln!(out, "{name}_count{open}{labels}{close} {sum}");
+        let _ = writeln!(out, "{name}_count{open}{labels}{close} {count}");
     }
 }
 

@@ -83,13 +83,18 @@ impl Status {
         let said = document.str_at(&["reason"]).unwrap_or_default();
         let reason = REASONS.into_iter().find(|reason| *reason == said).unwrap_or_default();
         let message = document.str_at(&["message"]).unwrap_or_default().to_owned();
+        // The body has them as they came; the answer's header is made of this.
+        let retry_after = document.at(&["details", "retryAfterSeconds"]).and_then(Value::as_int);
+        let retry_after = retry_after.and_then(|seconds| u32::try_from(seconds).ok()).filter(|n| *n > 0);
+        let details =
+            retry_after.map(|retry_after_seconds| Details { retry_after_seconds, ..Details::default() });
         let map = document.make_map();
         map.set("kind", "Status");
         map.set("apiVersion", "v1");
         if map.get("metadata").is_none() {
             map.set("metadata", Map::default());
         }
-        Status { document: Some(Box::new(document)), ..Status::new(code, reason, message) }
+        Status { details, document: Some(Box::new(document)), ..Status::new(code, reason, message) }
     }
     /// Upstream adds an empty `details` object to the statuses of its generic layer.
     pub fn with_empty_details(mut self) -> Status {

@@ -6,53 +6,87 @@ use admission::{Attempt, Body, Effects, Operation, Phase, Refusal};
 use catalog::{Resource, Storage, StorageId, StrategySlot, Verified};
 use object::{Status, Value};
 
-use crate::subresource::{API_VERSION, KIND, scale_type};
+use crate::subresource::{API_VERSION, KIND, ScaleChange, scale_type};
 use crate::write::{ChangeRules, Extended};
 use crate::{Registry, RequestContext};
 
+/// The phases in which policies or webhooks may be asked about a write.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Phases {
+    pub admit: bool,
+    pub validate: bool,
+}
+
+impl Phases {
+    pub fn any(self) -> bool {
+        self.admit || self.validate
+    }
+}
+
 impl Registry {
-    /// Whether policies or webhooks may be asked about a write.
-    pub(crate) fn is_extended(
+    /// When policies or webhooks may be asked about a change.
+    pub(crate) fn phases_of_change(
         &self,
         request: &RequestContext<'_>,
         storage: &Storage,
-        rules: ChangeRules,
-        operation: Operation,
-    ) -> bool {
-        let attempt = self.attempt(request, storage, operation, request.name, request.options.dry_run);
+        rules: ChangeRules<'_>,
+    ) -> Phases {
+        let dry_run = request.options.dry_run;
+        let attempt = self.attempt(request, storage, Operation::Update, request.name, dry_run);
         match rules.extended {
-            Extended::Not => false,
-            Extended::Whole => self.is_attempt_extended(&attempt),
-            Extended::Scale => {
+            Extended::Not => Phases::default(),
+            Extended::Whole => self.phases(&attempt),
+            Extended::Scale(_) => {
                 let request = RequestContext { subresource: Some("scale"), ..*request };
-                self.is_attempt_extended(&Attempt { request: &request, ..attempt })
+                self.phases(&Attempt { request: &request, ..attempt })
             }
         }
     }
 
-    pub(crate) fn is_attempt_extended(&self, attempt: &Attempt<'_>) -> bool {
-        [Phase::Admit, Phase::Validate].into_iter().any(|phase| self.admission.is_extended(attempt, phase))
+    pub(crate) fn phases(&self, attempt: &Attempt<'_>) -> Phases {
+        let of = |phase| self.admission.is_extended(attempt, phase);
+        Phases { admit: of(Phase::Admit), validate: of(Phase::Validate) }
     }
 
     /// Mutating admission.
     pub(crate) async fn mutate(
         &self,
         attempt: &Attempt<'_>,
-        extended: Extended,
+        extended: Extended<'_>,
+        phases: Phases,
         new: &mut Value,
         effects: &mut Effects,
     ) -> Result<(), Refusal> {
         match extended {
-            Extended::Not => self.admission.mutate_built_in(attempt, new, effects),
-            Extended::Whole if !self.admission.is_extended(attempt, Phase::Admit) => {
-                self.admission.mutate_built_in(attempt, new, effects)
+            Extended::Whole if phases.admit => {
+                return Box::pin(self.mutate_extended(attempt, new, effects)).await;
             }
-            Extended::Whole => Box::pin(self.mutate_extended(attempt, new, effects)).await,
-            Extended::Scale => {
-                self.admission.mutate_built_in(attempt, new, effects)?;
-                Box::pin(self.mutate_scale(attempt, new, effects)).await
+            Extended::Scale(change) if phases.admit => {
+                return Box::pin(self.mutate_scale(attempt, change, new, effects)).await;
+            }
+            shown => self.note_unmatched(attempt, shown, Phase::Admit)?,
+        }
+        self.admission.mutate_built_in(attempt, new, effects)
+    }
+
+    /// Nobody is asked in a phase: says of a dry run who is configured all the same.
+    fn note_unmatched(
+        &self,
+        attempt: &Attempt<'_>,
+        extended: Extended<'_>,
+        phase: Phase,
+    ) -> Result<(), Status> {
+        match extended {
+            // They were asked before, about what led to this.
+            Extended::Not => {}
+            _ if !attempt.is_traced_in_full() => {}
+            Extended::Whole => self.admission.note_unmatched(attempt, phase),
+            Extended::Scale(_) => {
+                let request = RequestContext { subresource: Some("scale"), ..*attempt.request };
+                self.admission.note_unmatched(&self.scale_attempt(attempt, &request)?, phase);
             }
         }
+        Ok(())
     }
 
     /// What extensions did is brought in order: managers that cannot be read are as they were, owners are named once.
@@ -86,22 +120,24 @@ impl Registry {
     pub(crate) async fn validate(
         &self,
         attempt: &Attempt<'_>,
-        extended: Extended,
+        extended: Extended<'_>,
+        phases: Phases,
         new: &Value,
         effects: &mut Effects,
     ) -> Result<bool, Refusal> {
         match extended {
-            Extended::Not => self.admission.validate_built_in(attempt, Some(new), effects)?,
-            Extended::Scale => {
-                Box::pin(self.validate_scale(attempt, new, effects)).await?;
-                self.admission.validate_built_in(attempt, Some(new), effects)?;
+            // On the heap: the future of a write that nobody else is asked about stays small.
+            Extended::Whole if phases.validate => {
+                Box::pin(self.admission.validate(attempt, Some(new), effects)).await?;
+                return self.reserve_again(attempt, new, effects);
             }
-            Extended::Whole => {
-                let waits = self.admission.is_extended(attempt, Phase::Validate);
-                self.admission.validate(attempt, Some(new), effects).await?;
-                return if waits { self.reserve_again(attempt, new, effects) } else { Ok(true) };
+            Extended::Scale(change) if phases.validate => {
+                Box::pin(self.validate_scale(attempt, change, new, effects)).await?;
+                return Ok(true);
             }
+            shown => self.note_unmatched(attempt, shown, Phase::Validate)?,
         }
+        self.admission.validate_built_in(attempt, Some(new), effects)?;
         Ok(true)
     }
 
@@ -125,39 +161,39 @@ impl Registry {
         Ok(true)
     }
 
-    /// Extensions see the scale of an object, and change that.
+    /// Extensions see the scale of an object, and change that. It is judged afterwards.
     async fn mutate_scale(
         &self,
         attempt: &Attempt<'_>,
+        change: &ScaleChange<'_>,
         new: &mut Value,
         effects: &mut Effects,
     ) -> Result<(), Refusal> {
         let request = RequestContext { subresource: Some("scale"), ..*attempt.request };
-        let scale = self.scale_attempt(attempt, &request)?;
-        if !self.admission.is_extended(&scale, Phase::Admit) {
-            return Ok(());
-        }
-        let Scales { paths, old, new: mut shown } = Scales::of(attempt, new)?;
-        let scale = Attempt { old: old.as_ref(), ..scale };
-        self.admission.mutate_extensions(&scale, &mut shown, effects).await?;
-        kinds::apply_scale(paths, attempt.storage, new, &shown)?;
-        Ok(())
+        let (old, mut wanted) = change.take()?;
+        let asked = Attempt { old: Some(&old), ..self.scale_attempt(attempt, &request)? };
+        let answer = async {
+            self.admission.mutate_extensions(&asked, &mut wanted, effects).await?;
+            change.apply(attempt.storage, new, &mut wanted)?;
+            self.admission.complete(attempt, new, effects)
+        };
+        self.admission.step(&asked, Phase::Admit, answer).await
     }
 
+    /// As upstream, whose validating phase sees the scales of the objects, whatever the request said.
     async fn validate_scale(
         &self,
         attempt: &Attempt<'_>,
+        change: &ScaleChange<'_>,
         new: &Value,
         effects: &mut Effects,
     ) -> Result<(), Refusal> {
         let request = RequestContext { subresource: Some("scale"), ..*attempt.request };
-        let scale = self.scale_attempt(attempt, &request)?;
-        if !self.admission.is_extended(&scale, Phase::Validate) {
-            return Ok(());
-        }
-        let Scales { old, new: shown, .. } = Scales::of(attempt, new)?;
-        let scale = Attempt { old: old.as_ref(), ..scale };
-        self.admission.validate_extensions(&scale, Some(&shown), effects).await
+        let scale = |object: &Value| kinds::to_scale(change.paths, object);
+        let old = attempt.old.map(scale).transpose()?.map(kinds::without_missing_replicas);
+        let shown = scale(new)?;
+        let asked = Attempt { old: old.as_ref(), ..self.scale_attempt(attempt, &request)? };
+        self.admission.validate_as(attempt, Some(new), (&asked, Some(&shown)), effects).await
     }
 
     fn scale_attempt<'a>(
@@ -170,18 +206,20 @@ impl Registry {
         Ok(Attempt { request, body, ..*attempt })
     }
 
-    /// Mutating admission of a body that is carried out or answered and never stored (a binding, a token), as it came. Returns
-    /// warnings.
+    /// Mutating admission of a body that is carried out or answered and never stored (a binding, a token), as it came.
     pub async fn mutate_answered(
         &self,
         request: &RequestContext<'_>,
         new: &mut Value,
-    ) -> Result<Vec<String>, Status> {
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
         let attempt = self.answered_attempt(request)?;
-        // Nothing is committed, so nothing joins it.
+        let phases = self.phases(&attempt);
+        // Nothing is committed, so nothing but warnings remains.
         let mut effects = Effects::default();
-        self.mutate(&attempt, Extended::Whole, new, &mut effects).await.map_err(|refusal| refusal.status)?;
-        Ok(effects.warnings)
+        let answer = self.mutate(&attempt, Extended::Whole, phases, new, &mut effects).await;
+        warnings.append(&mut effects.warnings);
+        answer.map_err(|refusal| refusal.status)
     }
 
     /// Validating admission of the same, once it is complete.
@@ -189,12 +227,14 @@ impl Registry {
         &self,
         request: &RequestContext<'_>,
         new: &Value,
-    ) -> Result<Vec<String>, Status> {
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
         let attempt = self.answered_attempt(request)?;
+        let phases = self.phases(&attempt);
         let mut effects = Effects::default();
-        let judged = self.admission.validate(&attempt, Some(new), &mut effects).await;
-        judged.map_err(|refusal| refusal.status)?;
-        Ok(effects.warnings)
+        let answer = self.validate(&attempt, Extended::Whole, phases, new, &mut effects).await;
+        warnings.append(&mut effects.warnings);
+        answer.map(|_| ()).map_err(|refusal| refusal.status)
     }
 
     /// Mutating admission of a Binding of the old resource `bindings`: extensions see it as that, plugins as `pods/binding`.
@@ -203,18 +243,14 @@ impl Registry {
         request: &RequestContext<'_>,
         asked: &RequestContext<'_>,
         new: &mut Value,
-    ) -> Result<Vec<String>, Status> {
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
         let attempt = self.answered_attempt(request)?;
+        let asked = Attempt { request: asked, body: whole_body_of(asked), ..attempt };
         let mut effects = Effects::default();
-        let answer = match self.admission.mutate_built_in(&attempt, new, &mut effects) {
-            Ok(()) => {
-                let asked = Attempt { request: asked, body: whole_body_of(asked), ..attempt };
-                self.admission.mutate_extensions(&asked, new, &mut effects).await
-            }
-            refused => refused,
-        };
-        answer.map_err(|refusal| refusal.status)?;
-        Ok(effects.warnings)
+        let answer = self.admission.mutate_as(&attempt, &asked, new, &mut effects).await;
+        warnings.append(&mut effects.warnings);
+        answer.map_err(|refusal| refusal.status)
     }
 
     /// Validating admission of the same.
@@ -223,16 +259,14 @@ impl Registry {
         request: &RequestContext<'_>,
         asked: &RequestContext<'_>,
         new: &Value,
-    ) -> Result<Vec<String>, Status> {
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
         let attempt = self.answered_attempt(request)?;
-        let mut effects = Effects::default();
         let asked = Attempt { request: asked, body: whole_body_of(asked), ..attempt };
-        let answer = match self.admission.validate_extensions(&asked, Some(new), &mut effects).await {
-            Ok(()) => self.admission.validate_built_in(&attempt, Some(new), &mut effects),
-            refused => refused,
-        };
-        answer.map_err(|refusal| refusal.status)?;
-        Ok(effects.warnings)
+        let (new, mut effects) = (Some(new), Effects::default());
+        let answer = self.admission.validate_as(&attempt, new, (&asked, new), &mut effects).await;
+        warnings.append(&mut effects.warnings);
+        answer.map_err(|refusal| refusal.status)
     }
 
     fn answered_attempt<'a>(&'a self, request: &'a RequestContext<'a>) -> Result<Attempt<'a>, Status> {
@@ -241,20 +275,20 @@ impl Registry {
         Ok(Attempt { body: body_of(request), ..attempt })
     }
 
-    /// Mutating admission of a review: of a resource that is answered and never stored. Returns warnings.
+    /// Mutating admission of a review: of a resource that is answered and never stored.
     pub async fn mutate_review(
         &self,
         request: &RequestContext<'_>,
         review: &mut Value,
-    ) -> Result<Vec<String>, Status> {
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
         let storage = unstored(request.resource);
         let attempt = self.review_attempt(request, &storage);
         let mut effects = Effects::default();
-        if self.admission.is_extended(&attempt, Phase::Admit) {
-            let asked = self.admission.mutate_extensions(&attempt, review, &mut effects).await;
-            asked.map_err(|refusal| refusal.status)?;
-        }
-        Ok(effects.warnings)
+        let asked = self.admission.mutate_extensions(&attempt, review, &mut effects);
+        let answer = self.admission.step(&attempt, Phase::Admit, asked).await;
+        warnings.append(&mut effects.warnings);
+        answer.map_err(|refusal| refusal.status)
     }
 
     /// Validating admission of the same.
@@ -262,13 +296,15 @@ impl Registry {
         &self,
         request: &RequestContext<'_>,
         review: &Value,
-    ) -> Result<Vec<String>, Status> {
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
         let storage = unstored(request.resource);
         let attempt = self.review_attempt(request, &storage);
         let mut effects = Effects::default();
-        let judged = self.admission.validate_extensions(&attempt, Some(review), &mut effects).await;
-        judged.map_err(|refusal| refusal.status)?;
-        Ok(effects.warnings)
+        let asked = self.admission.validate_extensions(&attempt, Some(review), &mut effects);
+        let answer = self.admission.step(&attempt, Phase::Validate, asked).await;
+        warnings.append(&mut effects.warnings);
+        answer.map_err(|refusal| refusal.status)
     }
 
     fn review_attempt<'a>(&'a self, request: &'a RequestContext<'a>, storage: &'a Storage) -> Attempt<'a> {
@@ -277,18 +313,20 @@ impl Registry {
         Attempt { body: whole_body_of(request), ..attempt }
     }
 
-    /// Admission of a request into a node, a pod or a Service. `options` is what it asks for, and may be changed. Returns warnings.
+    /// Admission of a request into a node, a pod or a Service. `options` is what it asks for, and may be changed.
     pub async fn admit_connect(
         &self,
         request: &RequestContext<'_>,
         options: &mut Value,
-    ) -> Result<Vec<String>, Status> {
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
         let storage = request.storage()?;
         let attempt = self.attempt(request, storage, Operation::Connect, request.name, false);
         let attempt = Attempt { body: body_of(request), ..attempt };
         let mut effects = Effects::default();
-        self.admission.connect(&attempt, options, &mut effects).await.map_err(|refusal| refusal.status)?;
-        Ok(effects.warnings)
+        let answer = self.admission.connect(&attempt, options, &mut effects).await;
+        warnings.append(&mut effects.warnings);
+        answer.map_err(|refusal| refusal.status)
     }
 }
 
@@ -326,23 +364,6 @@ fn whole_body_of<'a>(request: &RequestContext<'a>) -> Body<'a> {
         version: &resource.version,
         kind: &resource.kind,
         ty: Some(resource.ty),
-    }
-}
-
-/// The scale of an object, before and after.
-struct Scales<'a> {
-    paths: &'a kinds::ScalePaths,
-    old: Option<Value>,
-    new: Value,
-}
-
-impl<'a> Scales<'a> {
-    fn of(attempt: &Attempt<'a>, new: &Value) -> Result<Scales<'a>, Status> {
-        let paths = kinds::kind_of(attempt.storage).scale_paths(&attempt.request.resource.version);
-        let paths = paths.ok_or_else(Status::no_such_resource)?;
-        let old = attempt.old.map(|old| kinds::to_scale(paths, old)).transpose()?;
-        let old = old.map(kinds::without_missing_replicas);
-        Ok(Scales { paths, old, new: kinds::to_scale(paths, new)? })
     }
 }
 

@@ -29,20 +29,34 @@ impl Registry {
         &self,
         request: &RequestContext<'_>,
         asked: Option<&RequestContext<'_>>,
-        mut body: Value,
+        body: Value,
     ) -> Result<Vec<String>, Status> {
+        let mut warnings = Vec::new();
+        match self.try_bind(request, asked, body, &mut warnings).await {
+            Ok(()) => Ok(warnings),
+            Err(status) => Err(status.after_warnings(warnings)),
+        }
+    }
+
+    async fn try_bind(
+        &self,
+        request: &RequestContext<'_>,
+        asked: Option<&RequestContext<'_>>,
+        mut body: Value,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
         let storage = request.storage()?;
         decode::check_type(request.catalog, "Binding", "v1", &body)?;
-        let mut warnings =
-            canonical(request, &mut body, "core.v1.Binding", request.options.field_validation)?;
+        warnings.extend(canonical(request, &mut body, "core.v1.Binding", request.options.field_validation)?);
         decode::check_namespace(request, &mut body)?;
         if asked.is_some() {
             body.map_at(&["metadata"]).remove("uid");
         }
-        warnings.extend(match asked {
-            Some(asked) => self.mutate_binding(request, asked, &mut body).await?,
-            None => self.mutate_answered(request, &mut body).await?,
-        });
+        match asked {
+            // On the heap, as it is rare.
+            Some(asked) => Box::pin(self.mutate_binding(request, asked, &mut body, warnings)).await?,
+            None => self.mutate_answered(request, &mut body, warnings).await?,
+        }
         let named = body.str_at(&["metadata", "name"]).unwrap_or("");
         if named != request.name {
             return Err(Status::bad_request("name in URL does not match name in Binding object"));
@@ -56,10 +70,10 @@ impl Registry {
                 many => format!("[{}]", many.join(", ")),
             }));
         }
-        warnings.extend(match asked {
-            Some(asked) => self.validate_binding(request, asked, &body).await?,
-            None => self.validate_answered(request, &body).await?,
-        });
+        match asked {
+            Some(asked) => Box::pin(self.validate_binding(request, asked, &body, warnings)).await?,
+            None => self.validate_answered(request, &body, warnings).await?,
+        }
         Status::check_key_name(request.name)?;
 
         let text = |member| body.str_at(&["metadata", member]).filter(|t| !t.is_empty()).map(str::to_owned);
@@ -92,8 +106,8 @@ impl Registry {
             binding::apply(&mut pod, &body, now).map_err(|why| Status::conflict(ABOUT, request.name, why))?;
             Ok((pod, Vec::new()))
         })
-        .await?;
-        Ok(warnings)
+        .await
+        .map(|_| ())
     }
 }
 

@@ -4,16 +4,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use admission::{Attempt, Effects, Operation, Refusal};
+use admission::{Attempt, Effects, Mark, Operation, Phase, Refusal};
 use catalog::Storage;
 use codec::json;
 use env::Env;
 use object::{Obj, Status, Value, time};
 use store::{CommitError, Guard, Key, Op};
+use tokio::sync::MutexGuard;
 
+use crate::admit::Phases;
 use crate::convert::memo::Conversions;
 use crate::convert::webhook::{Asked, converted_storage};
-use crate::write::{Extended, InNamespace, Written, context, not_encodable};
+use crate::write::{Extended, Written, context, not_encodable};
 use crate::{
     BodyType, Registry, RequestContext, convert, decode, definition_guard, managed_fields, store_failed,
 };
@@ -66,6 +68,23 @@ struct Creation {
     /// It was checked against the newest state: a refusal is not about something another server just created.
     fresh: bool,
     waited: u32,
+}
+
+/// An object that mutating extensions are done with, before it has a name.
+struct Mutated {
+    object: Value,
+    warnings: Vec<String>,
+    /// Where what was noted of them ends.
+    mark: Mark,
+}
+
+/// One of the tries of a create.
+struct Trial<'a, 'c> {
+    creation: &'a Creation,
+    phases: Phases,
+    mutated: &'a mut Option<Mutated>,
+    /// The lock of a side object others wrote.
+    contended: &'a mut Option<MutexGuard<'c, ()>>,
 }
 
 impl Creation {
@@ -153,37 +172,56 @@ impl Registry {
         warnings.extend(kinds::kind_of(storage).warn_before_create(&new));
         let mut first = Some(new);
         let mut contended = None;
-        let named = self.attempt(request, storage, Operation::Create, request.name, request.options.dry_run);
-        let is_extended = self.is_attempt_extended(&named);
-        if is_extended {
-            // Policies and webhooks are asked once, so they are asked when nothing they rely on is old.
-            self.linearizable_read().await?;
-            creation.fresh = true;
-        }
+        // What mutating extensions made of the object, where its name is all that is tried again.
+        let mut mutated: Option<Mutated> = None;
         let mark = request.mark();
         loop {
-            request.begin_attempt(mark);
-            let mut new = match first.take() {
-                Some(new) => new,
-                None => {
+            request.begin_attempt(mutated.as_ref().map_or(mark, |mutated| mutated.mark));
+            let mut effects = Effects::default();
+            let mut new = match (first.take(), &mutated) {
+                (Some(new), _) => new,
+                (None, Some(mutated)) => {
+                    self.check_deadline(request)?;
+                    effects.warnings.clone_from(&mutated.warnings);
+                    mutated.object.clone()
+                }
+                (None, None) => {
                     self.check_deadline(request)?;
                     let mut new = again()?;
                     self.begin_create(request, storage, &mut new, tracked, now).await?;
                     new
                 }
             };
-            creation.wipe_metadata(&mut new);
-            let mut effects = Effects::default();
-            if is_extended {
+            if mutated.is_none() {
+                creation.wipe_metadata(&mut new);
+            }
+            // Asked at each try: somebody may configure a webhook while we wait.
+            let given = name_of(&new);
+            let dry_run = request.options.dry_run;
+            let phases = self.phases(&self.attempt(request, storage, Operation::Create, &given, dry_run));
+            if phases.any() {
+                if !creation.fresh {
+                    // Policies and webhooks are asked once, so they are asked when nothing they rely on is old.
+                    self.linearizable_read().await?;
+                    creation.fresh = true;
+                }
                 // A webhook may take its time: nobody waits for us meanwhile.
                 drop(contended.take());
             }
-            let encoded = match self.admit_create(request, storage, &mut new, &creation, &mut effects).await {
+            let trial =
+                Trial { creation: &creation, phases, mutated: &mut mutated, contended: &mut contended };
+            let encoded = match self.admit_create(request, storage, &mut new, trial, &mut effects).await {
                 Ok(Some(encoded)) => encoded,
                 // What was reserved is somebody else's by now.
-                Ok(None) => continue,
+                Ok(None) => {
+                    mutated = None;
+                    continue;
+                }
                 Err(error) => match self.may_pass(&mut creation, error).await {
-                    Ok(()) => continue,
+                    Ok(()) => {
+                        mutated = None;
+                        continue;
+                    }
                     Err(status) => {
                         warnings.append(&mut effects.warnings);
                         return Err(status.after_warnings(warnings));
@@ -230,6 +268,7 @@ impl Registry {
                 // Something the object depends on changed meanwhile: look at it again, after the others who wait for it.
                 Err(CommitError::Conflict { key: lost }) => {
                     self.check_readable(&lost)?;
+                    mutated = None;
                     drop(contended.take());
                     contended = Some(self.contended.lock(&lost).await);
                 }
@@ -308,25 +347,41 @@ impl Registry {
         request: &RequestContext<'_>,
         storage: &Storage,
         new: &mut Value,
-        creation: &Creation,
+        trial: Trial<'_, '_>,
         effects: &mut Effects,
     ) -> Result<Option<Vec<u8>>, CreateError> {
+        let Trial { creation, mut phases, mutated, contended } = trial;
         let given = name_of(new);
         let mut attempt = self.attempt(request, storage, Operation::Create, &given, request.options.dry_run);
         attempt.generate_name = &creation.generate_name;
         if request.resource.terminating {
             return Err(CreateError::Final(definition_guard::terminating(request, &given)));
         }
-        self.mutate(&attempt, Extended::Whole, new, effects).await?;
+        if mutated.is_none() {
+            self.mutate(&attempt, Extended::Whole, phases, new, effects).await?;
+            if phases.admit && creation.is_generated {
+                let (object, warnings) = (new.clone(), effects.warnings.clone());
+                *mutated = Some(Mutated { object, warnings, mark: request.mark() });
+            }
+        }
         decode::check_namespace(request, new)?;
         creation.complete_metadata(new);
         // Only now, so that everything above that decides by name sees that there is none yet.
         self.generate_name(storage, new, &creation.generate_name);
         let name = name_of(new);
         attempt.name = &name;
+        if name != given {
+            // A rule may name what was just named.
+            let was_extended = phases.any();
+            phases.validate = self.admission.is_extended(&attempt, Phase::Validate);
+            if phases.validate && !was_extended {
+                drop(contended.take());
+                self.linearizable_read().await?;
+            }
+        }
         let encoded = self.complete_create(&attempt, creation, new, effects)?;
         self.admission.authorize_create(&attempt)?;
-        let holds = self.validate(&attempt, Extended::Whole, new, effects).await?;
+        let holds = self.validate(&attempt, Extended::Whole, phases, new, effects).await?;
         Ok(holds.then_some(encoded))
     }
 
@@ -340,14 +395,18 @@ impl Registry {
     ) -> Result<Vec<u8>, CreateError> {
         let (request, storage) = (attempt.request, attempt.storage);
         let kind = kinds::kind_of(storage);
-        let namespace = InNamespace { table: self.table(), request, authorize: self.admission.authorize() };
+        let namespace = self.in_namespace(request);
         let context = context(request, storage, creation.now, &namespace);
         if let Some(allocator) = self.admission.allocator(storage) {
             allocator.reserve(attempt, new, effects)?;
         }
         kinds::drop_disabled(kind, new, None);
         kinds::prepare_create(kind, new, &context);
-        let encoded = self.complete(request.resource, storage, creation.tracked, new, None, &context)?;
+        let encoded = self.complete(request.resource, storage, creation.tracked, new, None, &context);
+        let encoded = encoded.map_err(|status| match namespace.asked.get() {
+            true => CreateError::Refused(status.into()),
+            false => CreateError::Final(status),
+        })?;
         effects.warnings.extend(kinds::warnings::of(kind, new, None, &context));
         Ok(encoded)
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use admission::{Attempt, Effects, Operation};
+use admission::{Attempt, Effects, Operation, Phase};
 use catalog::{Storage, Verbs};
 use codec::json;
 use kinds::Decision;
@@ -10,6 +10,7 @@ use object::normalise::{Strict, normalise};
 use object::{DeleteOptions, ListOptions, Obj, Status, Value};
 use store::{Commit, CommitError, Guard, Key, Op, Revision};
 
+use crate::admit::Phases;
 use crate::convert::webhook::{Asked, converted_storage};
 use crate::write::Extended;
 use crate::{Registry, RequestContext, convert, store_failed};
@@ -62,7 +63,7 @@ impl Registry {
         request: &RequestContext<'_>,
         storage: &Storage,
         options: &DeleteOptions,
-        extended: Extended,
+        extended: Extended<'_>,
     ) -> Result<Deleted, Status> {
         let mut warnings = Vec::new();
         let (obj, removed) = self.take_away(request, storage, options, extended, &mut warnings).await?;
@@ -75,7 +76,7 @@ impl Registry {
         request: &RequestContext<'_>,
         storage: &Storage,
         options: &DeleteOptions,
-        extended: Extended,
+        extended: Extended<'_>,
         warnings: &mut Vec<String>,
     ) -> Result<(Arc<Obj>, bool), Status> {
         let key: Key = storage.key(request.namespace, request.name).into();
@@ -100,7 +101,13 @@ impl Registry {
             attempt.old = Some(&old_tree);
             attempt.delete_options = Some(&asked);
             let mut effects = Effects::default();
-            if extended == Extended::Not || !self.is_attempt_extended(&attempt) {
+            let is_shown = !matches!(extended, Extended::Not);
+            let phases = if is_shown { self.phases(&attempt) } else { Phases::default() };
+            if !phases.any() {
+                for phase in [Phase::Admit, Phase::Validate].into_iter().filter(|_| is_shown) {
+                    self.admission.note_unmatched(&attempt, phase);
+                }
+                self.admission.pass_deletion(&attempt);
                 let judged = self.admission.validate_built_in(&attempt, None, &mut effects);
                 judged.map_err(|refusal| refusal.status)?;
             } else {

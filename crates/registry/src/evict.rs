@@ -14,7 +14,7 @@ use crate::{Registry, RequestContext, convert, decode};
 /// How often an eviction that loses to other writers starts again.
 const TRIES: usize = 20;
 /// Of a budget's status. Policies and webhooks that are about those are asked, as upstream, which writes it as a client.
-const RULES: ChangeRules = ChangeRules {
+const RULES: ChangeRules<'static> = ChangeRules {
     needs_version: false,
     names_uid: false,
     creates: Creates::Never,
@@ -22,30 +22,47 @@ const RULES: ChangeRules = ChangeRules {
     extended: Extended::Whole,
 };
 /// Of the pod's condition: they were asked about the eviction.
-const MARK: ChangeRules = ChangeRules { extended: Extended::Not, ..RULES };
+const MARK: ChangeRules<'static> = ChangeRules { extended: Extended::Not, ..RULES };
 
 const TOO_MANY_BUDGETS: &str =
     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
 
 impl Registry {
     /// Evicts the pod the request names; `body` is a raw Eviction. Answers with warnings.
-    pub async fn evict(&self, request: &RequestContext<'_>, mut body: Value) -> Result<Vec<String>, Status> {
+    pub async fn evict(&self, request: &RequestContext<'_>, body: Value) -> Result<Vec<String>, Status> {
+        let mut warnings = Vec::new();
+        match self.try_evict(request, body, &mut warnings).await {
+            Ok(()) => Ok(warnings),
+            Err(status) => Err(status.after_warnings(warnings)),
+        }
+    }
+
+    async fn try_evict(
+        &self,
+        request: &RequestContext<'_>,
+        mut body: Value,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
         let storage = request.storage()?;
         // Both versions have the same fields.
         if body.str_at(&["apiVersion"]) == Some("policy/v1beta1") {
             body.make_map().set("apiVersion", "policy/v1");
         }
         decode::check_type(request.catalog, "Eviction", "policy/v1", &body)?;
-        let mut warnings =
-            canonical(request, &mut body, "policy.v1.Eviction", request.options.field_validation)?;
+        warnings.extend(canonical(
+            request,
+            &mut body,
+            "policy.v1.Eviction",
+            request.options.field_validation,
+        )?);
         decode::check_namespace(request, &mut body)?;
         // Admission first: a client it refuses does not learn what is wrong with the body.
-        warnings.extend(self.mutate_answered(request, &mut body).await?);
+        self.mutate_answered(request, &mut body, warnings).await?;
         if body.str_at(&["metadata", "name"]).unwrap_or("") != request.name {
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));
         }
         let (wanted, checked) = self.delete_options(request, &body)?;
-        warnings.extend(self.validate_answered(request, &body).await?);
+        self.validate_answered(request, &body, warnings).await?;
 
         let mut tries = 0;
         loop {
@@ -60,15 +77,15 @@ impl Registry {
                 let options = if eviction::is_over(&pod) { &wanted } else { &exact };
                 match self.mark_and_delete(request, options, &checked).await {
                     Err(status) if status.code == 409 && !named_version && tries < TRIES => continue,
-                    done => return done.map(|()| warnings),
+                    done => return done,
                 }
             }
             let budgets = self.budgets_of(request, &pod).await?;
             let Some(budget) = budgets.first() else {
-                return self.mark_and_delete(request, &wanted, &checked).await.map(|()| warnings);
+                return self.mark_and_delete(request, &wanted, &checked).await;
             };
             if budgets.len() > 1 {
-                return Err(Status::unknown(TOO_MANY_BUDGETS).after_warnings(warnings));
+                return Err(Status::unknown(TOO_MANY_BUDGETS));
             }
             let name = budget.str_at(&["metadata", "name"]).unwrap_or("");
             if eviction::may_go_unhealthy(&pod, budget) {
@@ -78,13 +95,13 @@ impl Registry {
                     Err(status) if status.code == 409 && !named_version => {
                         Err(eviction::still_processed(name))
                     }
-                    done => done.map(|()| warnings),
+                    done => done,
                 };
             }
             // The budget is checked first, but nothing is taken from it if the deletion is refused then.
             let only_ask = wanted.dry_run || checked.is_err();
             self.take_disruption(request, name, only_ask).await?;
-            return self.mark_and_delete(request, &wanted, &checked).await.map(|()| warnings);
+            return self.mark_and_delete(request, &wanted, &checked).await;
         }
     }
 

@@ -329,7 +329,8 @@ impl ScaleFields {
                 tracing::warn!(name = request.name, error, "the managers of a scale were dropped");
             }
         }
-        let fields = take_managed_fields(scale);
+        // They stay in the scale: mutating admission is shown them.
+        let fields = scale.at(&["metadata", "managedFields"]).cloned();
         let scale = Managers::decode(fields).unwrap_or_default();
         let metadata = parent.map_at(&["metadata"]);
         match self.managers(|managers| managers.to_parent(scale)).encode() {

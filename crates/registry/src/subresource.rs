@@ -1,7 +1,9 @@
 //! `scale`: a small object that stands for one number of a larger one.
 
 use catalog::Storage;
+use kinds::ScalePaths;
 use object::{FieldValidation, Obj, Patch, Status, Value};
+use parking_lot::Mutex;
 
 use crate::managed_fields::{self, ScaleFields};
 use crate::patch::{PatchedType, Patching};
@@ -10,6 +12,64 @@ use crate::{Registry, RequestContext, apply, convert, decode};
 
 pub(crate) const KIND: &str = "Scale";
 pub(crate) const API_VERSION: &str = "autoscaling/v1";
+/// The write of a scale: what it asks for waits here until policies and webhooks have seen it, if there are any.
+pub(crate) struct ScaleChange<'a> {
+    pub paths: &'a ScalePaths,
+    /// The uid it names is a precondition of the parent's, so the scale itself is not compared with it.
+    names_uid: bool,
+    /// Guards what belongs to the try at hand; held to put it in or take it out.
+    current: Mutex<Pending>,
+}
+
+#[derive(Default)]
+struct Pending {
+    /// Mutating admission comes first; otherwise the scale is judged and written at once.
+    waits: bool,
+    /// The scale of the stored object, and the one that is wanted.
+    scales: Option<(Value, Value)>,
+}
+
+impl<'a> ScaleChange<'a> {
+    fn new(paths: &'a ScalePaths, names_uid: bool) -> ScaleChange<'a> {
+        ScaleChange { paths, names_uid, current: Mutex::default() }
+    }
+
+    /// A try begins.
+    pub fn begin(&self, waits: bool) {
+        *self.current.lock() = Pending { waits, scales: None };
+    }
+
+    /// What the verb wants: moved into the object, or kept for mutating admission.
+    fn put(
+        &self,
+        storage: &Storage,
+        object: &mut Value,
+        old: Value,
+        mut wanted: Value,
+    ) -> Result<(), Status> {
+        let mut current = self.current.lock();
+        if !current.waits {
+            return self.apply(storage, object, &mut wanted);
+        }
+        // As upstream shows it: with the number that stands for none.
+        current.scales = Some((old, wanted));
+        Ok(())
+    }
+
+    pub fn take(&self) -> Result<(Value, Value), Status> {
+        let scales = self.current.lock().scales.take();
+        scales.ok_or_else(|| Status::internal("the scale to be written is gone"))
+    }
+
+    /// Moves a scale into its object, if it is valid.
+    pub fn apply(&self, storage: &Storage, object: &mut Value, wanted: &mut Value) -> Result<(), Status> {
+        if self.names_uid {
+            wanted.map_at(&["metadata"]).remove("uid");
+        }
+        kinds::apply_scale(self.paths, storage, object, wanted)
+    }
+}
+
 const NO_SCALE_IN_SCHEME: &str = "no kind is registered for the type v1.Scale in scheme \
                                   \"k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go:781\"";
 
@@ -124,12 +184,13 @@ impl Registry {
         let paths = paths.ok_or_else(Status::no_such_resource)?;
         // The parent is written as itself: a scale has no rules of its own beyond its number.
         let parent = RequestContext { subresource: None, ..*request };
+        let change = ScaleChange::new(paths, names_uid);
         let rules = ChangeRules {
             needs_version: false,
             names_uid,
             creates: Creates::Never,
             tracked: false,
-            extended: Extended::Scale,
+            extended: Extended::Scale(&change),
         };
         let written = self
             .change(&parent, rules, &mut |old| {
@@ -145,8 +206,8 @@ impl Registry {
                     &mut new,
                     self.env().now_seconds() as i64,
                 );
-                if names_uid && let Some(uid) = wanted.map_at(&["metadata"]).remove("uid") {
-                    new.map_at(&["metadata"]).set("uid", uid);
+                if names_uid && let Some(uid) = wanted.at(&["metadata", "uid"]) {
+                    new.map_at(&["metadata"]).set("uid", uid.clone());
                 }
                 let version = wanted.str_at(&["metadata", "resourceVersion"]).unwrap_or("").to_owned();
                 if version.is_empty() {
@@ -154,7 +215,7 @@ impl Registry {
                 } else {
                     new.map_at(&["metadata"]).set("resourceVersion", version);
                 }
-                kinds::apply_scale(paths, storage, &mut new, &wanted)?;
+                change.put(storage, &mut new, before, wanted)?;
                 Ok((new, warnings))
             })
             .await?;

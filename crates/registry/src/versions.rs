@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use admission::{Attempt, Body, Versions};
+use admission::{Attempt, Body, UnknownFields, Versions};
 use catalog::Resource;
 use object::normalise::{Strict, normalise, normalise_decoded};
 use object::{Status, Value};
@@ -38,6 +38,7 @@ impl Versions for Registry {
         attempt: &'a Attempt<'a>,
         resource: &'a Arc<Resource>,
         mut object: Value,
+        unknown: UnknownFields,
     ) -> BoxFuture<'a, Result<Value, Status>> {
         Box::pin(async move {
             let (schema, ty) = match attempt.body {
@@ -50,7 +51,17 @@ impl Versions for Registry {
             if attempt.body == Body::Resource {
                 check_kind(attempt, resource, &object)?;
             }
-            normalise_decoded(schema, ty, &mut object, &mut Strict::off()).map_err(unfit)?;
+            // Custom resources have no type that could lack a field.
+            let has_type = attempt.body != Body::Resource || !resource.custom;
+            let mut strict = match unknown {
+                UnknownFields::Refused if has_type => Strict::on(),
+                _ => Strict::off(),
+            };
+            normalise_decoded(schema, ty, &mut object, &mut strict).map_err(unfit)?;
+            if !strict.messages().is_empty() {
+                let messages = strict.messages().join(", ");
+                return Err(Status::internal(format!("strict decoding error: {messages}")));
+            }
             if attempt.body == Body::Resource {
                 kinds::defaults::apply(kinds::kind_of(attempt.storage), &resource.version, &mut object);
             }

@@ -8,7 +8,7 @@
 //!              └ conflict: again
 //! ```
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use ::managed_fields::keep_times_of_unchanged;
@@ -17,13 +17,15 @@ use auth::Attributes;
 use catalog::{Resource, Storage};
 use kinds::{Context, Labels, Permission, Permissions, Requester};
 use object::normalise::{Strict, normalise, normalise_decoded};
-use object::{FieldError, Obj, Status, Value};
+use object::{About, FieldError, Obj, Status, Value};
 use store::{CommitError, Guard, Key, Op, Revision};
 use table::Table;
 
+use crate::admit::Phases;
 use crate::convert::memo::Conversions;
 use crate::convert::webhook::{Asked, converted_storage};
 use crate::read::parse_unsigned;
+use crate::subresource::ScaleChange;
 use crate::{BodyType, Registry, RequestContext, convert, decode, managed_fields, store_failed};
 
 /// Upstream's etcd refuses requests above this; so do all our engines, so that data can move between them.
@@ -44,7 +46,7 @@ pub(crate) type Verb<'v> = dyn FnMut(&Value) -> Result<(Value, Vec<String>), Sta
 
 /// How a change treats versions and absence.
 #[derive(Clone, Copy)]
-pub(crate) struct ChangeRules {
+pub(crate) struct ChangeRules<'a> {
     /// The new object must name a version unless the kind allows unconditional updates. A patch takes it over from the
     /// object, or takes it away.
     pub needs_version: bool,
@@ -54,16 +56,16 @@ pub(crate) struct ChangeRules {
     pub creates: Creates,
     /// What it changes is noted as the request's; otherwise the verb did so itself, or nobody asked for it.
     pub tracked: bool,
-    pub extended: Extended,
+    pub extended: Extended<'a>,
 }
 
 /// What policies and webhooks are shown of a change.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Extended {
+#[derive(Clone, Copy)]
+pub(crate) enum Extended<'a> {
     /// The object.
     Whole,
     /// Its scale.
-    Scale,
+    Scale(&'a ScaleChange<'a>),
     /// Nothing: they were asked about the body that led to it.
     Not,
 }
@@ -146,7 +148,7 @@ impl Registry {
     pub(crate) async fn change(
         &self,
         request: &RequestContext<'_>,
-        rules: ChangeRules,
+        rules: ChangeRules<'_>,
         verb: &mut Verb<'_>,
     ) -> Result<Written, Status> {
         self.change_with(request, rules, &Conversions::default(), verb).await
@@ -156,7 +158,7 @@ impl Registry {
     pub(crate) async fn change_with(
         &self,
         request: &RequestContext<'_>,
-        rules: ChangeRules,
+        rules: ChangeRules<'_>,
         conversions: &Conversions,
         verb: &mut Verb<'_>,
     ) -> Result<Written, Status> {
@@ -168,7 +170,7 @@ impl Registry {
     async fn change_stored(
         &self,
         request: &RequestContext<'_>,
-        rules: ChangeRules,
+        rules: ChangeRules<'_>,
         conversions: &Conversions,
         verb: &mut Verb<'_>,
     ) -> Result<Written, Status> {
@@ -183,9 +185,11 @@ impl Registry {
         loop {
             request.begin_attempt(mark);
             // Asked once: somebody may configure a webhook while we wait below. The next try is asked about then.
-            let is_extended = self.is_extended(request, storage, rules, Operation::Update);
-            let rules =
-                ChangeRules { extended: if is_extended { rules.extended } else { Extended::Not }, ..rules };
+            let phases = self.phases_of_change(request, storage, rules);
+            let is_extended = phases.any();
+            if let Extended::Scale(change) = rules.extended {
+                change.begin(phases.admit);
+            }
             if is_extended && !fresh {
                 self.linearizable_read().await?;
                 fresh = true;
@@ -229,7 +233,8 @@ impl Registry {
             let served = self.convert_one(request.resource, &old, Asked::Now).await?;
             let now = self.env().now_seconds() as i64;
             let changed = loop {
-                let changed = self.changed(request, storage, rules, &served, conversions, verb, now);
+                let changed =
+                    self.changed(request, storage, (rules, phases), &served, conversions, verb, now);
                 if !self.answer(request, storage, conversions).await? {
                     break changed;
                 }
@@ -248,6 +253,7 @@ impl Registry {
                 false => self.admit(request, storage, rules, &mut new, &old_tree, now, &mut effects).await,
                 true => {
                     let versions = ShownVersions { named: &named, current: &old };
+                    let rules = (rules, phases);
                     self.admit_shown(request, rules, &mut new, &old_tree, versions, now, &mut effects).await
                 }
             };
@@ -331,7 +337,7 @@ impl Registry {
         &self,
         request: &RequestContext<'_>,
         storage: &Storage,
-        rules: ChangeRules,
+        rules: ChangeRules<'_>,
         new: &mut Value,
         old: &Value,
         now: i64,
@@ -340,9 +346,10 @@ impl Registry {
         let mut attempt =
             self.attempt(request, storage, Operation::Update, request.name, request.options.dry_run);
         attempt.old = Some(old);
-        self.mutate(&attempt, rules.extended, new, effects).await?;
+        let nobody = Phases::default();
+        self.mutate(&attempt, rules.extended, nobody, new, effects).await?;
         let encoded = self.complete_update(&attempt, rules.tracked, new, old, now, effects)?;
-        let holds = self.validate(&attempt, rules.extended, new, effects).await?;
+        let holds = self.validate(&attempt, rules.extended, nobody, new, effects).await?;
         Ok(holds.then_some(encoded))
     }
 
@@ -351,7 +358,7 @@ impl Registry {
     async fn admit_shown(
         &self,
         request: &RequestContext<'_>,
-        rules: ChangeRules,
+        (rules, phases): (ChangeRules<'_>, Phases),
         new: &mut Value,
         old: &Value,
         versions: ShownVersions<'_>,
@@ -365,7 +372,7 @@ impl Registry {
             self.attempt(request, storage, Operation::Update, request.name, request.options.dry_run);
         let attempt = Attempt { old: Some(&shown_old), ..attempt };
         set_version(new, versions.named);
-        self.mutate(&attempt, rules.extended, new, effects).await?;
+        self.mutate(&attempt, rules.extended, phases, new, effects).await?;
         new.map_at(&["metadata"]).remove("resourceVersion");
         decode::check_namespace(request, new)?;
         self.check_version(request, storage, rules, versions.current, versions.named)?;
@@ -373,7 +380,7 @@ impl Registry {
         let own = Attempt { old: Some(old), ..attempt };
         let encoded = self.complete_update(&own, rules.tracked, new, old, now, effects)?;
         set_version(new, &versions.current.revision().to_string());
-        let holds = self.validate(&attempt, rules.extended, new, effects).await;
+        let holds = self.validate(&attempt, rules.extended, phases, new, effects).await;
         new.map_at(&["metadata"]).remove("resourceVersion");
         Ok(holds?.then_some(encoded))
     }
@@ -392,7 +399,7 @@ impl Registry {
         if let Some(allocator) = self.admission.allocator(storage) {
             allocator.reserve(attempt, new, effects)?;
         }
-        let namespace = InNamespace { table: self.table(), request, authorize: self.admission.authorize() };
+        let namespace = self.in_namespace(request);
         let warnings = RefCell::default();
         let context = Context { warnings: &warnings, ..context(request, storage, now, &namespace) };
         let kind = kinds::kind_of(storage);
@@ -404,13 +411,18 @@ impl Registry {
         Ok(encoded)
     }
 
+    pub(crate) fn in_namespace<'a>(&'a self, request: &'a RequestContext<'a>) -> InNamespace<'a> {
+        let (table, authorize) = (self.table(), self.admission.authorize());
+        InNamespace { table, request, authorize, asked: Cell::new(false) }
+    }
+
     /// What `verb` makes of `old`, in the storage version; and the old tree.
     #[allow(clippy::too_many_arguments)] // One step of one loop, split off for its length.
     fn changed(
         &self,
         request: &RequestContext<'_>,
         storage: &Storage,
-        rules: ChangeRules,
+        (rules, phases): (ChangeRules<'_>, Phases),
         old: &Obj,
         conversions: &Conversions,
         verb: &mut Verb<'_>,
@@ -437,7 +449,7 @@ impl Registry {
             (new, warnings)
         };
         old_tree.map_at(&["metadata"]).remove("resourceVersion");
-        match self.check_preconditions(request, storage, rules, old, &old_tree, &mut new) {
+        match self.check_preconditions(request, storage, (rules, phases), old, &old_tree, &mut new) {
             Ok(named) => Ok((new, old_tree, warnings, named)),
             Err(status) => Err(status.after_warnings(warnings)),
         }
@@ -449,7 +461,7 @@ impl Registry {
         &self,
         request: &RequestContext<'_>,
         storage: &Storage,
-        rules: ChangeRules,
+        (rules, phases): (ChangeRules<'_>, Phases),
         old: &Obj,
         old_tree: &Value,
         new: &mut Value,
@@ -473,7 +485,7 @@ impl Registry {
                 ),
             ));
         }
-        if rules.extended == Extended::Not {
+        if !phases.any() {
             self.check_version(request, storage, rules, old, &version)?;
             keep_owned(new, old_tree);
         }
@@ -485,7 +497,7 @@ impl Registry {
         &self,
         request: &RequestContext<'_>,
         storage: &Storage,
-        rules: ChangeRules,
+        rules: ChangeRules<'_>,
         old: &Obj,
         version: &str,
     ) -> Result<(), Status> {
@@ -600,6 +612,8 @@ pub(crate) struct InNamespace<'a> {
     pub table: &'a Table,
     pub request: &'a RequestContext<'a>,
     pub authorize: &'a Authorize,
+    /// Whether a permission was: what is refused then is looked at again in the newest state.
+    pub asked: Cell<bool>,
 }
 
 impl std::fmt::Debug for InNamespace<'_> {
@@ -622,11 +636,13 @@ impl Permissions for InNamespace<'_> {
     }
 
     fn check(&self, wanted: &Permission<'_>) -> Result<(), String> {
-        let resource = self.request.resource;
+        self.asked.set(true);
+        let own = About { group: &self.request.resource.group, resource: &self.request.resource.plural };
+        let about = wanted.resource.unwrap_or(own);
         let wanted = Attributes {
             verb: wanted.verb,
-            group: &resource.group,
-            resource: &resource.plural,
+            group: about.group,
+            resource: about.resource,
             subresource: wanted.subresource,
             namespace: wanted.namespace,
             name: wanted.name,
@@ -637,6 +653,16 @@ impl Permissions for InNamespace<'_> {
             true => Ok(()),
             false => Err(auth::forbidden(self.request.user, &wanted, &decision.reason).message),
         }
+    }
+
+    fn plural(&self, group: &str, version: &str, kind: &str) -> Option<String> {
+        self.request.catalog.find_kind(group, version, kind).map(|resource| resource.plural.to_string())
+    }
+
+    fn find(&self, plural: &str, name: &str) -> Option<Value> {
+        let storage = self.request.catalog.find_storage(&self.request.resource.group, plural)?;
+        let found = self.table.get(storage.id, &storage.key("", name))?;
+        Some(convert::tree(storage, &found))
     }
 }
 

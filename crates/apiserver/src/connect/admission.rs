@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use object::{Status, Value, parse_int};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use super::Connect;
 use crate::request_info::Query;
@@ -35,14 +35,32 @@ fn fields(subresource: &str) -> &'static [(&'static str, Form)] {
     }
 }
 
+/// What admission made of the options, where it changed them.
+#[derive(Default)]
+pub(super) struct Changed {
+    pub query: Option<String>,
+    /// Of a proxied request.
+    pub path: Option<String>,
+}
+
 impl Connect<'_> {
-    /// Asks whoever is to be asked. Returns the query with what they changed, and warnings.
-    pub(super) async fn admit(&self, subresource: &str) -> Result<(Option<String>, Vec<String>), Status> {
+    /// Asks whoever is to be asked.
+    pub(super) async fn admit(
+        &self,
+        subresource: &str,
+        warnings: &mut Vec<String>,
+    ) -> Result<Changed, Status> {
         let asked = self.options(subresource);
         let mut options = asked.clone();
-        let warnings = self.api.registry.admit_connect(self.request, &mut options).await?;
-        let changed = options != asked && !fields(subresource).is_empty();
-        Ok((changed.then(|| to_query(subresource, &options)), warnings))
+        self.api.registry.admit_connect(self.request, &mut options, warnings).await?;
+        Ok(match options != asked {
+            false => Changed::default(),
+            true if subresource == "proxy" => {
+                let path = options.str_at(&["path"]).unwrap_or_default().to_owned();
+                Changed { path: Some(path), query: None }
+            }
+            true => Changed { query: Some(to_query(subresource, &options)), path: None },
+        })
     }
 
     /// `PodExecOptions` and its like.
@@ -78,8 +96,8 @@ impl Connect<'_> {
             }
         }
         if subresource == "proxy" {
-            let path = self.backend_path(self.parts.uri.path().as_bytes());
-            map.set("path", String::from_utf8_lossy(&path).into_owned());
+            let whole: Vec<u8> = percent_decode_str(self.parts.uri.path()).collect();
+            map.set("path", String::from_utf8_lossy(&self.asked_path(&whole)).into_owned());
         }
         out
     }

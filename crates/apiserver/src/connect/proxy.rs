@@ -36,7 +36,7 @@ const MAX_PAGE: usize = 8 << 20;
 impl Connect<'_> {
     pub(super) async fn proxy(&self, target: Target, body: RequestBody) -> Result<Answer, Status> {
         let whole: Vec<u8> = percent_decode_str(self.parts.uri.path()).collect();
-        let path = self.backend_path(&whole);
+        let mut path = self.backend_path(&whole);
         let mut headers = forwarded(self.parts, body.peer(), self.request_headers());
         if streaming::upgrade::is_upgrade(&headers) {
             // As upstream has it: without the query.
@@ -46,6 +46,9 @@ impl Connect<'_> {
             if let Some(answer) = self.upgrade(&target, request).await? {
                 return Ok(answer);
             }
+        }
+        if whole.ends_with(b"/") && !path.ends_with(b"/") {
+            path.push(b'/');
         }
         let method = &self.parts.method;
         if path.is_empty() && matches!(*method, Method::GET | Method::HEAD) {
@@ -79,19 +82,32 @@ impl Connect<'_> {
         self.pass_back(response, connection, &page).await
     }
 
-    /// What follows the subresource, clean and decoded; a slash at the end stays.
-    pub(super) fn backend_path(&self, whole: &[u8]) -> Vec<u8> {
+    /// What follows the subresource, as the client wrote it but decoded.
+    pub(super) fn asked_path(&self, whole: &[u8]) -> Vec<u8> {
         // api/v1/nodes/n/proxy, api/v1/namespaces/n/pods/p/proxy
         let before = if self.info.in_namespace { 7 } else { 5 };
-        let trimmed = whole.trim_ascii_start();
-        let parts = trimmed.split(|byte| *byte == b'/').skip_while(|part| part.is_empty()).skip(before);
-        let mut rest = Vec::new();
-        for part in parts {
-            rest.push(b'/');
-            rest.extend_from_slice(part);
+        let inner = whole.trim_ascii_start();
+        let begin = inner.iter().position(|byte| *byte != b'/').unwrap_or(inner.len());
+        let end = inner.iter().rposition(|byte| *byte != b'/').map_or(begin, |last| last + 1);
+        let parts: Vec<&[u8]> = inner[begin..end].split(|byte| *byte == b'/').skip(before).collect();
+        let mut path = parts.join(&b'/');
+        if !path.is_empty() && !path.starts_with(b"/") {
+            path.insert(0, b'/');
         }
-        let mut path = join(b"", &rest);
-        if rest.ends_with(b"/") && !path.ends_with(b"/") {
+        if whole.ends_with(b"/") && !path.ends_with(b"/") {
+            path.push(b'/');
+        }
+        path
+    }
+
+    /// The path at the backend, clean; a slash at the end stays.
+    fn backend_path(&self, whole: &[u8]) -> Vec<u8> {
+        let asked = match self.path {
+            Some(changed) => changed.as_bytes().to_vec(),
+            None => self.asked_path(whole),
+        };
+        let mut path = join(b"", &asked);
+        if asked.ends_with(b"/") && !path.ends_with(b"/") {
             path.push(b'/');
         }
         path

@@ -45,23 +45,33 @@ impl AdmissionMetrics {
         header(out, name, "histogram", help);
         for (plugin, series) in &self.inner.plugins {
             let Some(series) = series.get() else { continue };
-            write(out, name, &format!("name=\"{plugin}\","), series);
+            for (labels, histogram) in observed(series) {
+                histogram.write(out, name, &format!("name=\"{plugin}\",{labels}"), &ADMISSION, 0);
+            }
         }
         let name = "apiserver_admission_step_admission_duration_seconds";
         let help = "Latency of all admission plugins in seconds, by operation and type (admit or validate).";
         header(out, name, "histogram", help);
-        write(out, name, "", &self.inner.steps);
+        for (labels, histogram) in observed(&self.inner.steps) {
+            histogram.write(out, name, &labels, &ADMISSION, 0);
+        }
+        let name = "apiserver_admission_step_admission_duration_seconds_summary";
+        header(out, name, "summary", help);
+        for (labels, histogram) in observed(&self.inner.steps) {
+            histogram.write_summary(out, name, &labels, &ADMISSION);
+        }
     }
 }
 
-fn write(out: &mut String, name: &str, labels: &str, series: &Series) {
-    for (at, histogram) in series.iter().enumerate() {
-        let Some(histogram) = histogram.get() else { continue };
+/// Those that have something to show, each with its labels.
+fn observed(series: &Series) -> impl Iterator<Item = (String, &Histogram<6>)> {
+    series.iter().enumerate().filter_map(|(at, histogram)| {
+        let histogram = histogram.get()?;
         let (rejected, operation) = (at % 2 == 1, OPERATIONS[at / 2 % OPERATIONS.len()].name());
         let phase = PHASES[at / 2 / OPERATIONS.len()];
-        let labels = format!("{labels}operation=\"{operation}\",rejected=\"{rejected}\",type=\"{phase}\"");
-        histogram.write(out, name, &labels, &ADMISSION, 0);
-    }
+        let labels = format!("operation=\"{operation}\",rejected=\"{rejected}\",type=\"{phase}\"");
+        Some((labels, &**histogram))
+    })
 }
 
 fn observe(series: &Series, phase: Phase, operation: Operation, took: Duration, refused: bool) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use object::normalise::{Strict, normalise};
+use object::normalise::normalise_written;
 use object::{Map, Obj, Status, Value};
 use registry::{BodyType, Written, protobuf_body, shared_body};
 
@@ -84,8 +84,8 @@ impl Call<'_> {
         warnings: &[String],
     ) -> Answer {
         let catalog = self.request.catalog;
-        // For the canonical order; our own answers fit their type.
-        let _ = normalise(of.schema, of.ty, &mut answer, &mut Strict::off());
+        // For the canonical order; our own answers fit their type. They are not stored, so an empty list is shown as one.
+        let _ = normalise_written(of.schema, of.ty, &mut answer);
         let mut out = match wanted.view {
             View::Object | View::Table => respond::value(catalog, 201, &answer, wanted),
             View::Metadata => {

@@ -31,12 +31,12 @@ impl Call<'_> {
         registry.track_answered(&writing, of, &mut review);
         let Call { api, request, .. } = self;
         let answer = async {
-            warnings.extend(registry.mutate_review(&writing, &mut review).await?);
+            registry.mutate_review(&writing, &mut review, &mut warnings).await?;
             let asked = review.clone();
             let answer =
                 answer_review(api, request.user, request.resource, request.namespace, review).await?;
             // What it asks is checked first, as upstream does; answering changes nothing.
-            warnings.extend(registry.validate_review(&writing, &asked).await?);
+            registry.validate_review(&writing, &asked, &mut warnings).await?;
             Ok::<_, Status>(answer)
         };
         match answer.await {

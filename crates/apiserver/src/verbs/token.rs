@@ -56,24 +56,39 @@ impl Call<'_> {
 pub(crate) async fn issue_token(
     api: &Api,
     request: &RequestContext<'_>,
+    asked: Value,
+) -> Result<Issued, Status> {
+    let mut warnings = Vec::new();
+    match admit_and_issue(api, request, asked, &mut warnings).await {
+        Ok(mut issued) => {
+            issued.warnings.splice(0..0, warnings);
+            Ok(issued)
+        }
+        Err(status) => Err(status.after_warnings(warnings)),
+    }
+}
+
+async fn admit_and_issue(
+    api: &Api,
+    request: &RequestContext<'_>,
     mut asked: Value,
+    warnings: &mut Vec<String>,
 ) -> Result<Issued, Status> {
     // A linearizable read of the account and of what the token is bound to.
     api.registry.linearizable_read().await?;
     // Before defaults are set: plugins see the request as it was sent.
-    let mut warnings = api.registry.mutate_answered(request, &mut asked).await?;
+    api.registry.mutate_answered(request, &mut asked, warnings).await?;
     let of = (request.namespace, request.name);
     let now = api.registry.env().now_nanos();
     let complete = {
         let tokens = &api.token_authenticator;
         tokens.service_accounts().complete(of, asked, now, tokens.objects())?
     };
-    warnings.extend(api.registry.validate_answered(request, &complete).await?);
+    api.registry.validate_answered(request, &complete, warnings).await?;
     let mut issued = {
         let (tokens, id) = (&api.token_authenticator, api.registry.env().uuid());
         tokens.service_accounts().issue(of, complete, now, id, tokens.objects())?
     };
-    issued.warnings.splice(0..0, warnings);
     issued.answer.make_map().set("kind", KIND);
     issued.answer.make_map().set("apiVersion", API_VERSION);
     Ok(issued)

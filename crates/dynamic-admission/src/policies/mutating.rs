@@ -1,10 +1,13 @@
 //! The dispatch of MutatingAdmissionPolicies.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use admission::{Attempt, Authorize, Body, Effects, Extension, Invocations, Operation, Phase, changes};
+use admission::{
+    Attempt, Authorize, Body, Effects, Extension, Invocations, Operation, Phase, UnknownFields, changes,
+};
 use admission_policy::{ErrorType, Inputs, Matching, MutatingPolicy, MutationError, Source, config_error};
 use catalog::Resource;
 use managed_fields::TypeRef;
@@ -225,6 +228,8 @@ impl MutatingPolicies {
         let namespace: Option<Lazy<'_>> =
             namespace.as_deref().map(|namespace| lazy_namespace(attempt, namespace));
         let authorizer = RequestAuthorizer { attempt, authorize: &self.authorize };
+        // The versions in which objects came of mutations, and that of the last policy that had some.
+        let (mut dirty, mut last) = (HashSet::new(), None);
         for one in due {
             let (policy, compiled) = (&one.policy, &one.policy.compiled);
             let before = new.clone();
@@ -275,6 +280,9 @@ impl MutatingPolicies {
             if !invocations.is_due(&id) {
                 continue;
             }
+            if !compiled.is_empty() {
+                last = Some(one.invocation.resource.id);
+            }
             let mut changed = false;
             let (mut cost, mut spent) = (0, Duration::ZERO);
             let shown = attempt.trace.map(|_| object.clone());
@@ -288,22 +296,35 @@ impl MutatingPolicies {
                     ty,
                     &mut cost,
                 );
+                let resource = &one.invocation.resource;
+                let decoded = match mutated {
+                    Ok(Some(mutated)) => {
+                        let unknown = match compiled.is_json_patch(mutation) {
+                            true => UnknownFields::Refused,
+                            false => UnknownFields::Dropped,
+                        };
+                        Ok(attempt.versions.decode(attempt, resource, mutated, unknown).await.map(Some))
+                    }
+                    Ok(None) => Ok(Ok(None)),
+                    Err(MutationError::Internal(error)) => Ok(Err(Status::internal(error))),
+                    Err(MutationError::Failed(error)) => Err(error),
+                };
                 let took = attempt.env.monotonic() - begun;
                 spent += took;
-                match mutated {
-                    Ok(mutated) => {
+                match decoded {
+                    Ok(Ok(decoded)) => {
                         self.metrics.mutated(names, ErrorType::None, took);
-                        let Some(mutated) = mutated else { continue };
-                        let decoded =
-                            attempt.versions.decode(attempt, &one.invocation.resource, mutated).await?;
+                        dirty.insert(resource.id);
+                        let Some(decoded) = decoded else { continue };
                         changed |= decoded != *object;
                         object = Cow::Owned(decoded);
                     }
-                    Err(MutationError::Internal(error)) => {
-                        self.metrics.mutated(names, ErrorType::Invalid, took);
-                        return Err(Status::internal(error));
+                    // Whatever the failure policy.
+                    Ok(Err(status)) => {
+                        self.metrics.mutated(names, ErrorType::of_message(&status.message), took);
+                        return Err(status);
                     }
-                    Err(MutationError::Failed(error)) => {
+                    Err(error) => {
                         self.metrics.mutated(names, ErrorType::of_message(&error), took);
                         errors.add(attempt, policy, Some(&one.binding), &error, "Invalid");
                     }
@@ -324,6 +345,10 @@ impl MutatingPolicies {
             if compiled.is_reinvoked() {
                 invocations.add_reinvocable(&id);
             }
+        }
+        // As upstream: whoever may be called again is, if only because the last one called was evaluated.
+        if last.is_some_and(|last| dirty.contains(&last)) {
+            invocations.object_changed();
         }
         Ok(())
     }

@@ -97,7 +97,8 @@ impl Call<'_> {
             known.refused();
         }
         let review = answer.map_err(failed)?;
-        Verdict::read(&review, &expected, &uid, self.mutating).map_err(|why| match why {
+        let catalog = self.attempt.catalog;
+        Verdict::read(&review, &expected, &uid, self.mutating, catalog).map_err(|why| match why {
             Unusable::Undecodable(why) => self.calling(&format!("failed to call webhook: {why}"), 503),
             Unusable::Invalid(why) => self.calling(&format!("received invalid webhook response: {why}"), 503),
         })

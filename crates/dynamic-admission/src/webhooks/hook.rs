@@ -1,6 +1,6 @@
 //! One webhook of a configuration, read once a change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use admission::{Attempt, Phase};
 use admission_policy::{FailurePolicy, Inputs, MatchConditions, Matching};
 use codec::json;
 use object::{Obj, Status, Value, quote};
+use parking_lot::Mutex;
 use webhook::{ClientConfig, ConfigError};
 
 use super::Webhooks;
@@ -39,22 +40,48 @@ pub struct Webhook {
     pub reinvocable: bool,
 }
 
-/// All webhooks, in the order of their configurations' names.
-pub fn read_all(configurations: Vec<Arc<Obj>>) -> Vec<Arc<Webhook>> {
-    let mut sorted = configurations;
-    sorted.sort_by(|a, b| a.name().cmp(b.name()));
-    let mut out = Vec::new();
-    for obj in &sorted {
-        let Ok(tree) = json::parse(obj.body(), None) else { continue };
-        let mut same_name: BTreeMap<String, usize> = BTreeMap::new();
-        for hook in tree.get("webhooks").and_then(Value::as_list).unwrap_or_default() {
-            let name = hook.str_at(&["name"]).unwrap_or_default().to_owned();
-            let number = same_name.entry(name.clone()).or_default();
-            out.push(Arc::new(Webhook::read(obj.name(), name, *number, hook)));
-            *number += 1;
+/// Uid and generation of a configuration: what its webhooks were read from.
+type Edition = (String, i64);
+
+/// The webhooks of all configurations. A change of one does not compile the conditions of the others again.
+#[derive(Default)]
+pub struct Compiled {
+    /// Guards what was read last.
+    kept: Mutex<HashMap<Edition, Vec<Arc<Webhook>>>>,
+}
+
+impl Compiled {
+    /// All webhooks, in the order of their configurations' names.
+    pub fn read_all(&self, configurations: Vec<Arc<Obj>>) -> Vec<Arc<Webhook>> {
+        let mut sorted = configurations;
+        sorted.sort_by(|a, b| a.name().cmp(b.name()));
+        let mut kept = self.kept.lock();
+        let mut current = HashMap::with_capacity(sorted.len());
+        let mut out = Vec::new();
+        for obj in &sorted {
+            let Ok(tree) = json::parse(obj.body(), None) else { continue };
+            let generation = tree.at(&["metadata", "generation"]).and_then(Value::as_int).unwrap_or(0);
+            let edition = (obj.uid().to_owned(), generation);
+            let hooks = kept.remove(&edition).unwrap_or_else(|| read(obj.name(), &tree));
+            out.extend(hooks.iter().cloned());
+            current.insert(edition, hooks);
         }
+        *kept = current;
+        out
     }
-    out
+}
+
+fn read(configuration: &str, tree: &Value) -> Vec<Arc<Webhook>> {
+    let mut same_name: BTreeMap<String, usize> = BTreeMap::new();
+    let hooks = tree.get("webhooks").and_then(Value::as_list).unwrap_or_default().iter();
+    let read = hooks.map(|hook| {
+        let name = hook.str_at(&["name"]).unwrap_or_default().to_owned();
+        let number = same_name.entry(name.clone()).or_default();
+        let read = Webhook::read(configuration, name, *number, hook);
+        *number += 1;
+        Arc::new(read)
+    });
+    read.collect()
 }
 
 impl Webhook {
@@ -134,5 +161,33 @@ impl Ruled for Webhook {
 
     fn describe(&self) -> String {
         self.who()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use catalog::Catalog;
+    use store::Revision;
+
+    use super::*;
+
+    #[test]
+    fn a_change_of_one_configuration_leaves_the_webhooks_of_others_as_they_are() {
+        let catalog = Catalog::builtin();
+        let storage = catalog.find_storage("admissionregistration.k8s.io", "validatingwebhookconfigurations");
+        let storage = storage.expect("built in");
+        let configuration = |name: &str, generation: u64, revision: u64| {
+            let body = format!(
+                r#"{{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingWebhookConfiguration","metadata":{{"name":"{name}","uid":"{name}","generation":{generation}}},"webhooks":[{{"name":"x","matchConditions":[{{"name":"c","expression":"true"}}]}}]}}"#
+            );
+            let key = storage.key("", name);
+            Arc::new(Obj::publish(storage, &key, body.as_bytes(), Revision(revision), None).unwrap())
+        };
+        let compiled = Compiled::default();
+        let first = compiled.read_all(vec![configuration("b", 1, 1), configuration("a", 1, 2)]);
+        let second = compiled.read_all(vec![configuration("b", 1, 3), configuration("a", 2, 4)]);
+        let names: Vec<&str> = second.iter().map(|hook| hook.configuration.as_str()).collect();
+        assert_eq!(names, ["a", "b"]);
+        assert!(!Arc::ptr_eq(&first[0], &second[0]) && Arc::ptr_eq(&first[1], &second[1]));
     }
 }

@@ -2,7 +2,9 @@
 
 use base64::engine::general_purpose::STANDARD;
 use base64::{DecodeError, Engine as _};
+use catalog::Catalog;
 use codec::json;
+use object::normalise::{Strict, normalise};
 use object::patch::json::JsonPatch;
 use object::{Status, Value, quote};
 use webhook::review::Expected;
@@ -99,10 +101,28 @@ fn decode<'a>(review: &'a Value, version: &str) -> Result<(Option<&'a Value>, Ve
     Ok((Some(response), patch))
 }
 
+/// `status` with the members of its type, and no others.
+fn decode_status(mut status: Value, catalog: &Catalog) -> Result<Value, String> {
+    if let Some(ty) = catalog.schema().find("meta.v1.Status") {
+        normalise(catalog.schema(), ty, &mut status, &mut Strict::off())
+            .map_err(|error| error.to_string())?;
+    }
+    Ok(status)
+}
+
 impl Verdict {
-    pub fn read(review: &Value, expected: &Expected, uid: &str, mutating: bool) -> Result<Verdict, Unusable> {
+    pub fn read(
+        review: &Value,
+        expected: &Expected,
+        uid: &str,
+        mutating: bool,
+        catalog: &Catalog,
+    ) -> Result<Verdict, Unusable> {
         let (response, patch) = decode(review, expected.version).map_err(Unusable::Undecodable)?;
         let response = response.ok_or("webhook response was absent")?;
+        let result = response.get("status").filter(|status| !status.is_null()).cloned();
+        let result = result.map(|status| decode_status(status, catalog)).transpose();
+        let result = result.map_err(Unusable::Undecodable)?;
         let text = |name: &str| response.get(name).and_then(Value::as_str);
         let mut patch_type = text("patchType").map(str::to_owned);
         if expected.version == "v1" {
@@ -137,7 +157,7 @@ impl Verdict {
             allowed: response.get("allowed").and_then(Value::as_bool) == Some(true),
             patch: if mutating { patch } else { Vec::new() },
             patch_type: patch_type.unwrap_or_default(),
-            result: response.get("status").filter(|status| !status.is_null()).cloned(),
+            result,
             audit_annotations: annotations
                 .map(|(key, value)| (key.to_string(), value.as_str().unwrap_or_default().to_owned()))
                 .collect(),

@@ -32,7 +32,7 @@ fn check_binding(write: &Write<'_>, status: &Value, old: &Value, errors: &mut Er
     }
     let permissions = write.ctx.permissions;
     let verb = permissions.verb();
-    let wanted = Permission { verb, subresource: "binding", namespace: "", name: "" };
+    let wanted = Permission { verb, resource: None, subresource: "binding", namespace: "", name: "" };
     if let Err(why) = permissions.check(&wanted) {
         let detail = format!(
             "changing status.allocation or status.reservedFor requires resource=\"resourceclaims/binding\", verb=\"{verb}\" permission: {why}"
@@ -55,7 +55,8 @@ fn check_devices(write: &Write<'_>, allocation: &Value, status: &Value, old: &Va
     let namespace = text(write.new.get("metadata").unwrap_or(&Value::Null), "namespace");
     for driver in drivers {
         let ask = |verb: &String| {
-            permissions.check(&Permission { verb, subresource: "driver", namespace, name: driver })
+            let name = driver;
+            permissions.check(&Permission { verb, resource: None, subresource: "driver", namespace, name })
         };
         // One is enough; of several refusals the first is told.
         let answers: Vec<Result<(), String>> = verbs.iter().map(ask).collect();

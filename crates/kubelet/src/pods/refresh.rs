@@ -11,7 +11,7 @@ use std::time::Duration;
 use env::Env;
 use tokio::task::JoinHandle;
 
-use super::{Command, PodTask, Shared};
+use super::{PodTask, Shared};
 
 /// Until the next attempt after one that failed: at first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -68,8 +68,7 @@ fn timer(env: &Env, task: &Arc<PodTask>, until: impl Future<Output = ()> + Send 
     env.spawn("volume refresh", async move {
         until.await;
         if let Some(task) = task.upgrade() {
-            // Fails only when the lane ended, and with it the pod.
-            let _ = task.commands.send(Command::Update);
+            task.refresh();
         }
     })
 }

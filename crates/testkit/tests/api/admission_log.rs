@@ -232,3 +232,45 @@ async fn a_dry_run_that_nobody_has_to_do_with_is_shown() {
     assert!(!text.contains(" get "), "{text}");
     cluster.shutdown().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_of_a_subresource_is_told_as_what_policies_see() {
+    let cluster = TestCluster::simulated(6).await;
+    let about = |resources: Value| {
+        json!({"matchConstraints": {"resourceRules": [{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": resources}]},
+            "validations": [{"expression": "true"}]})
+    };
+    policy(&cluster, "scales", about(json!(["deployments/scale"])), json!(["Deny"])).await;
+    policy(&cluster, "elsewhere", about(json!(["secrets"])), json!(["Deny"])).await;
+    let template =
+        json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let deployment = json!({"metadata": {"name": "d"}, "spec": {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}});
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    cluster.post(deployments, deployment).await.ok(201);
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = json!({"metadata": {"name": "p"}, "spec": template["spec"]});
+    cluster.post(pods, pod).await.ok(201);
+    let scale = json!({"spec": {"replicas": 3}});
+    cluster.merge(format!("{deployments}/d/scale?dryRun=All"), scale).await.ok(200);
+    let eviction = json!({"metadata": {"name": "p"}, "deleteOptions": {"dryRun": ["All"]}});
+    cluster.post(format!("{pods}/p/eviction?dryRun=All"), eviction).await.ok(201);
+    let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}});
+    cluster.post(format!("{pods}/p/binding?dryRun=All"), binding).await.ok(201);
+    cluster.request("DELETE", format!("{pods}/p?dryRun=All")).send().await.ok(200);
+    let review = json!({"spec": {"user": "jane", "resourceAttributes": {"verb": "get", "resource": "pods"}}});
+    cluster.post("/apis/authorization.k8s.io/v1/subjectaccessreviews?dryRun=All", review).await.ok(201);
+    let text = page(&cluster, "").await;
+    let of = |what: &str| {
+        let record = text.split("\n\n").find(|record| record.contains(what));
+        record.unwrap_or_else(|| panic!("{what}: {text}")).to_owned()
+    };
+    let scaled = of("deployments.apps/scale");
+    assert!(scaled.contains("no rule matches: policy elsewhere\n"), "{scaled}");
+    assert!(scaled.contains("policy scales"), "{scaled}");
+    let nobody = "  validating ValidatingAdmissionPolicy: no rule matches: policy elsewhere; policy scales\n";
+    for what in ["pods/eviction", "pods/binding", "delete pods", "subjectaccessreviews"] {
+        let record = of(what);
+        assert_eq!(record.matches(nobody).count(), 1, "{record}");
+    }
+    cluster.shutdown().await;
+}

@@ -337,3 +337,158 @@ async fn validating_policies_see_what_mutating_ones_made() {
     assert_eq!(cluster.post(CONFIG_MAPS, config_map("b", json!({}))).await.status, 422);
     cluster.shutdown().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn only_who_may_read_parameters_makes_policies_read_them() {
+    let cluster = TestCluster::simulated(2015).await;
+    let rbac = "/apis/rbac.authorization.k8s.io/v1";
+    let rule = |groups: Value, resources: Value, verbs: Value| json!({"apiGroups": groups, "resources": resources, "verbs": verbs});
+    let grant = async |name: &str, kind: &str, at: String, rule: Value| {
+        let role = json!({"metadata": {"name": name}, "rules": [rule]});
+        let plural = format!("{}s", kind.to_lowercase());
+        cluster.post(format!("{at}/{plural}"), role).await.ok(201);
+        let group = "rbac.authorization.k8s.io";
+        let binding = json!({"metadata": {"name": name}, "roleRef": {"apiGroup": group, "kind": kind, "name": name},
+            "subjects": [{"apiGroup": group, "kind": "User", "name": "eve"}]});
+        cluster.post(format!("{at}/{}", plural.replace("role", "rolebinding")), binding).await.ok(201);
+    };
+    let writes = rule(json!(["admissionregistration.k8s.io"]), json!(["*"]), json!(["*"]));
+    grant("policies", "ClusterRole", rbac.to_owned(), writes).await;
+    let eve = || auth::UserInfo::new("eve", &[auth::groups::AUTHENTICATED]);
+    let by_eve = async |method: &str, path: &str, body: &Value| {
+        cluster.request(method, format!("{GROUP}/{path}")).json(body).by(eve()).send().await
+    };
+    let policy = |name: &str, kind: &str| {
+        json!({"metadata": {"name": name}, "spec": {"paramKind": {"apiVersion": "v1", "kind": kind}, "matchConstraints": rules(json!(["CREATE"])),
+            "validations": [{"expression": "object != params"}]}})
+    };
+    let mutating = |name: &str| {
+        json!({"metadata": {"name": name}, "spec": {"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}, "matchConstraints": rules(json!(["CREATE"])),
+            "reinvocationPolicy": "Never", "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": "[JSONPatch{op: 'test', path: '/kind', value: 'X'}]"}}]}})
+    };
+    let user = "&{eve  [system:authenticated] map[]}";
+
+    // Of a policy: all there are of the kind, in all namespaces.
+    let refused = by_eve("POST", "validatingadmissionpolicies", &policy("p", "ConfigMap")).await.ok(422);
+    let why = format!(
+        "user {user} must have \"get\" permission on all objects of the referenced paramKind (kind=ConfigMap, apiVersion=v1)"
+    );
+    assert_eq!(refused["details"]["causes"][0]["field"], "spec.paramKind");
+    assert_eq!(refused["details"]["causes"][0]["message"], format!("Forbidden: {why}"));
+    by_eve("POST", "mutatingadmissionpolicies", &mutating("m")).await.ok(422);
+    let maps = || rule(json!([""]), json!(["configmaps"]), json!(["get"]));
+    let own = format!("{rbac}/namespaces/default");
+    grant("maps", "Role", own, maps()).await;
+    by_eve("POST", "validatingadmissionpolicies", &policy("p", "ConfigMap")).await.ok(422);
+
+    // Of a binding: what it refers to. Without the policy nobody knows what that is.
+    let reference = |name: Value, namespace: &str| {
+        let by = if name.is_string() { "name" } else { "selector" };
+        json!({by: name, "namespace": namespace, "parameterNotFoundAction": "Deny"})
+    };
+    let binding = |name: &str, reference: Value| json!({"metadata": {"name": name}, "spec": {"policyName": "p", "validationActions": ["Deny"], "paramRef": reference}});
+    let bindings = "validatingadmissionpolicybindings";
+    let message = |refused: Value| refused["details"]["causes"][0]["message"].as_str().unwrap().to_owned();
+    let refused = by_eve("POST", bindings, &binding("b", reference(json!("x"), "default"))).await.ok(422);
+    let unknown = "to determine minimum required permissions and user &{eve  [system:authenticated] map[]} does not have \"get\" permission for all groups, versions and resources";
+    assert_eq!(message(refused), format!("Forbidden: unable to get policy p {unknown}"));
+    cluster.post(format!("{GROUP}/validatingadmissionpolicies"), policy("p", "ConfigMap")).await.ok(201);
+    by_eve("POST", bindings, &binding("b", reference(json!("x"), "default"))).await.ok(201);
+    let refused = by_eve("POST", bindings, &binding("other", reference(json!("x"), "kube-system"))).await;
+    let lacks = format!("user {user} does not have \"get\" permission on the object referenced by paramRef");
+    assert_eq!(message(refused.ok(422)), format!("Forbidden: {lacks}"));
+    let refused = by_eve("POST", bindings, &binding("all", reference(json!({}), "default"))).await.ok(422);
+    assert_eq!(message(refused), format!("Forbidden: {}", lacks.replace("\"get\"", "\"list\"")));
+    cluster.post(format!("{GROUP}/mutatingadmissionpolicies"), mutating("p")).await.ok(201);
+    let mut swapped = binding("b", reference(json!("x"), "kube-system"));
+    swapped["spec"].as_object_mut().unwrap().remove("validationActions");
+    let refused = by_eve("POST", "mutatingadmissionpolicybindings", &swapped).await.ok(422);
+    let lacks = format!("user get does not have \"{user}\" permission on the object referenced by paramRef");
+    assert_eq!(message(refused), format!("Forbidden: {lacks}"));
+    cluster.post(format!("{GROUP}/validatingadmissionpolicies"), policy("q", "Nothing")).await.ok(201);
+    let mut nothing = binding("nothing", reference(json!("x"), "default"));
+    nothing["spec"]["policyName"] = json!("q");
+    let refused = by_eve("POST", bindings, &nothing).await.ok(422);
+    assert_eq!(message(refused), format!("Forbidden: unable to resolve paramKind &{{v1 Nothing}} {unknown}"));
+
+    // Who may change a policy need not read what it read before.
+    let patched = async |spec: Value| {
+        let patch = json!({"spec": spec}).to_string();
+        let asked = cluster.request("PATCH", format!("{GROUP}/validatingadmissionpolicies/p")).by(eve());
+        asked.typed("application/merge-patch+json", patch).send().await
+    };
+    patched(json!({"failurePolicy": "Ignore"})).await.ok(200);
+    patched(json!({"paramKind": {"kind": "Secret"}})).await.ok(422);
+    grant("all-maps", "ClusterRole", rbac.to_owned(), maps()).await;
+    by_eve("POST", "validatingadmissionpolicies", &policy("r", "ConfigMap")).await.ok(201);
+    by_eve("POST", "mutatingadmissionpolicies", &mutating("m")).await.ok(201);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_may_be_called_again_is_also_when_it_is_alone() {
+    let cluster = TestCluster::simulated(2016).await;
+    let expression = "Object{metadata: Object.metadata{annotations: {'times': string(int(object.metadata.?annotations['times'].orValue('0')) + 1)}}}";
+    let policy = |reinvocation: &str| {
+        json!({"reinvocationPolicy": reinvocation,
+            "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}]})
+    };
+    bind(&cluster, "mutating", "counts", policy("IfNeeded"), json!({})).await;
+    let made = cluster.post(CONFIG_MAPS, config_map("a", json!({}))).await.ok(201);
+    assert_eq!(made["metadata"]["annotations"]["times"], "2");
+    let once = json!({"spec": {"reinvocationPolicy": "Never"}});
+    cluster.merge(format!("{GROUP}/mutatingadmissionpolicies/counts"), once).await.ok(200);
+    let made = cluster.post(CONFIG_MAPS, config_map("b", json!({}))).await.ok(201);
+    assert_eq!(made["metadata"]["annotations"]["times"], "1");
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_json_patch_may_not_leave_fields_that_the_type_does_not_have() {
+    let cluster = TestCluster::simulated(2017).await;
+    let expression = "[JSONPatch{op: 'add', path: '/metadata/nope', value: 'x'}]";
+    let policy = json!({"failurePolicy": "Ignore", "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}]});
+    bind(&cluster, "mutating", "adds", policy, json!({})).await;
+    let refused = cluster.post(CONFIG_MAPS, config_map("a", json!({}))).await.ok(500);
+    let why = "Internal error occurred: strict decoding error: unknown field \"metadata.nope\"";
+    assert_eq!(refused["message"], why);
+    let metrics = cluster.get("/metrics").await.text();
+    let series = "apiserver_mutating_admission_policy_check_total{error_type=\"invalid_error\",policy=\"adds\",policy_binding=\"adds-binding\"} 1";
+    assert!(
+        metrics.contains(series) && !metrics.contains(&series.replace("invalid_error", "no_error")),
+        "{metrics}"
+    );
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_authorizer_is_asked_with_field_selectors() {
+    let cluster = TestCluster::simulated(2018).await;
+    let node = || auth::UserInfo::new("system:node:n1", &["system:nodes", auth::groups::AUTHENTICATED]);
+    let check = |of: &str| format!("authorizer.group('').resource('pods'){of}.check('list').allowed()");
+    let narrowed = check(".fieldSelector('spec.nodeName=n1')");
+    let expression = format!("!{} && {narrowed}", check(""));
+    let about = json!({"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["nodes"]}]});
+    let policy = json!({"matchConstraints": about, "validations": [{"expression": expression}]});
+    validate(&cluster, "told", policy, json!({})).await;
+    let made = json!({"metadata": {"name": "n1"}});
+    cluster.request("POST", "/api/v1/nodes").json(&made).by(node()).send().await.ok(201);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_fields_that_type_checking_warns_about_are_paths() {
+    let cluster = TestCluster::simulated(2019).await;
+    validate(&cluster, "p", json!({"validations": [{"expression": "true"}]}), json!({})).await;
+    let path = format!("{GROUP}/validatingadmissionpolicies/p/status");
+    let warned = |field: &str| json!({"status": {"typeChecking": {"expressionWarnings": [{"fieldRef": field, "warning": "w"}]}}});
+    cluster.merge(path.clone(), warned("spec.validations[0].expression")).await.ok(200);
+    let refused = cluster.merge(path, warned("spec.validations[")).await.ok(422);
+    let cause = &refused["details"]["causes"][0];
+    assert_eq!(cause["field"], "status.typeChecking.expressionWarnings[0].fieldRef");
+    assert_eq!(
+        cause["message"],
+        "Invalid value: \"spec.validations[\": invalid JSONPath: unterminated array"
+    );
+    cluster.shutdown().await;
+}

@@ -304,3 +304,26 @@ async fn changes_count_at_once_also_under_load() {
     }
     cluster.shutdown().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn both_phases_of_every_operation_are_timed() {
+    let cluster = TestCluster::simulated(2109).await;
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    cluster.post(pods, pod).await.ok(201);
+    cluster.merge(format!("{pods}/p"), json!({"metadata": {"labels": {"a": "b"}}})).await.ok(200);
+    cluster.request("POST", format!("{pods}/p/exec?command=ls&stdout=true")).send().await.ok(400);
+    cluster.delete(format!("{pods}/p?gracePeriodSeconds=0")).await.ok(200);
+    let metrics = cluster.get("/metrics").await.text();
+    for operation in ["CREATE", "UPDATE", "CONNECT", "DELETE"] {
+        for phase in ["admit", "validate"] {
+            for form in ["", "_summary"] {
+                let series = format!(
+                    "apiserver_admission_step_admission_duration_seconds{form}_count{{operation=\"{operation}\",rejected=\"false\",type=\"{phase}\"}} "
+                );
+                assert!(metrics.contains(&series), "{series}");
+            }
+        }
+    }
+    cluster.shutdown().await;
+}

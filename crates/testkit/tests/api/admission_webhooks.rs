@@ -387,3 +387,124 @@ async fn a_call_that_is_given_up_at_the_end_is_no_failure_of_the_webhook() {
         "{told}"
     );
 }
+
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+
+async fn deploy(cluster: &TestCluster, name: &str) {
+    let template =
+        json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let deployment = json!({"metadata": {"name": name}, "spec": {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}});
+    cluster.post(DEPLOYMENTS, deployment).await.ok(201);
+}
+
+#[tokio::test]
+async fn a_scale_is_judged_after_webhooks_changed_it() {
+    let (cluster, server) = (TestCluster::start().await, WebhookServer::start(allow).await);
+    deploy(&cluster, "d").await;
+    let rules = json!([{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["deployments/scale"]}]);
+    configure(&cluster, MUTATING, "m", vec![hook(&server, "m", "/m", json!({"rules": rules}))]).await;
+    let scale = |replicas: i64| json!({"metadata": {"name": "d", "namespace": "default"}, "spec": {"replicas": replicas}});
+    let path = format!("{DEPLOYMENTS}/d/scale");
+    let refused = cluster.put(&path, scale(-1)).await.ok(422);
+    assert_eq!(refused["details"]["causes"][0]["field"], "spec.replicas");
+    let (_, review) = &server.asked()[0];
+    assert_eq!(review["request"]["object"]["spec"]["replicas"], -1);
+    assert_eq!(review["request"]["oldObject"]["spec"]["replicas"], 1);
+    server
+        .answers(|_, review| patch(review, json!([{"op": "replace", "path": "/spec/replicas", "value": 4}])));
+    let scaled = cluster.put(&path, scale(-1)).await.ok(200);
+    assert_eq!(scaled["spec"]["replicas"], 4);
+    // Validating ones see what came of it.
+    let rules = json!([{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["deployments/scale"]}]);
+    configure(&cluster, VALIDATING, "v", vec![hook(&server, "v", "/v", json!({"rules": rules}))]).await;
+    server.asked();
+    server.answers(|path, review| match path {
+        "/m" => patch(review, json!([{"op": "replace", "path": "/spec/replicas", "value": 5}])),
+        path => allow(path, review),
+    });
+    cluster.merge(&path, json!({"spec": {"replicas": 2}})).await.ok(200);
+    let asked = server.asked();
+    let shown =
+        |at: usize| (asked[at].0.as_str(), asked[at].1["request"]["object"]["spec"]["replicas"].clone());
+    assert_eq!([shown(0), shown(1)], [("/m", json!(2)), ("/v", json!(5))]);
+    assert_eq!(cluster.get(&path).await.ok(200)["spec"]["replicas"], 5);
+}
+
+#[tokio::test]
+async fn warnings_come_with_the_refusal_of_what_is_not_stored() {
+    let (cluster, server) = (TestCluster::start().await, WebhookServer::start(allow).await);
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    cluster.post(pods, pod).await.ok(201);
+    server.answers(|path, review| {
+        let response = json!({"allowed": path == "/m", "warnings": [format!("said by {path}")]});
+        Reply::Review(answer(review, response))
+    });
+    let rules = json!([{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"],
+        "resources": ["pods/eviction", "pods/binding", "bindings", "pods/exec", "serviceaccounts/token", "subjectaccessreviews"]}]);
+    configure(&cluster, MUTATING, "m", vec![hook(&server, "m", "/m", json!({"rules": rules}))]).await;
+    configure(&cluster, VALIDATING, "v", vec![hook(&server, "v", "/v", json!({"rules": rules}))]).await;
+    let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}});
+    let review = json!({"spec": {"user": "jane", "resourceAttributes": {"verb": "get", "resource": "pods"}}});
+    for (path, body) in [
+        (format!("{pods}/p/eviction"), json!({"metadata": {"name": "p"}})),
+        (format!("{pods}/p/binding"), binding.clone()),
+        ("/api/v1/namespaces/default/bindings".to_owned(), binding),
+        (format!("{pods}/p/exec?command=ls&stdout=true"), json!({})),
+        (
+            "/api/v1/namespaces/default/serviceaccounts/default/token".to_owned(),
+            json!({"spec": {"audiences": []}}),
+        ),
+        ("/apis/authorization.k8s.io/v1/subjectaccessreviews".to_owned(), review),
+    ] {
+        let refused = cluster.post(&path, body).await;
+        assert_eq!(refused.status, 400, "{path}: {}", refused.text());
+        let said = ["299 - \"said by /m\"", "299 - \"said by /v\""];
+        assert_eq!(refused.warnings(), said, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_is_read_by_its_type() {
+    let (cluster, server) = (TestCluster::start().await, WebhookServer::start(allow).await);
+    configure(&cluster, VALIDATING, "v", vec![hook(&server, "v", "/v", json!({}))]).await;
+    server.answers(|_, review| {
+        let status = json!({"message": "later", "code": 429, "reason": "TooManyRequests", "unknown": {"a": 1},
+            "details": {"retryAfterSeconds": 7, "causes": [], "more": true}});
+        Reply::Review(answer(review, json!({"allowed": false, "status": status})))
+    });
+    let refused = cluster.post(MAPS, map("a")).await;
+    assert_eq!(refused.headers.get("retry-after").map(|value| value.as_bytes()), Some(&b"7"[..]));
+    let said = refused.ok(429);
+    assert_eq!(said["details"], json!({"retryAfterSeconds": 7}));
+    assert_eq!(said.get("unknown"), None);
+    // Of another type: it is no answer, so the failure policy decides.
+    server.answers(|_, review| {
+        Reply::Review(answer(review, json!({"allowed": false, "status": {"code": "429"}})))
+    });
+    let failed = cluster.post(MAPS, map("a")).await.ok(500);
+    let words = "Internal error occurred: failed calling webhook \"v.example.io\": failed to call webhook: json: cannot unmarshal string into Go struct field";
+    assert!(failed["message"].as_str().unwrap().starts_with(words), "{failed}");
+    let ignored =
+        json!([{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]).to_string();
+    let path = format!("{VALIDATING}/v");
+    cluster.request("PATCH", path).typed("application/json-patch+json", ignored).send().await.ok(200);
+    cluster.post(MAPS, map("a")).await.ok(201);
+}
+
+#[tokio::test]
+async fn a_generated_name_that_is_taken_asks_no_mutating_webhook_again() {
+    let (cluster, server) = (TestCluster::start().await, WebhookServer::start(allow).await);
+    let addresses = "/apis/networking.k8s.io/v1/ipaddresses";
+    // Their names get no suffix: the second is always taken.
+    let parent = json!({"resource": "services", "namespace": "default", "name": "x"});
+    let address = json!({"metadata": {"generateName": "192.0.2.7"}, "spec": {"parentRef": parent}});
+    cluster.post(addresses, address.clone()).await.ok(201);
+    let rules = json!([{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["ipaddresses"]}]);
+    configure(&cluster, MUTATING, "m", vec![hook(&server, "m", "/m", json!({"rules": rules}))]).await;
+    configure(&cluster, VALIDATING, "v", vec![hook(&server, "v", "/v", json!({"rules": rules}))]).await;
+    cluster.post(addresses, address).await.ok(409);
+    let asked = server.asked();
+    let times = |of: &str| asked.iter().filter(|(path, _)| path == of).count();
+    assert_eq!((times("/m"), times("/v")), (1, 8));
+}

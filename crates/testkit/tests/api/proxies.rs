@@ -327,3 +327,32 @@ async fn a_slow_answer_is_waited_for() {
     kubelet.is_left_alone().await;
     cluster.shutdown().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_path_is_the_one_that_mutating_admission_leaves() {
+    let (cluster, kubelet) = cluster(2039).await;
+    let group = "/apis/admissionregistration.k8s.io/v1";
+    let rules = json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CONNECT"], "resources": ["nodes/proxy"]}]);
+    let expression = "[JSONPatch{op: 'replace', path: '/path', value: '/safe' + object.path}]";
+    let mutating = json!({"metadata": {"name": "m"}, "spec": {"matchConstraints": {"resourceRules": rules}, "reinvocationPolicy": "Never",
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}]}});
+    cluster.post(format!("{group}/mutatingadmissionpolicies"), mutating).await.ok(201);
+    let binding = json!({"metadata": {"name": "m"}, "spec": {"policyName": "m"}});
+    cluster.post(format!("{group}/mutatingadmissionpolicybindings"), binding).await.ok(201);
+    let reply = cluster.get(format!("{NODES}/n1/proxy/a%20b/../metrics?x=y")).await;
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    assert_eq!(kubelet.asked().uri, "/safe/metrics?x=y");
+    cluster.get(format!("{NODES}/n1/proxy/run/")).await;
+    assert_eq!(kubelet.asked().uri, "/safe/run/");
+
+    // Validating policies see the path as it was written, decoded.
+    let validating = json!({"metadata": {"name": "v"}, "spec": {"matchConstraints": {"resourceRules": rules},
+        "validations": [{"expression": "false", "messageExpression": "string(object.path)"}]}});
+    cluster.post(format!("{group}/validatingadmissionpolicies"), validating).await.ok(201);
+    let binding =
+        json!({"metadata": {"name": "v"}, "spec": {"policyName": "v", "validationActions": ["Deny"]}});
+    cluster.post(format!("{group}/validatingadmissionpolicybindings"), binding).await.ok(201);
+    let refused = message(cluster.get(format!("{NODES}/n1/proxy/a%20b/../c")).await, 422);
+    assert!(refused.ends_with("denied request: /safe/a b/../c"), "{refused}");
+    cluster.shutdown().await;
+}

@@ -282,3 +282,18 @@ async fn invalid_protobuf_is_reported_like_invalid_json() {
     }
     cluster.shutdown().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_review_of_no_rules_has_an_empty_list() {
+    let cluster = TestCluster::simulated(879).await;
+    for name in ["system:discovery", "system:public-info-viewer"] {
+        let path = format!("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{name}");
+        cluster.delete(path).await.ok(200);
+    }
+    let nobody = auth::UserInfo::new("nobody", &[auth::groups::AUTHENTICATED]);
+    let path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
+    let review = json!({"spec": {"namespace": "default"}});
+    let answer = cluster.request("POST", path).json(&review).by(nobody).send().await.ok(201);
+    assert_eq!(answer["status"]["nonResourceRules"], json!([]));
+    cluster.shutdown().await;
+}

@@ -1,7 +1,10 @@
 use object::Value;
 
 use super::JsonPath;
-use crate::tests::json;
+
+fn json(text: &str) -> Value {
+    codec::json::parse(text.as_bytes(), None).expect("the test writes JSON")
+}
 
 fn object() -> Value {
     json(

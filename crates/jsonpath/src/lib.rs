@@ -1,4 +1,4 @@
-//! Kubernetes' JSONPath, as printer columns use it: a path is parsed once and evaluated for each row.
+//! Kubernetes' JSONPath, as printer columns and references to fields use it: a path is parsed once and evaluated for each row.
 //!
 //! ```text
 //! .status.conditions[?(@.type=="Ready")].status
