@@ -1,9 +1,10 @@
 //! Approves requests for the serving certificates of nodes, whose names and addresses must be those of the requester's own Node.
 //!
 //! kube-controller-manager has no such controller, since a node writes its addresses itself. So what the Node says is not enough here:
-//! an address must be the one the request came from, or at least nobody else's (no other Node's, not the API server's). A request from
-//! the API server's own machine, by its loopback, is believed; so a proxy there hides where nodes ask from. What is left is people's
-//! to decide (`kubectl certificate approve`).
+//! an address must be the one the request came from, or at least nobody else's (no other Node's, not the API server's), and the only
+//! DNS name is that of the Node object, unless it is one of the API server's certificate. A request from the API server's own machine,
+//! by its loopback, is believed; so a proxy there hides where nodes ask from. What is left is people's to decide
+//! (`kubectl certificate approve`).
 //! People who want to decide themselves turn it off by `--controllers=*,-kubelet-serving-approver-controller`.
 
 mod plan;
@@ -36,6 +37,9 @@ struct Approver {
     client: Arc<dyn Client>,
     requests: Arc<Informer>,
     nodes: Arc<Informer>,
+    /// The DNS names of the API server's certificate, in lower case, and its addresses.
+    server_names: Vec<String>,
+    server_addresses: Vec<IpAddr>,
 }
 
 pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
@@ -50,14 +54,16 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         _ => asking.store().by_index(BY_NODE, event.obj().name()).iter().map(|csr| Key::of(csr)).collect(),
     });
     let client = context.clients.controller(IDENTITY);
-    let approver = Arc::new(Approver { client, requests, nodes });
+    let names = context.trust.serving_names.iter().map(|name| name.to_ascii_lowercase());
+    let (server_addresses, server_names) = plan::addresses_and_names(names);
+    let approver = Arc::new(Approver { client, requests, nodes, server_names, server_addresses });
     controller.start(&context.controllers, approver, context.stop.clone())
 }
 
 impl Approver {
     /// Where clients expect the API server.
     async fn control_plane(&self) -> Result<Vec<IpAddr>, Failure> {
-        let mut addresses = Vec::new();
+        let mut addresses = self.server_addresses.clone();
         for resource in [&SERVICES, &ENDPOINTS] {
             match self.client.get(resource.at("default", KUBERNETES)).await {
                 Ok(obj) => addresses.extend(plan::addresses_in(&tree(&obj))),
@@ -84,7 +90,12 @@ impl Reconcile for Approver {
                 let taken = |address: &str| {
                     nodes.by_index(BY_ADDRESS, address).iter().any(|other| other.name() != name)
                 };
-                plan::decide(&csr, node.as_ref(), &Others { taken: &taken, control_plane: &control_plane })
+                let others = Others {
+                    taken: &taken,
+                    control_plane: &control_plane,
+                    control_plane_names: &self.server_names,
+                };
+                plan::decide(&csr, node.as_ref(), &others)
             };
             match decision {
                 Decision::Approve => {

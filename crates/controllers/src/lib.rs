@@ -98,6 +98,8 @@ pub struct Trust {
     pub sign: Option<SignToken>,
     /// Signs certificates of the cluster's own signers.
     pub issuer: Option<Issuer>,
+    /// DNS names and addresses of the server's own certificate: no node gets them.
+    pub serving_names: Vec<String>,
 }
 
 /// A token for a service account that is good as long as the Secret holds it.

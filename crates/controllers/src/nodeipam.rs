@@ -44,7 +44,7 @@ struct Ipam {
     blocks: Arc<Mutex<Allocator>>,
 }
 
-/// Runs only with `--allocate-node-cidrs`.
+/// Does not run with `--allocate-node-cidrs=false`.
 pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let Some(settings) = &context.settings.node_ipam else { return Vec::new() };
     let client = context.clients.controller("node-controller");
@@ -53,15 +53,24 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let nodes = context.informers.of(&NODES);
     let blocks = Arc::new(Mutex::new(Allocator::new(settings)));
     let told = blocks.clone();
+    // By default nodes may have ranges of their own choice.
+    let strict = !settings.kubelets_only;
     let controller = Controller::new(&context.env, NAME).workers(WORKERS).max_retries(None);
     let controller = controller.watches(&nodes, move |event| {
         let mut blocks = told.lock();
         let node = event.obj();
         if let InformerEvent::Deleted { .. } = event {
-            settle(node, blocks.release(&tree(node)));
+            let released = blocks.release(&tree(node));
+            if strict {
+                settle(node, released);
+            }
             return Vec::new();
         }
-        settle(node, blocks.occupy(node.name(), &tree(node)));
+        let occupied = blocks.occupy(node.name(), &tree(node));
+        // Told once for each node, not with each of its heartbeats.
+        if let (true, InformerEvent::Added { .. }) = (strict, &event) {
+            settle(node, occupied);
+        }
         vec![Key::of(node)]
     });
     let ipam = Arc::new(Ipam { client, recorder, nodes, blocks });

@@ -115,6 +115,12 @@ impl LocalMachine {
         }
     }
 
+    /// Differs from kubelet, whose --pod-cidr only counts without a cluster: who gives nodes their ranges must not give this one to another.
+    fn pod_cidrs(&self) -> Vec<String> {
+        let given = self.config.pod_cidr.split(',').map(str::trim).filter(|cidr| !cidr.is_empty());
+        given.map(str::to_owned).collect()
+    }
+
     fn change(&self, change: impl FnOnce(&mut Now)) -> bool {
         let mut now = self.now.lock();
         let before = now.clone();
@@ -141,6 +147,7 @@ impl Describe for LocalMachine {
             labels,
             taints: self.config.register_with_taints.iter().filter_map(|text| taint::parse(text)).collect(),
             provider_id: self.config.provider_id.clone(),
+            pod_cidrs: self.pod_cidrs(),
             capacity: capacity.to_map(),
             allocatable: allocatable.to_map(),
             addresses,

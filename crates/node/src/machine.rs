@@ -33,6 +33,8 @@ pub struct Description {
     pub taints: Vec<Value>,
     /// Empty: none.
     pub provider_id: String,
+    /// The addresses of its pods, where the node is told them and not given them by the cluster; of a node that is registered.
+    pub pod_cidrs: Vec<String>,
     /// Quantities by resource. What others advertise on the node stays.
     pub capacity: Map,
     pub allocatable: Map,
@@ -123,6 +125,14 @@ impl Machine {
         }
         if !description.provider_id.is_empty() {
             node.map_at(&["spec"]).set("providerID", &*description.provider_id);
+        }
+        if let Some(first) = description.pod_cidrs.first() {
+            let spec = node.map_at(&["spec"]);
+            spec.set("podCIDR", &**first);
+            spec.set(
+                "podCIDRs",
+                Value::List(description.pod_cidrs.iter().map(|cidr| (&**cidr).into()).collect()),
+            );
         }
         let status = description.status(&node, health, now);
         node.make_map().set("status", status);

@@ -98,6 +98,14 @@ impl AccessSettings {
     }
 }
 
+/// The DNS names of the first certificate.
+pub fn dns_names(pem: &str) -> Vec<String> {
+    let chain = certificates_from_pem(pem.as_bytes()).unwrap_or_default();
+    let Some(first) = chain.first() else { return Vec::new() };
+    let parsed = webpki::EndEntityCert::try_from(first);
+    parsed.map_or_else(|_| Vec::new(), |leaf| leaf.valid_dns_names().map(str::to_owned).collect())
+}
+
 fn modes<'a>(names: impl Iterator<Item = &'a str>) -> Result<Authorization> {
     let mut modes = Vec::new();
     for name in names {

@@ -18,6 +18,9 @@ const QUOTAS: &str = "Resource quotas";
 const ENDPOINTS: &str = "Endpoints";
 const VOLUMES: &str = "Volumes";
 
+/// What nodes get their pod CIDRs from by default; the machine of the control plane has the first one.
+const CLUSTER_CIDR: &str = "10.244.0.0/16";
+
 pub fn flags() -> Vec<Arg> {
     let text = |name: &'static str, value: &'static str, default: &'static str, group, help: &'static str| {
         let arg = Arg::new(name).long(name).value_name(value).help_heading(group).help(help);
@@ -107,10 +110,9 @@ pub fn flags() -> Vec<Arg> {
             .num_args(0..=1)
             .require_equals(true)
             .default_missing_value("true")
-            .default_value("false")
             .action(ArgAction::Set)
             .help_heading(NODES)
-            .help("Allocate pod CIDRs to nodes from --cluster-cidr"),
+            .help("Allocate pod CIDRs to nodes from --cluster-cidr [default: to those that a kubelet has registered, from 10.244.0.0/16 unless --cluster-cidr says otherwise]"),
         text(
             "cluster-cidr",
             "CIDR[,CIDR]",
@@ -250,7 +252,8 @@ pub fn settings(matches: &ArgMatches) -> Result<Settings> {
 }
 
 fn node_ipam(matches: &ArgMatches) -> Result<Option<NodeIpam>> {
-    if matches.get_one::<bool>("allocate-node-cidrs") != Some(&true) {
+    let wanted = matches.get_one::<bool>("allocate-node-cidrs").copied();
+    if wanted == Some(false) {
         return Ok(None);
     }
     let text = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
@@ -261,8 +264,19 @@ fn node_ipam(matches: &ArgMatches) -> Result<Option<NodeIpam>> {
         v6: bits("node-cidr-mask-size-ipv6"),
     };
     let services = text("service-cluster-ip-range").split(',').filter_map(Cidr::parse).collect();
-    let ipam = NodeIpam::new(&text("cluster-cidr"), sizes, services);
-    ipam.map(Some).map_err(|error| anyhow!("--allocate-node-cidrs: {error}"))
+    let cluster = text("cluster-cidr");
+    if wanted.is_some() {
+        let ipam = NodeIpam::new(&cluster, sizes, services);
+        return ipam.map(Some).map_err(|error| anyhow!("--allocate-node-cidrs: {error}"));
+    }
+    // Differs from kube-controller-manager, which allocates nothing unless told to: a machine that joins needs addresses for its pods.
+    let cluster = if cluster.is_empty() { CLUSTER_CIDR } else { &cluster };
+    match NodeIpam::new(cluster, sizes, services) {
+        Ok(ipam) => Ok(Some(ipam.kubelets_only())),
+        Err(error) if sizes != MaskSizes::default() => Err(anyhow!("--node-cidr-mask-size: {error}")),
+        // Too small to be divided: it only says whom pods see under their own addresses.
+        Err(_) => Ok(None),
+    }
 }
 
 /// As Go writes durations: `1h30m`, `500ms`, `0`.
@@ -307,7 +321,11 @@ mod tests {
 
     #[test]
     fn without_flags_the_settings_are_the_defaults() {
-        assert_eq!(parsed(&[]).unwrap(), Settings::default());
+        let services = Cidr::parse("10.96.0.0/16").into_iter().collect();
+        let ipam = NodeIpam::new("10.244.0.0/16", MaskSizes::default(), services).unwrap().kubelets_only();
+        assert_eq!(parsed(&[]).unwrap(), Settings { node_ipam: Some(ipam), ..Settings::default() });
+        assert_eq!(parsed(&["--allocate-node-cidrs=false"]).unwrap(), Settings::default());
+        assert_eq!(parsed(&["--cluster-cidr=10.9.0.0/25"]).unwrap(), Settings::default());
     }
 
     #[test]
@@ -346,6 +364,7 @@ mod tests {
             ("--max-endpoints-per-slice=1001", "--max-endpoints-per-slice"),
             ("--pvclaimbinder-sync-period=0s", "must be greater than 0"),
             ("--allocate-node-cidrs", "Must specify --cluster-cidr"),
+            ("--node-cidr-mask-size=15", "mask size of cluster CIDR must be less than or equal"),
             ("--legacy-service-account-token-clean-up-period=0", "must be greater than 0"),
         ] {
             let error = parsed(&[flag]).unwrap_err().to_string();

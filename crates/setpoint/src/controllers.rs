@@ -10,7 +10,7 @@ use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use codec::yaml;
 use env::Env;
 use object::Value;
-use plane::{Candidate, ControllerSelection, Plane, Settings, Trust};
+use plane::{Candidate, Cidr, ControllerSelection, Plane, Settings, Trust};
 
 pub fn flags() -> [Arg; 4] {
     [
@@ -71,6 +71,13 @@ pub fn settings(matches: &ArgMatches) -> Result<Settings> {
     Ok(Settings { choice, scheduler, nodes, controllers, ..Settings::default() })
 }
 
+/// Ranges of pods that the cluster gives to no node.
+pub fn reserve_cidrs(settings: &mut Settings, cidrs: impl Iterator<Item = String>) {
+    if let Some(ipam) = &mut Arc::make_mut(&mut settings.controllers).node_ipam {
+        ipam.reserve(cidrs.filter_map(|cidr| Cidr::parse(&cidr)));
+    }
+}
+
 /// What a cluster with nodes begins with: a default class, whose volumes are directories on them, and the role to read what their
 /// pods use.
 pub fn initial_objects(settings: &Settings, has_nodes: bool) -> Vec<Value> {
@@ -91,18 +98,19 @@ fn metrics_reader() -> Value {
 }
 
 /// Starts them, and exposes them under `/debug/controllers` and in `/metrics`. `shared`: other servers may use the same
-/// store, so leader election is on.
-pub fn start(env: &Env, api: &Arc<Api>, settings: &Settings, shared: bool, host: &str) -> Arc<Plane> {
+/// store, so leader election is on. `names`: the server's own.
+pub fn start(env: &Env, api: &Arc<Api>, settings: &Settings, names: &[String], shared: bool) -> Arc<Plane> {
     let mut settings = settings.clone();
     let signer = api.clone();
     settings.trust = Trust {
         root_ca: api.root_ca(),
         sign: Some(Arc::new(move |account, secret| signer.sign_secret_token(account, secret))),
         issuer: api.issuer(),
+        serving_names: names.to_vec(),
     };
     settings.registry = Some(api.controller_registry());
     if shared {
-        settings.candidate = Some(Candidate { identity: format!("{host}_{}", env.uuid()) });
+        settings.candidate = Some(Candidate { identity: format!("{}_{}", env.hostname(), env.uuid()) });
     }
     let plane = Arc::new(Plane::start(env, Arc::new(LocalClients::new(api.clone())), &settings));
     api.set_controller_status(Arc::new(PlaneStatus(plane.clone())));

@@ -34,11 +34,11 @@ pub fn flags() -> Vec<Arg> {
         file(KEY, "Key of --proxy-client-cert-file"),
         file(
             AUTHORITY,
-            "CA of front proxies, whose headers say who asks [default: DATA-DIR/pki/front-proxy-ca.crt, generated if missing]",
+            "CA bundle that verifies front proxies before X-Remote-* headers are trusted [default: DATA-DIR/pki/front-proxy-ca.crt, generated if missing]",
         ),
         list(
             ALLOWED,
-            "Common names of front proxies' certificates; with --requestheader-client-ca-file none means all of that CA [default: front-proxy-client]",
+            "Common names that front proxies' certificates may have; if empty, any certificate of --requestheader-client-ca-file is accepted [default: front-proxy-client, without that file]",
         ),
         list(USERNAME, "Headers with the user's name [default: X-Remote-User]"),
         list(UID, "Headers with the user's UID [default: X-Remote-Uid]"),

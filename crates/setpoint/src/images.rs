@@ -20,7 +20,7 @@ use image::{
     Reference, Store, StoreError,
 };
 
-use crate::cli;
+use crate::{cli, local_node, node};
 
 /// Where containerd and its friends look for the settings of registries.
 const REGISTRY_SETTINGS: &str = "/etc/containerd/certs.d";
@@ -34,7 +34,7 @@ pub fn command(data_dir: impl Fn() -> Arg) -> Command {
         .about("Import, pull, list and remove the images of this machine's node")
         .long_about(
             "Import, pull, list and remove the images of this machine's node, in DATA-DIR/node/images. The node may be running, and \
-             uses what it finds there: a pod whose image was imported and whose imagePullPolicy is not Always needs no registry.",
+             uses what it finds there (a machine that joined with `setpoint node` has its node in /var/lib/setpoint-node): a pod whose image was imported and whose imagePullPolicy is not Always needs no registry.",
         )
         .subcommand_required(true)
         .arg_required_else_help(true)
@@ -131,7 +131,16 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
 }
 
 fn node_dir(matches: &ArgMatches) -> PathBuf {
-    cli::data_dir_of(matches).join("node")
+    let default = cli::data_dir_of(matches);
+    let given = matches.get_one::<PathBuf>("data-dir").is_some();
+    let joined = (!given).then(|| Path::new(node::DATA_DIR));
+    choose(&default, joined).join(local_node::FOLDER)
+}
+
+/// A machine that has joined a cluster has its node elsewhere.
+fn choose<'a>(default: &'a Path, joined: Option<&'a Path>) -> &'a Path {
+    let holds_node = |dir: &&Path| dir.join(local_node::FOLDER).is_dir();
+    joined.filter(|joined| !holds_node(&default) && holds_node(joined)).unwrap_or(default)
 }
 
 fn open(matches: &ArgMatches, env: &Env) -> Result<Store> {
@@ -347,4 +356,21 @@ fn in_use(node: &Path, images: &[Image]) -> BTreeSet<Digest> {
         used.extend(images.iter().filter(names).map(|image| image.id.clone()));
     }
     used
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_images_of_a_joined_machine_are_those_of_its_node() {
+        let folder = tempfile::tempdir().unwrap();
+        let (own, joined) = (folder.path().join("own"), folder.path().join("joined"));
+        assert_eq!(choose(&own, Some(&joined)), own, "neither is there: the default");
+        std::fs::create_dir_all(joined.join("node")).unwrap();
+        assert_eq!(choose(&own, Some(&joined)), joined);
+        assert_eq!(choose(&own, None), own, "one that was named is taken");
+        std::fs::create_dir_all(own.join("node")).unwrap();
+        assert_eq!(choose(&own, Some(&joined)), own);
+    }
 }

@@ -21,8 +21,10 @@ use network::addresses::Cidr;
 use network::rules::Protocol;
 use runtime::Stopper;
 
-pub fn flags() -> [Arg; 8] {
-    [
+use crate::{cli, node_flags};
+
+pub fn flags() -> Vec<Arg> {
+    let own = [
         Arg::new("node")
             .long("node")
             .value_name("auto|true|false")
@@ -40,8 +42,7 @@ pub fn flags() -> [Arg; 8] {
             .long("node-port")
             .value_name("PORT")
             .value_parser(value_parser!(u16))
-            .default_value("10250")
-            .help("Port of that node's own server, for logs and exec; 0 picks a free port"),
+            .help("Port of that node's own server, for logs and exec; 0 picks a free port [default: 10250]"),
         Arg::new("node-config")
             .long("node-config")
             .value_name("FILE")
@@ -54,8 +55,7 @@ pub fn flags() -> [Arg; 8] {
         Arg::new("pod-cidr")
             .long("pod-cidr")
             .value_name("CIDR[,CIDR]")
-            .default_value("10.244.0.0/24")
-            .help("Addresses of that node's pods"),
+            .help("Addresses of that node's pods [default: 10.244.0.0/24]"),
         Arg::new("garbage-period")
             .long("garbage-period")
             .value_name("SECONDS")
@@ -68,22 +68,22 @@ pub fn flags() -> [Arg; 8] {
             .value_name("NAME")
             .default_value("setpoint0")
             .help("Bridge that connects that node's pods, and name of its nftables table and cgroup; one for each node of a machine"),
-    ]
+    ];
+    own.into_iter().chain(node_flags::flags()).collect()
 }
+
+/// The first part of what the control plane gives to nodes by default.
+const POD_CIDR: &str = "10.244.0.0/24";
 
 /// What the flags say about the node.
 pub struct Settings {
-    name: String,
-    /// The content of a KubeletConfiguration file, and its name.
-    config: Option<(PathBuf, Vec<u8>)>,
-    port: u16,
-    /// `None`: the embedded runtime.
-    endpoint: Option<String>,
+    /// From the file and the flags; without a name it has the machine's.
+    config: Config,
+    node_ip: String,
     pod_ranges: Vec<Cidr>,
     /// Of the pods of all nodes.
     cluster_ranges: Vec<Cidr>,
     bridge: String,
-    garbage_period: Option<Duration>,
     /// All that the command was started with.
     flags: BTreeMap<String, String>,
 }
@@ -121,60 +121,78 @@ impl Settings {
             _ => {}
         }
         let text = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
-        let config = match matches.get_one::<PathBuf>("node-config") {
+        let name = text("node-name");
+        if !name.is_empty() {
+            node_flags::check_name("node-name", &name)?;
+        }
+        let mut config = Config::new(&name, directory(&cli::data_dir_of(matches)));
+        if let Some(period) = matches.get_one::<u64>("garbage-period") {
+            config.garbage_period = Duration::from_secs(*period);
+        }
+        let mut config = match matches.get_one::<PathBuf>("node-config") {
             Some(file) => {
                 let bytes = std::fs::read(file);
                 let bytes =
                     bytes.with_context(|| format!("--node-config: cannot read {}", file.display()))?;
                 // What is wrong with it is told before anything starts.
-                let checked = Config::new("node", PathBuf::from("/")).with_file(&bytes);
-                checked.map_err(|error| anyhow!("--node-config {}: {error}", file.display()))?;
-                Some((file.clone(), bytes))
+                let read = config.with_file(&bytes);
+                read.map_err(|error| anyhow!("--node-config {}: {error}", file.display()))?
             }
-            None => None,
+            None => config.without_file(),
         };
-        let bridge = text("bridge");
-        if bridge.is_empty() || bridge.len() > 11 || !bridge.bytes().all(|b| b.is_ascii_alphanumeric()) {
-            return Err(anyhow!(
-                "--bridge {bridge} is not a name for a bridge: use up to 11 letters and digits"
-            ));
+        node_flags::apply(matches, &mut config)?;
+        // Only what somebody said on the command line counts more than the file.
+        if let Some(port) = matches.get_one::<u16>("node-port") {
+            config.port = *port;
+        }
+        if let Some(endpoint) = endpoint(matches)? {
+            config.container_runtime_endpoint = Some(endpoint);
+        }
+        if let Some(cidr) = matches.get_one::<String>("pod-cidr") {
+            config.pod_cidr = cidr.clone();
+        }
+        // The API server listens where pods find it: their range is known before the cluster could give one.
+        if config.pod_cidr.is_empty() && config.container_runtime_endpoint.is_none() {
+            config.pod_cidr = POD_CIDR.to_owned();
+        }
+        let bridge = node_flags::bridge(matches)?;
+        // Nodes of one machine must not share it.
+        if config.cgroup_root == "/" {
+            config.cgroup_root = format!("/{bridge}");
         }
         Ok(Some(Settings {
-            name: text("node-name"),
-            config,
-            port: matches.get_one::<u16>("node-port").copied().unwrap_or(10250),
-            endpoint: endpoint(matches)?,
-            pod_ranges: ranges("pod-cidr", &text("pod-cidr"))?,
+            pod_ranges: ranges("pod-cidr", &config.pod_cidr)?,
             cluster_ranges: ranges("cluster-cidr", &text("cluster-cidr"))?,
+            config,
+            node_ip: text("node-ip"),
             bridge,
-            garbage_period: matches.get_one::<u64>("garbage-period").copied().map(Duration::from_secs),
             flags: crate::flag_values::of(matches),
         }))
     }
 
+    /// The addresses of its pods that nobody else must be given.
+    pub fn pod_cidrs(&self) -> impl Iterator<Item = String> {
+        self.pod_ranges.iter().map(Cidr::to_string)
+    }
+
     /// Where pods of this node reach the API server: at the gateway of their network, where that is ours.
     pub fn api_address(&self, port: u16) -> Option<SocketAddr> {
-        let range = self.pod_ranges.first().filter(|_| self.endpoint.is_none())?;
+        let embedded = self.config.container_runtime_endpoint.is_none();
+        let range = self.pod_ranges.first().filter(|_| embedded)?;
         Some(SocketAddr::new(range.gateway(), port))
     }
 
     /// The runtime, with what an earlier run left.
-    pub fn open_runtime(
-        &self,
-        env: &Env,
-        data_dir: &Path,
-        kubernetes: IpAddr,
-        api: SocketAddr,
-    ) -> Result<Containers> {
-        let directory = directory(data_dir);
+    pub fn open_runtime(&self, env: &Env, kubernetes: IpAddr, api: SocketAddr) -> Result<Containers> {
+        let directory = &self.config.root_directory;
         let network = PodNetwork {
             bridge: &self.bridge,
             pod_ranges: &self.pod_ranges,
             cluster_ranges: &self.cluster_ranges,
         };
-        match &self.endpoint {
-            Some(endpoint) => open_socket(env, &directory, &self.bridge, endpoint),
-            None => open_runtime(env, &directory, &network, Some((kubernetes, api))),
+        match &self.config.container_runtime_endpoint {
+            Some(endpoint) => open_socket(env, directory, &self.bridge, endpoint),
+            None => open_runtime(env, directory, &network, Some((kubernetes, api))),
         }
     }
 }
@@ -247,8 +265,8 @@ pub const FOLDER: &str = "node";
 const BRIDGE: &str = "bridge";
 const ENDPOINT: &str = "container-runtime-endpoint";
 
-fn directory(data_dir: &Path) -> PathBuf {
-    std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.to_owned()).join(FOLDER)
+pub fn directory(data_dir: &Path) -> PathBuf {
+    node_flags::canonical(&data_dir.join(FOLDER))
 }
 
 fn runtime_settings(directory: PathBuf, bridge: &str) -> container_runtime::Settings {
@@ -273,6 +291,13 @@ pub fn reset(data_dir: &Path) -> Result<()> {
     reset_directory(&directory(data_dir))
 }
 
+/// What a reset of this directory deletes elsewhere, to be told before it is asked for.
+pub fn deleted_elsewhere(directory: &Path) -> Option<String> {
+    let volumes = kubelet::volumes::provisioned(directory).map_or(0, |names| names.len());
+    let s = if volumes == 1 { "" } else { "s" };
+    (volumes > 0).then(|| format!("the files of {volumes} claim{s} in {}", kubelet::volumes::PROVISIONED))
+}
+
 /// The same of a node's own directory.
 pub fn reset_directory(directory: &Path) -> Result<()> {
     let Ok(bridge) = std::fs::read_to_string(directory.join(BRIDGE)) else { return Ok(()) };
@@ -282,9 +307,16 @@ pub fn reset_directory(directory: &Path) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     if let Ok(endpoint) = std::fs::read_to_string(directory.join(ENDPOINT)) {
         let removed = runtime.block_on(remove_pods(directory, endpoint.trim()));
-        removed.with_context(|| format!("cannot remove the node's pods from {}", endpoint.trim()))?;
+        removed.with_context(|| {
+            format!(
+                "cannot remove the node's pods from {}; start that runtime and reset again, or delete {} to leave them to it",
+                endpoint.trim(),
+                directory.join(ENDPOINT).display()
+            )
+        })?;
     }
     unmount_below(directory)?;
+    kubelet::volumes::remove_provisioned(directory).context("cannot remove the volumes of claims")?;
     let done = runtime.block_on(Embedded::reset(runtime_settings(directory.to_owned(), bridge.trim())));
     done.map_err(|error| anyhow!("cannot remove the node in {}: {error}", directory.display()))
 }
@@ -318,15 +350,11 @@ fn unless_gone<T>(done: Result<T, cri::Error>) -> Result<(), cri::Error> {
 
 /// Volumes in memory, and parts of volumes.
 fn unmount_below(directory: &Path) -> Result<()> {
-    let mounts =
-        std::fs::read_to_string("/proc/self/mountinfo").context("cannot read the mounts of this machine")?;
-    let points = mounts.lines().filter_map(|line| line.split(' ').nth(4));
-    let mut below: Vec<&Path> = points.map(Path::new).filter(|point| point.starts_with(directory)).collect();
-    // The innermost first.
-    below.sort_by_key(|point| std::cmp::Reverse(point.components().count()));
-    for point in below {
-        rustix::mount::unmount(point, rustix::mount::UnmountFlags::DETACH)
-            .with_context(|| format!("cannot unmount {}", point.display()))?;
+    let below = container::mounts::below(directory).context("cannot read the mounts of this machine")?;
+    // What lies on top of something else, or in it, first.
+    for mounted in below.iter().rev() {
+        rustix::mount::unmount(&mounted.path, rustix::mount::UnmountFlags::DETACH)
+            .with_context(|| format!("cannot unmount {}", mounted.path.display()))?;
     }
     Ok(())
 }
@@ -344,28 +372,15 @@ pub async fn start(
     env: &Env,
     api: &Arc<Api>,
     settings: &Settings,
-    data_dir: &Path,
     client_ca: ClientCa,
     containers: Containers,
 ) -> Result<LocalNode> {
-    let name =
-        if settings.name.is_empty() { env.hostname().to_ascii_lowercase() } else { settings.name.clone() };
-    let root = directory(data_dir);
-    let mut config = Config::new(&name, root.clone());
-    if let Some(period) = settings.garbage_period {
-        config.garbage_period = period;
+    let mut config = settings.config.clone();
+    if config.node_name.is_empty() {
+        config.node_name = env.hostname().to_ascii_lowercase();
     }
-    let mut config = match &settings.config {
-        Some((file, bytes)) => {
-            config.with_file(bytes).map_err(|error| anyhow!("--node-config {}: {error}", file.display()))?
-        }
-        None => config.without_file(),
-    };
-    config.port = settings.port;
-    // What the flag says counts, whatever range the cluster gives the node.
-    config.pod_cidr = settings.pod_ranges.iter().map(Cidr::to_string).collect::<Vec<_>>().join(",");
-    config.container_runtime_endpoint = settings.endpoint.clone();
-    config.cgroup_root = format!("/{}", settings.bridge);
+    node_flags::warn_about_shutdown(&config);
+    let (name, root) = (config.node_name.clone(), config.root_directory.clone());
     let clients = LocalClients::new(api.clone());
     let client = clients.user(&format!("system:node:{name}"), &["system:nodes"]);
     let (stopper, stop) = Stopper::new();
@@ -375,7 +390,7 @@ pub async fn start(
         cri: containers.cri.clone(),
         // As with kubelet's --hostname-override: the label and the address of that type, too.
         hostname: name.clone(),
-        node_ip: String::new(),
+        node_ip: settings.node_ip.clone(),
         client_ca,
         certificates: certificates::Store::new(&root),
         flags: settings.flags.clone(),
@@ -402,5 +417,73 @@ impl LocalNode {
         self.stopper.stop();
         self.kubelet.stopped().await;
         self.containers.shutdown().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(flags: &[&str]) -> Result<Settings> {
+        let args = ["setpoint", "up", "--node=true", "--data-dir", "/nowhere"].iter().chain(flags);
+        let matches = cli::command().try_get_matches_from(args).unwrap();
+        let settings = Settings::from_matches(matches.subcommand().unwrap().1, false)?;
+        Ok(settings.expect("a node"))
+    }
+
+    #[test]
+    fn flags_that_were_given_count_more_than_the_file_and_defaults_less() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: a node needs root");
+            return;
+        }
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let text = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nport: 10777\npodCIDR: 10.9.0.0/24\n\
+                    cgroupRoot: /own\n";
+        std::fs::write(file.path(), text).unwrap();
+        let path = file.path().to_str().unwrap();
+        let of = |made: &Settings| {
+            (made.config.port, made.config.pod_cidr.clone(), made.config.cgroup_root.clone())
+        };
+
+        let read = settings(&["--node-config", path]).unwrap();
+        assert_eq!(of(&read), (10777, "10.9.0.0/24".to_owned(), "/own".to_owned()));
+        assert_eq!(read.pod_ranges.len(), 1);
+        let given = ["--node-config", path, "--node-port", "0", "--pod-cidr", "10.8.0.0/24"];
+        assert_eq!(of(&settings(&given).unwrap()), (0, "10.8.0.0/24".to_owned(), "/own".to_owned()));
+        let plain = settings(&[]).unwrap();
+        assert_eq!(of(&plain), (10250, POD_CIDR.to_owned(), "/setpoint0".to_owned()));
+        assert_eq!(plain.config.container_runtime_endpoint, None);
+
+        // The runtime is chosen by what the file says, too.
+        std::fs::write(file.path(), text.to_owned() + "containerRuntimeEndpoint: unix:///run/x.sock\n")
+            .unwrap();
+        let cri = settings(&["--node-config", path]).unwrap();
+        assert_eq!(cri.config.container_runtime_endpoint.as_deref(), Some("unix:///run/x.sock"));
+        assert_eq!((cri.api_address(1), cri.pod_cidrs().count()), (None, 1));
+        let given = ["--node-config", path, "--container-runtime-endpoint", "unix:///run/y.sock"];
+        let given = settings(&given).unwrap().config.container_runtime_endpoint;
+        assert_eq!(given.as_deref(), Some("unix:///run/y.sock"));
+    }
+
+    #[test]
+    fn the_node_registers_as_a_joined_one_does() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: a node needs root");
+            return;
+        }
+        let flags =
+            ["--node-ip", "10.0.0.5", "--node-labels", "a=b", "--register-with-taints", "x:NoSchedule"];
+        let made = settings(&flags).unwrap();
+        assert_eq!((made.node_ip.as_str(), made.config.node_labels.len()), ("10.0.0.5", 1));
+        assert_eq!(made.config.register_with_taints, ["x:NoSchedule"]);
+        for (flags, told) in [
+            (["--bridge", "a-bridge"], "--bridge a-bridge is not a name for a bridge"),
+            (["--node-labels", "a b"], "--node-labels a b is not a label"),
+            (["--node-name", "No_Name"], "--node-name No_Name is not a name"),
+        ] {
+            let error = settings(&flags).err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(error.contains(told), "{error}");
+        }
     }
 }

@@ -21,6 +21,7 @@ mod kubelet_client;
 mod local_node;
 mod memory;
 mod node;
+mod node_flags;
 mod parent;
 mod pid_file;
 mod reset;

@@ -17,13 +17,12 @@ use env::Env;
 use kubelet::certificates::{self, Join, Trust, join};
 use kubelet::config::Config;
 use network::addresses::Cidr;
-use node::machine::DEFAULT_LABELS;
 
 use crate::pid_file::{PidFile, Running};
-use crate::{flag_values, local_node, memory};
+use crate::{flag_values, local_node, memory, node_flags, reset};
 
-/// Everything of a node is below this folder of its data directory: `setpoint node reset` deletes it.
-const FOLDER: &str = "node";
+/// Not that of a control plane: a machine may be both.
+pub const DATA_DIR: &str = "/var/lib/setpoint-node";
 
 pub fn command() -> Command {
     let text = |name: &'static str, value: &'static str, help: &'static str| {
@@ -33,7 +32,7 @@ pub fn command() -> Command {
         Arg::new(name).long(name).value_name("FILE").value_parser(value_parser!(PathBuf)).help(help)
     };
     Command::new("node")
-        .about("Run this machine as a node of a cluster, or join it first")
+        .about("Join a cluster and run this machine as a node")
         .long_about(
             "Run this machine as a node of a cluster. The first time it joins: --server and --token are in the line that `setpoint token \
              create` prints on the control plane. Afterwards the node has a certificate of its own and needs neither.\n\nIt stays in the \
@@ -56,23 +55,9 @@ pub fn command() -> Command {
         )
         .arg(file("ca-file", "The cluster's CA (PEM), instead of finding it out with the token").conflicts_with("ca-hash"))
         .arg(text("name", "NAME", "The name of the node [default: this machine's host name]"))
-        .arg(
-            text("node-ip", "IP[,IP]", "Address of the node, or one of each family [default: the source address of the default route]")
-                .default_value("")
-                .hide_default_value(true),
-        )
         .arg(file("config", "A KubeletConfiguration file; flags take precedence"))
         .arg(text("container-runtime-endpoint", "URL", "Socket of a CRI runtime, such as unix:///run/containerd/containerd.sock [default: the embedded runtime]"))
-        .arg(
-            text("node-labels", "LABELS", "Labels to register the node with: key=value,...")
-                .value_delimiter(',')
-                .action(ArgAction::Append),
-        )
-        .arg(
-            text("register-with-taints", "TAINTS", "Taints to register the node with: key=value:effect,...")
-                .value_delimiter(',')
-                .action(ArgAction::Append),
-        )
+        .args(node_flags::flags())
         .arg(
             Arg::new("register-node")
                 .long("register-node")
@@ -104,7 +89,7 @@ fn data_dir() -> Arg {
 
 fn directory(matches: &ArgMatches) -> PathBuf {
     let given = matches.get_one::<PathBuf>("data-dir").cloned();
-    given.unwrap_or_else(|| PathBuf::from("/var/lib/setpoint-node"))
+    given.unwrap_or_else(|| PathBuf::from(DATA_DIR))
 }
 
 /// What the run of a node is made of.
@@ -121,17 +106,11 @@ pub struct Settings {
 impl Settings {
     pub fn from_matches(matches: &ArgMatches, hostname: &str) -> Result<Settings> {
         let text = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
-        let texts = |name: &str| -> Vec<String> {
-            let given = matches.get_many::<String>(name).into_iter().flatten();
-            given.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()).collect()
-        };
         let name =
             matches.get_one::<String>("name").cloned().unwrap_or_else(|| hostname.to_ascii_lowercase());
-        if !object::validate_text::dns1123_subdomain(&name).is_empty() {
-            bail!("--name {name} is not a name for a node: use lower-case letters, digits, '-' and '.'");
-        }
-        let directory = std::path::absolute(directory(matches)).context("--data-dir")?;
-        let mut config = Config::new(&name, directory.join(FOLDER));
+        node_flags::check_name("name", &name)?;
+        let directory = node_flags::canonical(&directory(matches));
+        let mut config = Config::new(&name, local_node::directory(&directory));
         if let Some(file) = matches.get_one::<PathBuf>("config") {
             let bytes =
                 std::fs::read(file).with_context(|| format!("--config: cannot read {}", file.display()))?;
@@ -140,17 +119,7 @@ impl Settings {
         } else {
             config = config.without_file();
         }
-        for label in texts("node-labels") {
-            config.node_labels.push(label_of(&label)?);
-        }
-        for taint in texts("register-with-taints") {
-            if kubelet::machine::taint::parse(&taint).is_none() {
-                bail!(
-                    "--register-with-taints {taint} is not a taint: use key=value:NoSchedule, PreferNoSchedule or NoExecute"
-                );
-            }
-            config.register_with_taints.push(taint);
-        }
+        node_flags::apply(matches, &mut config)?;
         config.register_node =
             matches.get_one::<bool>("register-node").copied().unwrap_or(config.register_node);
         config.port = matches.get_one::<u16>("port").copied().unwrap_or(config.port);
@@ -165,10 +134,10 @@ impl Settings {
                 std::fs::read_to_string(file)
                     .with_context(|| format!("--ca-file: cannot read {}", file.display()))?,
             ),
-            None => Trust::Token { hashes: hashes(texts("ca-hash"))? },
+            None => Trust::Token { hashes: hashes(node_flags::texts(matches, "ca-hash"))? },
         };
         let join = Join { node: name, directory, server: text("server"), token: text("token"), trust };
-        let bridge = text("bridge");
+        let bridge = node_flags::bridge(matches)?;
         // Nodes of one machine must not share it.
         if config.cgroup_root == "/" {
             config.cgroup_root = format!("/{bridge}");
@@ -191,33 +160,16 @@ fn hashes(given: Vec<String>) -> Result<Vec<String>> {
     Ok(given.iter().map(|hash| hash.to_ascii_lowercase()).collect())
 }
 
-fn label_of(text: &str) -> Result<(String, String)> {
-    let (key, value) = text.split_once('=').unwrap_or((text, ""));
-    let valid = object::validate_text::qualified_name(key).is_empty()
-        && object::validate_text::label_value(value).is_empty();
-    if !valid {
-        bail!("--node-labels {text} is not a label: use key=value");
-    }
-    let namespace = key.split_once('/').map_or("", |(namespace, _)| namespace);
-    let below = |domain: &str| namespace == domain || namespace.ends_with(&format!(".{domain}"));
-    let own = below("kubelet.kubernetes.io") || below("node.kubernetes.io") || DEFAULT_LABELS.contains(&key);
-    if (below("kubernetes.io") || below("k8s.io")) && !own {
-        bail!(
-            "unknown 'kubernetes.io' or 'k8s.io' labels specified with --node-labels: [{key}]; --node-labels in the 'kubernetes.io' \
-             namespace must begin with an allowed prefix (kubelet.kubernetes.io, node.kubernetes.io) or be in the specifically allowed \
-             set ({})",
-            DEFAULT_LABELS.join(", ")
-        );
-    }
-    Ok((key.to_owned(), value.to_owned()))
-}
-
 pub fn run(matches: &ArgMatches) -> Result<()> {
     if let Some(("reset", matches)) = matches.subcommand() {
         return reset(matches);
     }
     let env = Env::machine();
     let settings = Settings::from_matches(matches, env.hostname())?;
+    // Before it joins: a certificate would be signed for nothing.
+    if !rustix::process::geteuid().is_root() {
+        bail!("a node with containers needs root: run `setpoint node` as root");
+    }
     let log = matches.get_one::<String>("log").map_or("info", String::as_str);
     crate::run::start_log(log)?;
     let runtime = crate::run::threads("setpoint-node", memory::collect_all)?;
@@ -240,21 +192,23 @@ async fn serve(env: &Env, settings: Settings) -> Result<()> {
     let joining = join(env, settings.join);
     let Some(joined) = signals.interrupts(joining).await else { return Ok(()) };
     let Settings { config, node_ip, bridge, cluster_ranges, flags, .. } = settings;
+    node_flags::warn_about_shutdown(&config);
     let settings = run::Run { config, node_ip, bridge, cluster_ranges, flags };
     run::run(env, joined?, settings, signals).await
 }
 
 /// Deletes what is the node's and nothing else.
 fn reset(matches: &ArgMatches) -> Result<()> {
-    let dir = directory(matches);
+    let dir = node_flags::canonical(&directory(matches));
+    let folder = local_node::directory(&dir);
     let store = certificates::Store::new(&dir);
     let ours = [
         store.kubeconfig(),
         store.path(certificates::CLIENT_FILE),
         store.path(certificates::SERVER_FILE),
-        dir.join(FOLDER),
+        dir.join(local_node::FOLDER),
     ];
-    let found: Vec<&PathBuf> = ours.iter().filter(|path| path.exists()).collect();
+    let found: Vec<&PathBuf> = ours.iter().filter(|path| path.symlink_metadata().is_ok()).collect();
     if found.is_empty() {
         println!("{} holds no node; nothing to delete.", dir.display());
         return Ok(());
@@ -266,16 +220,14 @@ fn reset(matches: &ArgMatches) -> Result<()> {
             running.pid.as_raw_nonzero()
         );
     }
-    if !matches.get_flag("yes") {
-        bail!(
-            "this deletes the node's certificates, pods and images in {}; pass --yes to confirm",
-            dir.display()
-        );
+    let mut what = format!("the node's certificates, pods and images in {}", dir.display());
+    if let Some(more) = local_node::deleted_elsewhere(&folder) {
+        what.push_str(&format!(", and {more}"));
     }
-    run::clean(&dir.join(FOLDER))?;
-    for path in found.into_iter().filter(|path| path.exists()) {
-        let removed = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
-        removed.with_context(|| format!("cannot delete {}", path.display()))?;
+    reset::confirm(matches, &what)?;
+    local_node::reset_directory(&folder)?;
+    for path in found {
+        reset::delete(path)?;
     }
     // Both fail, as they should, unless they are empty now.
     let _ = std::fs::remove_dir(dir.join("pki"));
@@ -321,6 +273,7 @@ mod tests {
             (&["--node-labels", "a b=c"], "--node-labels a b=c is not a label"),
             (&["--node-labels", "node-role.kubernetes.io/x="], "unknown 'kubernetes.io' or 'k8s.io' labels"),
             (&["--register-with-taints", "x"], "--register-with-taints x is not a taint"),
+            (&["--bridge", "a-bridge"], "--bridge a-bridge is not a name for a bridge"),
             (&["--ca-hash", "md5:1"], "--ca-hash md5:1 is not a hash"),
             (&["--ca-file", "/no/such/file"], "--ca-file: cannot read /no/such/file"),
             (&["--config", "/no/such/file"], "--config: cannot read /no/such/file"),

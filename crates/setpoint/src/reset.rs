@@ -1,6 +1,7 @@
 //! `setpoint reset`: deletes setpoint's files in a data directory, and nothing else.
 
 use std::io::{IsTerminal, Write};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use clap::ArgMatches;
@@ -54,26 +55,40 @@ pub fn reset(matches: &ArgMatches) -> Result<()> {
             dir.display()
         );
     }
-    if !matches.get_flag("yes") {
-        if !std::io::stdin().is_terminal() {
-            bail!("this deletes all objects and keys in {}; pass --yes to confirm", dir.display());
-        }
-        print!("Delete all objects, keys and certificates in {}? Type yes: ", dir.display());
-        std::io::stdout().flush()?;
-        let mut answer = String::new();
-        std::io::stdin().read_line(&mut answer)?;
-        if answer.trim() != "yes" {
-            bail!("nothing was deleted");
-        }
+    let mut what = format!("all objects, keys and certificates in {}", dir.display());
+    if let Some(more) = local_node::deleted_elsewhere(&local_node::directory(&dir)) {
+        what.push_str(&format!(", and {more}"));
     }
+    confirm(matches, &what)?;
     local_node::reset(&dir)?;
-    for path in found.into_iter().filter(|path| path.exists()) {
-        let removed =
-            if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
-        removed.with_context(|| format!("cannot delete {}", path.display()))?;
+    for path in found {
+        delete(&path)?;
     }
     // Fails, as it should, unless the directory is empty now.
     let _ = std::fs::remove_dir(&dir);
     println!("Deleted. The next `setpoint up --data-dir {}` starts an empty cluster.", dir.display());
     Ok(())
+}
+
+/// Asks, unless `--yes` is given.
+pub fn confirm(matches: &ArgMatches, what: &str) -> Result<()> {
+    if matches.get_flag("yes") {
+        return Ok(());
+    }
+    if !std::io::stdin().is_terminal() {
+        bail!("this deletes {what}; pass --yes to confirm");
+    }
+    print!("Delete {what}? Type yes: ");
+    std::io::stdout().flush()?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    if answer.trim() != "yes" {
+        bail!("nothing was deleted");
+    }
+    Ok(())
+}
+
+/// A file, or a directory with all that is in it, but nothing of what is mounted there. What is gone already is no failure.
+pub fn delete(path: &Path) -> Result<()> {
+    container::tree::remove(path).with_context(|| format!("cannot delete {}", path.display()))
 }

@@ -119,10 +119,12 @@ impl Settings {
             certificate: file("etcd-certfile"),
             key: file("etcd-keyfile"),
         };
-        let controllers = controllers::settings(matches)?;
+        let mut controllers = controllers::settings(matches)?;
+        let node = local_node::Settings::from_matches(matches, controllers.nodes.is_some())?;
+        controllers::reserve_cidrs(&mut controllers, node.iter().flat_map(|node| node.pod_cidrs()));
         Ok(Settings {
             limits,
-            node: local_node::Settings::from_matches(matches, controllers.nodes.is_some())?,
+            node,
             kubeconfig: kubeconfig.unwrap_or_else(|| kubeconfig::default_path(&data_dir)),
             store: StoreChoice::parse(&text("store"), etcd_files)?,
             admission: apiserver::AdmissionChoice {
@@ -288,12 +290,10 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
     };
     let serving = env.spawn("server", server.run());
     let plane =
-        controllers::start(&env, &api, &settings.controllers, settings.store.is_shared(), env.hostname());
+        controllers::start(&env, &api, &settings.controllers, &keys.names, settings.store.is_shared());
     let client_ca = keys.client_ca.clone();
     let node = match settings.node.as_ref().zip(containers) {
-        Some((node, containers)) => {
-            Some(local_node::start(&env, &api, node, &settings.data_dir, client_ca, containers).await?)
-        }
+        Some((node, containers)) => Some(local_node::start(&env, &api, node, client_ca, containers).await?),
         None => None,
     };
     if settings.resource_metrics {
@@ -348,7 +348,7 @@ async fn open_containers(
     let everywhere = bound.ip().is_unspecified();
     let api = node.api_address(bound.port()).unwrap_or(bound);
     let kubernetes = settings.services.first_address();
-    let containers = node.open_runtime(env, &settings.data_dir, kubernetes, api)?;
+    let containers = node.open_runtime(env, kubernetes, api)?;
     if !everywhere && bound != api {
         server
             .listen_also(&api.to_string())
@@ -433,6 +433,8 @@ struct Keys {
     proxy_client: Arc<ProxyClientCertificate>,
     request_headers: Arc<RequestHeaders>,
     advertised: IpAddr,
+    /// Under which this server is known: DNS names and addresses.
+    names: Vec<String>,
 }
 
 impl Keys {
@@ -445,7 +447,10 @@ impl Keys {
         let given = settings.access.serving_certificate()?;
         let own_certificate = given.is_none();
         let (certificate, root_ca) = match given {
-            Some((certificate, pem)) => (certificate, access::joined(pki.ca_pem(), &pem)),
+            Some((certificate, pem)) => {
+                names.extend(access::dns_names(&pem));
+                (certificate, access::joined(pki.ca_pem(), &pem))
+            }
             None => {
                 let own = ServingCertificate::new(pki.serving()).map_err(|e| anyhow!("{e}"))?;
                 (own, pki.ca_pem().to_owned())
@@ -469,6 +474,7 @@ impl Keys {
             proxy_client,
             request_headers,
             advertised,
+            names,
         })
     }
 

@@ -1,6 +1,6 @@
 //! `setpoint token`: bootstrap tokens, with which machines join the cluster.
 
-use std::net::ToSocketAddrs;
+use std::net::{IpAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,7 +65,7 @@ pub fn command(data_dir: fn() -> Arg) -> Command {
                         .value_delimiter(',')
                         .action(ArgAction::Append)
                         .default_values([join_objects::NODE_GROUP])
-                        .help("Extra groups of who authenticates with it"),
+                        .help("Extra groups that clients authenticating with the token belong to"),
                 )
                 .arg(Arg::new("description").long("description").value_name("TEXT").default_value("").help("What it is for, in words"))
                 .arg(
@@ -133,8 +133,23 @@ async fn create(env: &Env, matches: &ArgMatches) -> Result<()> {
     prepare(&client, &server, &ca).await?;
     let created = client.create(SECRETS.within(NAMESPACE), secret, WriteOptions::default()).await;
     created.map_err(|status| anyhow!("cannot create the token: {}", status.message))?;
+    if is_loopback(&server) {
+        eprintln!(
+            "warning: {server} is this machine's loopback, which other machines cannot reach; restart the control plane with --listen \
+             0.0.0.0:6443, or pass an address they can reach with --server"
+        );
+    }
     println!("{}", join_line(&server, &token, &ca)?);
     Ok(())
+}
+
+fn is_loopback(server: &str) -> bool {
+    let authority = server.trim_start_matches("https://").split('/').next().unwrap_or_default();
+    let host = match authority.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => authority.split(':').next().unwrap_or_default(),
+    };
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 /// What a machine is joined with.
@@ -326,6 +341,18 @@ async fn delete(env: &Env, matches: &ArgMatches) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_at_the_loopback_is_told_from_others() {
+        for near in
+            ["https://127.0.0.1:6443", "https://[::1]:6443", "https://localhost:6443", "https://127.9.9.9"]
+        {
+            assert!(is_loopback(near), "{near}");
+        }
+        for far in ["https://10.0.0.1:6443", "https://[fd00::1]:6443", "https://api.example.com/x", ""] {
+            assert!(!is_loopback(far), "{far}");
+        }
+    }
 
     fn made(usages: &[&str], groups: &[&str]) -> Result<Value> {
         let own = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect::<Vec<String>>();

@@ -25,6 +25,8 @@ pub struct Others<'a> {
     /// Another Node is known by it.
     pub taken: &'a dyn Fn(&str) -> bool,
     pub control_plane: &'a [IpAddr],
+    /// The DNS names of the API server's certificate, in lower case.
+    pub control_plane_names: &'a [String],
 }
 
 /// The name of the node that made the request, if it is an undecided one for a serving certificate.
@@ -86,12 +88,33 @@ fn check(csr: &Value, node: Option<&Value>, others: &Others<'_>) -> Result<(), S
             return Err(format!("{ip} may be another's, and the request did not come from there"));
         }
     }
+    let at_api_server = |source: &&str| {
+        source.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback() || others.control_plane.contains(&ip))
+    };
     for name in request.dns_names.iter().map(|name| name.to_ascii_lowercase()) {
-        if name != own_name && (is_control_plane(&name) || (others.taken)(&name)) {
-            return Err(format!("{name} is another's name"));
+        // Its certificate proves no other; what the Node says of itself proves nothing.
+        if name != own_name {
+            return Err(format!("{name} is not the name of the Node object"));
+        }
+        // Who joins chooses a name: a Node that is called like the API server's machine must be on it.
+        let is_server = others.control_plane_names.contains(&name) && !sources.iter().any(at_api_server);
+        if is_server || is_control_plane(&name) {
+            return Err(format!("{name} is the API server's name"));
         }
     }
     Ok(())
+}
+
+/// Tells the addresses among the names of a certificate from the DNS names.
+pub fn addresses_and_names(all: impl Iterator<Item = String>) -> (Vec<IpAddr>, Vec<String>) {
+    let (mut addresses, mut names) = (Vec::new(), Vec::new());
+    for name in all {
+        match name.parse() {
+            Ok(ip) => addresses.push(ip),
+            Err(_) => names.push(name),
+        }
+    }
+    (addresses, names)
 }
 
 /// Names under which the API server is asked for.

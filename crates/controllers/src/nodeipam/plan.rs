@@ -9,6 +9,8 @@ use super::cidr_set::CidrSet;
 /// The blocks of all cluster CIDRs.
 pub struct Allocator {
     sets: Vec<CidrSet>,
+    reserved: Vec<Cidr>,
+    kubelets_only: bool,
 }
 
 #[derive(Debug, PartialEq)]
@@ -24,20 +26,28 @@ pub enum Plan {
 
 impl Allocator {
     pub fn new(settings: &NodeIpam) -> Allocator {
-        let mut sets: Vec<CidrSet> =
-            settings.clusters.iter().map(|(cidr, size)| CidrSet::new(*cidr, *size)).collect();
-        for service in &settings.services {
+        let sets = settings.clusters.iter().map(|(cidr, size)| CidrSet::new(*cidr, *size)).collect();
+        let (reserved, kubelets_only) = (settings.reserved.clone(), settings.kubelets_only);
+        let mut allocator = Allocator { sets, reserved, kubelets_only };
+        allocator.occupy_reserved();
+        allocator
+    }
+
+    fn occupy_reserved(&mut self) {
+        for reserved in &self.reserved {
             // Of those it does not overlap there is nothing to take.
-            for set in &mut sets {
-                let _ = set.occupy(service);
+            for set in &mut self.sets {
+                let _ = set.occupy(reserved);
             }
         }
-        Allocator { sets }
     }
 
     /// Blocks for a node without any. They are taken: give them back if it does not get them.
     pub fn plan(&mut self, node: &Value) -> Plan {
         if !pod_cidrs(node).is_empty() || node.at(&["metadata", "deletionTimestamp"]).is_some() {
+            return Plan::Nothing;
+        }
+        if self.kubelets_only && !has_kubelet(node) {
             return Plan::Nothing;
         }
         let mut blocks = Vec::new();
@@ -89,6 +99,8 @@ impl Allocator {
                 .release(&cidr)
                 .map_err(|error| format!("error when releasing CIDR {cidr}: {error}"))?;
         }
+        // A node may have had one of those.
+        self.occupy_reserved();
         Ok(())
     }
 
@@ -99,6 +111,12 @@ impl Allocator {
             )
         })
     }
+}
+
+/// A kubelet says what runs its containers when it registers.
+fn has_kubelet(node: &Value) -> bool {
+    let runtime = node.str_at(&["status", "nodeInfo", "containerRuntimeVersion"]).unwrap_or_default();
+    !runtime.is_empty() && !runtime.starts_with("simulated://")
 }
 
 fn pod_cidrs(node: &Value) -> Vec<&str> {

@@ -12,12 +12,14 @@ const DEFAULT_V6: u8 = 64;
 pub struct NodeIpam {
     /// Each with the prefix length of its blocks; one, or one of each family.
     pub(super) clusters: Vec<(Cidr, u8)>,
-    /// Never given to nodes.
-    pub(super) services: Vec<Cidr>,
+    /// Never given to nodes: the services', and those of nodes that choose for themselves.
+    pub(super) reserved: Vec<Cidr>,
+    /// Only nodes that a kubelet has registered get any, and no simulated ones.
+    pub(super) kubelets_only: bool,
 }
 
 /// `--node-cidr-mask-size`, and the same by family.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MaskSizes {
     pub any: Option<u8>,
     pub v4: Option<u8>,
@@ -56,7 +58,17 @@ impl NodeIpam {
                 return Err("New CIDR set failed; the node CIDR size is too big".to_owned());
             }
         }
-        Ok(NodeIpam { clusters, services })
+        Ok(NodeIpam { clusters, reserved: services, kubelets_only: false })
+    }
+
+    /// Leaves alone nodes that have no use for addresses: simulated ones, and objects that no kubelet has registered.
+    pub fn kubelets_only(self) -> NodeIpam {
+        NodeIpam { kubelets_only: true, ..self }
+    }
+
+    /// Never gives these to a node.
+    pub fn reserve(&mut self, cidrs: impl IntoIterator<Item = Cidr>) {
+        self.reserved.extend(cidrs);
     }
 }
 

@@ -136,3 +136,30 @@ fn sizes_that_do_not_fit_are_refused() {
     assert!(refused("10.0.0.0/16", Some(33), None, None).contains("Invalid --cluster-cidr"));
     assert!(refused("fd00::/47", None, None, None).contains("too big"));
 }
+
+#[test]
+fn what_is_reserved_is_never_given_also_after_a_node_had_it() {
+    let mut ipam = ipam("10.244.0.0/16", &["10.96.0.0/16"]);
+    ipam.reserve([cidr("10.244.0.0/24"), cidr("192.168.0.0/24")]);
+    let mut allocator = Allocator::new(&ipam);
+    let own = node(&["10.244.0.0/24"]);
+    allocator.occupy("own", &own).unwrap();
+    assert_eq!(next(&mut allocator), ["10.244.1.0/24"]);
+    allocator.release(&own).unwrap();
+    for block in 2..256 {
+        assert_eq!(next(&mut allocator), [format!("10.244.{block}.0/24")]);
+    }
+    assert!(matches!(allocator.plan(&node(&[])), Plan::Full(_)));
+}
+
+#[test]
+fn unless_it_is_asked_for_only_nodes_with_a_kubelet_get_blocks() {
+    let mut allocator = Allocator::new(&ipam("10.244.0.0/16", &[]).kubelets_only());
+    let mut of = |runtime: &str| {
+        let mut node = node(&[]);
+        node.map_at(&["status", "nodeInfo"]).set("containerRuntimeVersion", runtime);
+        matches!(allocator.plan(&node), Plan::Assign { .. })
+    };
+    assert!(of("setpoint://0.1.0") && of("containerd://2.0.0"));
+    assert!(!of("simulated://0.1.0") && !of(""));
+}

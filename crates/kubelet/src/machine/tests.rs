@@ -113,6 +113,7 @@ fn the_node_object_says_what_the_machine_is() {
         register_with_taints: vec!["dedicated=x:NoSchedule".to_owned()],
         provider_id: "metal://7".to_owned(),
         port: 10350,
+        pod_cidr: "10.1.0.0/24,fd01::/64".to_owned(),
         ..config()
     };
     let local = local(config);
@@ -131,12 +132,14 @@ fn the_node_object_says_what_the_machine_is() {
     assert_eq!(text(&["metadata", "labels", "role"]), "worker");
     assert_eq!(text(&["spec", "providerID"]), "metal://7");
     assert_eq!(text(&["status", "nodeInfo", "containerRuntimeVersion"]), "setpoint://0.1.0");
+    assert_eq!(text(&["spec", "podCIDR"]), "10.1.0.0/24");
     let list = |path: &[&str]| node_object.at(path).and_then(Value::as_list).unwrap_or_default();
     assert_eq!(list(&["spec", "taints"])[0].str_at(&["effect"]), Some("NoSchedule"));
     let addresses: Vec<_> =
         list(&["status", "addresses"]).iter().filter_map(|a| a.str_at(&["address"])).collect();
     assert_eq!(addresses, ["10.0.0.1", "fd00::1", "host"]);
     assert_eq!(list(&["status", "images"]).len(), 2);
+    assert_eq!(list(&["spec", "podCIDRs"])[1].as_str(), Some("fd01::/64"));
     let port = node_object.at(&["status", "daemonEndpoints", "kubeletEndpoint", "Port"]);
     assert_eq!(port.and_then(Value::as_int), Some(10350));
     let swap = node_object.at(&["status", "nodeInfo", "swap", "capacity"]);

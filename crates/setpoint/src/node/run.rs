@@ -147,9 +147,6 @@ async fn open_runtime(
     client: &Arc<dyn Client>,
     server: &str,
 ) -> Result<local_node::Containers> {
-    if !rustix::process::geteuid().is_root() {
-        return Err(anyhow!("a node with containers needs root: run `setpoint node` as root"));
-    }
     if let Some(endpoint) = &config.container_runtime_endpoint {
         return local_node::open_socket(env, &config.root_directory, bridge, endpoint);
     }
@@ -186,9 +183,4 @@ async fn server_address(url: &str) -> Option<SocketAddr> {
         format!("{authority}:443")
     };
     tokio::net::lookup_host(authority).await.ok()?.next()
-}
-
-/// Ends and unmounts whatever still runs or is mounted below the node's directory.
-pub fn clean(directory: &Path) -> Result<()> {
-    local_node::reset_directory(directory)
 }

@@ -170,3 +170,65 @@ spec: {restartPolicy: Never, containers: [{name: c, image: IMAGE, command: [/bin
         std::fs::read_dir(cluster.data().join("node/pods")).unwrap().count() <= 1
     });
 }
+
+#[test]
+fn behind_a_linked_data_directory_volumes_are_unmounted_and_their_files_kept() {
+    let Some(mut cluster) = Cluster::behind_link(26) else { return };
+    let outside = tempfile::tempdir().unwrap();
+    let kept = outside.path().join("kept");
+    std::fs::create_dir(&kept).unwrap();
+    std::fs::write(kept.join("file"), "mine").unwrap();
+    cluster.apply(
+        &r#"
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: kept}
+spec:
+  capacity: {storage: 1Mi}
+  accessModes: [ReadWriteOnce]
+  storageClassName: manual
+  local: {path: KEPT}
+  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [one]}]}]}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: kept}
+spec: {accessModes: [ReadWriteOnce], storageClassName: manual, volumeName: kept, resources: {requests: {storage: 1Mi}}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: made}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}
+"#
+        .replace("KEPT", kept.to_str().unwrap()),
+    );
+    let volumes = format!(
+        "volumes: [{{name: kept, persistentVolumeClaim: {{claimName: kept}}}}, {{name: made, persistentVolumeClaim: {{claimName: made}}}}, \
+         {{name: part, hostPath: {{path: {}}}}}]",
+        outside.path().display()
+    );
+    let mounts = "volumeMounts: [{name: kept, mountPath: /kept}, {name: made, mountPath: /made}, {name: part, mountPath: /part, subPath: kept}]";
+    let command = "command: [/bin/busybox, sh, -c, 'busybox cp /kept/file /made/file; exec busybox sleep 1000'], env: [{name: PATH, value: /bin}]";
+    let spec = format!("containers: [{{name: c, image: IMAGE, {command}, {mounts}}}], {volumes}");
+    for pod in ["goes", "stays"] {
+        cluster.run_pod(pod, &spec);
+    }
+    cluster.wait_for("Running", &["goes", "stays"]);
+    cluster.kubectl.run("delete pod goes --wait=true");
+    cluster.wait("nothing is left of it", |cluster| {
+        std::fs::read_dir(cluster.data().join("node/pods")).unwrap().count() == 1
+    });
+    let made = cluster.kubectl.run("get pvc made -o jsonpath={.spec.volumeName}");
+    let made = std::path::Path::new("/var/lib/setpoint/volumes").join(made);
+    cluster.wait("the claim's directory is used", |_| made.join("file").exists());
+
+    // The pod runs on; what the reset is going to delete outside of the directory is told.
+    cluster.server.take().unwrap().stop();
+    let (done, _, error) = crate::join::setpoint(&["reset"], &cluster.data());
+    assert!(!done && error.contains("the files of 1 claim in /var/lib/setpoint/volumes"), "{error}");
+    let (done, _, error) = crate::join::setpoint(&["reset", "--yes"], &cluster.data());
+    assert!(done, "{error}");
+    assert!(!cluster.data().join("node").exists() && !made.exists());
+    assert_eq!(std::fs::read_to_string(kept.join("file")).unwrap(), "mine");
+    std::fs::create_dir_all(cluster.data().join("store")).unwrap();
+}

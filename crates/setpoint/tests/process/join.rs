@@ -27,12 +27,17 @@ impl Node {
 
     /// A bridge and addresses of its own for each node of the machine.
     pub fn start_as(name: &str, bridge: &str, range: &str, data_dir: &Path, args: &[&str]) -> Node {
+        let more = ["--node-ip", "127.0.0.1", "--node-labels", "role=test", "--pod-cidr", range];
+        Node::start_by(name, bridge, data_dir, &[args, &more].concat())
+    }
+
+    /// With no more flags than several nodes of one machine need.
+    pub fn start_by(name: &str, bridge: &str, data_dir: &Path, args: &[&str]) -> Node {
         let log = data_dir.with_extension("log");
         let output = File::options().create(true).append(true).open(&log).unwrap();
         let child = Command::new(SETPOINT)
             .args(args)
-            .args(["--name", name, "--node-ip", "127.0.0.1", "--node-labels", "role=test"])
-            .args(["--bridge", bridge, "--pod-cidr", range, "--port", &free_port().to_string()])
+            .args(["--name", name, "--bridge", bridge, "--port", &free_port().to_string()])
             .arg("--data-dir")
             .arg(data_dir)
             .stdin(Stdio::null())
@@ -111,6 +116,19 @@ fn request_of<'a>(list: &'a Value, signer: &str) -> &'a Value {
     let found = of_signer.next().unwrap_or_else(|| panic!("no request of {signer}: {list}"));
     assert!(of_signer.next().is_none(), "it was asked for once: {list}");
     found
+}
+
+#[test]
+fn without_root_nothing_is_asked_of_the_cluster() {
+    use std::os::unix::process::CommandExt;
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let mut command = Command::new(SETPOINT);
+    command.args(["node", "--server", "https://127.0.0.1:1", "--token", "abcdef.0123456789abcdef"]);
+    let ran = run(command.args(["--data-dir", "/nowhere"]).uid(65534).gid(65534));
+    let error = String::from_utf8_lossy(&ran.stderr);
+    assert!(!ran.status.success() && error.contains("needs root: run `setpoint node` as root"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,7 +6,7 @@ use crate::harness::*;
 use crate::images::{archive, can_run, image};
 use crate::join::{Node, bridge, setpoint};
 use crate::kubectl::Kubectl;
-use crate::node_cluster::{IMAGE, left_behind, write_config};
+use crate::node_cluster::{Cluster, IMAGE, Runtime, left_behind, write_config};
 
 struct Worker {
     name: &'static str,
@@ -18,16 +18,28 @@ struct Worker {
 impl Worker {
     /// `line`: as `setpoint token create` printed it.
     fn join(folder: &Path, at: u8, name: &'static str, line: &str, archive: &Path) -> Worker {
+        let range = format!("10.{}.{}.0/24", 100 + std::process::id() % 100, 200 + at);
+        Worker::start(folder, at, name, archive, |bridge, data, config| {
+            let mut words: Vec<&str> = line.split_whitespace().skip(1).collect();
+            words.extend(["--config", config]);
+            Node::start_as(name, bridge, &range, data, &words)
+        })
+    }
+
+    fn start(
+        folder: &Path,
+        at: u8,
+        name: &'static str,
+        archive: &Path,
+        start: impl FnOnce(&str, &Path, &str) -> Node,
+    ) -> Worker {
         let data = folder.join(name);
         let imported = image(&data, &["import", archive.to_str().unwrap()]);
         assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
         let config = folder.join("kubelet.yaml").display().to_string();
-        let mut words: Vec<&str> = line.split_whitespace().skip(1).collect();
-        words.extend(["--config", &config]);
         // No bridge's name begins with another's, also of other processes: what is left behind is found by that.
         let bridge = format!("{}n{at}", bridge("w"));
-        let range = format!("10.{}.{}.0/24", 100 + std::process::id() % 100, 200 + at);
-        let node = Node::start_as(name, &bridge, &range, &data, &words);
+        let node = start(&bridge, &data, &config);
         // Whatever comes of it is cleaned up.
         let mut worker = Worker { name, bridge, node: Some(node), data };
         worker.node.as_mut().unwrap().until_log("has joined", 1);
@@ -90,6 +102,34 @@ fn what_joined_nodes_use_is_shown_and_scales() {
     kubectl.run("delete pods --all --force --grace-period=0");
     drop((one, two));
     server.stop();
+}
+
+#[test]
+fn the_printed_line_alone_makes_a_node_that_runs_pods() {
+    // The first of these ranges is the control plane's own machine's.
+    let cidr = |at: u8, size: u8| format!("10.{}.{at}.0/{size}", 100 + std::process::id() % 100);
+    let cluster_cidr = format!("--cluster-cidr={}", cidr(240, 23));
+    let Some(cluster) = Cluster::with_flags(240, Runtime::Embedded, "", &[&cluster_cidr]) else { return };
+    let (done, line, told) = setpoint(&["token", "create"], &cluster.data());
+    assert!(done, "{told}");
+    assert!(told.contains("is this machine's loopback") && told.contains("--listen 0.0.0.0:6443"), "{told}");
+    let archive = archive(&cluster.folder.path().join("image"), &format!("docker.io/{IMAGE}"));
+    let worker = Worker::start(cluster.folder.path(), 3, "two", &archive, |bridge, data, config| {
+        let mut words: Vec<&str> = line.split_whitespace().skip(1).collect();
+        // Whatever else fills the disk of this machine.
+        words.extend(["--config", config]);
+        Node::start_by("two", bridge, data, &words)
+    });
+    cluster.kubectl.run("wait --for=condition=Ready node/two --timeout=120s");
+    let range = |node: &str| cluster.kubectl.run(&format!("get node {node} -o jsonpath={{.spec.podCIDR}}"));
+    assert_eq!((range("one"), range("two")), (cidr(240, 24), cidr(241, 24)));
+    let command = "command: [/bin/busybox, sleep, '1000']";
+    cluster.run_pod("p", &format!("nodeName: two, containers: [{{name: c, image: IMAGE, {command}}}]"));
+    cluster.wait_for("Running", &["p"]);
+    let address = cluster.kubectl.run("get pod p -o jsonpath={.status.podIP}");
+    assert!(address.starts_with(cidr(241, 24).trim_end_matches("0/24")), "{address}");
+    cluster.kubectl.run("delete pod p --wait=true");
+    drop(worker);
 }
 
 const BUSY: &str = r#"

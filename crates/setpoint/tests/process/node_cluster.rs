@@ -44,10 +44,27 @@ impl Cluster {
     }
 
     pub fn with_flags(number: u8, runtime: Runtime, config: &str, more: &[&str]) -> Option<Cluster> {
+        Cluster::in_folder(folder(), number, runtime, config, more)
+    }
+
+    /// Its data directory is reached by a link, and has a space in its name.
+    pub fn behind_link(number: u8) -> Option<Cluster> {
+        let folder = folder();
+        std::fs::create_dir(folder.path().join("real place")).unwrap();
+        std::os::unix::fs::symlink("real place", folder.path().join("data")).unwrap();
+        Cluster::in_folder(folder, number, Runtime::Embedded, "", &[])
+    }
+
+    fn in_folder(
+        folder: tempfile::TempDir,
+        number: u8,
+        runtime: Runtime,
+        config: &str,
+        more: &[&str],
+    ) -> Option<Cluster> {
         if !can_run() || !available("kubectl") {
             return None;
         }
-        let folder = folder();
         let data = folder.path().join("data");
         let process = std::process::id() % 60_000;
         let bridge = format!("t{process}n{number:02}");
