@@ -32,7 +32,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use env::Env;
 use node::admit::Rejection;
-use node::container_runtime::{Happening, Health, Held, Millis, Runtime, Sandbox, Wake};
+use node::container_runtime::{Health, Held, Millis, PodEvent, Runtime, Sandbox, Wake};
 use node::pod::{Pod, short_uid};
 use object::Value;
 use parking_lot::Mutex;
@@ -352,7 +352,7 @@ impl Runtime for Pods {
         Some(task.cache.lock().view(&self.shared.parts.runtime_name, pod, &probed))
     }
 
-    fn take_events(&mut self, uid: u128) -> Vec<Happening> {
+    fn take_events(&mut self, uid: u128) -> Vec<PodEvent> {
         self.shared.task(uid).map(|task| task.cache.lock().take_events()).unwrap_or_default()
     }
 

@@ -20,7 +20,7 @@ use runtime::{Key, ObjectRef};
 
 use crate::admit::{Capacity, Rejection, Taken};
 use crate::container_runtime::{Health, Millis, Runtime, Wake};
-use crate::events::{EventSink, Told};
+use crate::events::{EventSink, ObjectEvent};
 use crate::machine::{Machine, NodeIdentity};
 use crate::pod::{Pod, short_uid};
 use crate::static_pods::StaticPods;
@@ -181,7 +181,7 @@ impl Agent {
     fn tell(&self, about: ObjectRef, severity: runtime::Severity, reason: &str, message: String) {
         if let Some(events) = &self.events {
             let reason = reason.to_owned();
-            events.tell(&self.client, &self.name, Told { about, severity, reason, message });
+            events.tell(&self.client, &self.name, ObjectEvent { about, severity, reason, message });
         }
     }
 }

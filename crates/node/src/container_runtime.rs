@@ -41,7 +41,7 @@ pub trait Runtime: Send {
     /// What runs; `None`: nothing was set up for the pod, or it was removed.
     fn look(&mut self, pod: &Pod<'_>, now: Millis) -> Option<Sandbox>;
     /// What people may want to know of a pod, since they were last told.
-    fn take_events(&mut self, uid: u128) -> Vec<Happening>;
+    fn take_events(&mut self, uid: u128) -> Vec<PodEvent>;
 
     /// Sets up what the containers share: the address and the volumes above all. Tried again by itself until it is there.
     fn create(&mut self, pod: &Pod<'_>, now: Millis);
@@ -70,7 +70,7 @@ pub struct Held {
 
 /// Something people may want to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Happening {
+pub struct PodEvent {
     pub severity: Severity,
     pub reason: String,
     pub message: String,

@@ -34,7 +34,7 @@ struct Bucket {
 struct Record {
     client: Arc<dyn Client>,
     host: Box<str>,
-    told: Told,
+    event: ObjectEvent,
     /// The time, and a name no other event has.
     nanos: u128,
 }
@@ -62,7 +62,7 @@ impl Events {
 }
 
 /// Something that happened to an object.
-pub struct Told {
+pub struct ObjectEvent {
     pub about: ObjectRef,
     pub severity: Severity,
     pub reason: String,
@@ -71,23 +71,23 @@ pub struct Told {
 
 /// Whom an agent tells what happened, in the name of its node (`host`).
 pub trait EventSink: Send + Sync {
-    fn tell(&self, client: &Arc<dyn Client>, host: &str, told: Told);
+    fn tell(&self, client: &Arc<dyn Client>, host: &str, event: ObjectEvent);
 }
 
 /// A node with a client of its own: what happens again is counted on one event, as kubelet does.
 impl EventSink for Recorder {
-    fn tell(&self, _: &Arc<dyn Client>, _: &str, told: Told) {
-        let Told { about, severity, reason, message } = told;
+    fn tell(&self, _: &Arc<dyn Client>, _: &str, event: ObjectEvent) {
+        let ObjectEvent { about, severity, reason, message } = event;
         self.event_on(about, severity, &reason, message);
     }
 }
 
 impl EventSink for Events {
-    fn tell(&self, client: &Arc<dyn Client>, host: &str, told: Told) {
+    fn tell(&self, client: &Arc<dyn Client>, host: &str, event: ObjectEvent) {
         let Some(nanos) = self.allowed() else { return };
-        let record = Record { client: client.clone(), host: host.into(), told, nanos };
+        let record = Record { client: client.clone(), host: host.into(), event, nanos };
         if let Err(error) = self.queue.try_send(record) {
-            let reason = &error.into_inner().told.reason;
+            let reason = &error.into_inner().event.reason;
             tracing::debug!(host, reason, "too many events, dropping one");
         }
     }
@@ -100,22 +100,22 @@ async fn write(mut records: mpsc::Receiver<Record>, stop: Stop) {
             () = stop.stopped() => return,
             record = records.recv() => record,
         };
-        let Some(Record { client, host, told, nanos }) = record else { return };
-        let namespace = if told.about.namespace.is_empty() { "default" } else { &told.about.namespace };
-        let event = EventBody {
+        let Some(Record { client, host, event, nanos }) = record else { return };
+        let namespace = if event.about.namespace.is_empty() { "default" } else { &event.about.namespace };
+        let body = EventBody {
             component: "kubelet",
             reporting: "kubelet",
             host: &host,
-            about: &told.about,
-            severity: told.severity,
-            reason: &told.reason,
-            message: &told.message,
+            about: &event.about,
+            severity: event.severity,
+            reason: &event.reason,
+            message: &event.message,
             count: 1,
             first_nanos: nanos,
             last_nanos: nanos,
         };
-        let event = event.to_value(namespace, &format!("{}.{nanos:x}", told.about.name));
-        if let Err(status) = client.create(EVENTS.within(namespace), event, WriteOptions::default()).await {
+        let body = body.to_value(namespace, &format!("{}.{nanos:x}", event.about.name));
+        if let Err(status) = client.create(EVENTS.within(namespace), body, WriteOptions::default()).await {
             tracing::debug!(host = &*host, error = status.message, "failed to write event");
         }
     }

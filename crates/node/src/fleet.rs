@@ -105,7 +105,7 @@ pub fn start(
         nodes_controller.watches(nodes, move |event| of_nodes.node_changed(event)).reads(pods);
     let mut tasks = nodes_controller.start(controllers, Arc::new(Nodes(fleet.clone())), stop.clone());
     if fleet.agents.iter().any(|agent| agent.static_pods().is_some()) {
-        let reconcile = Arc::new(Statics(fleet.clone()));
+        let reconcile = Arc::new(StaticPods(fleet.clone()));
         tasks.extend(static_controller.start(controllers, reconcile, stop.clone()));
     }
     tasks.extend(pods_controller.start(controllers, Arc::new(Pods(fleet)), stop));
@@ -171,7 +171,7 @@ const MOST_NANOS: u64 = 30 * 24 * 3600 * 1_000_000_000;
 
 struct Pods(Arc<Fleet>);
 struct Nodes(Arc<Fleet>);
-struct Statics(Arc<Fleet>);
+struct StaticPods(Arc<Fleet>);
 
 impl Reconcile for Pods {
     fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
@@ -196,7 +196,7 @@ impl Reconcile for Pods {
     }
 }
 
-impl Reconcile for Statics {
+impl Reconcile for StaticPods {
     fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
         Box::pin(async move {
             let fleet = &*self.0;

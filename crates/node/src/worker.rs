@@ -24,9 +24,9 @@ use std::collections::BTreeMap;
 use object::Value;
 use runtime::Severity;
 
-use crate::admit::preemption::{self, Standing};
+use crate::admit::preemption::{self, PreemptionRank};
 use crate::admit::{Rejection, Taken};
-use crate::container_runtime::{Container, Evicted, Happening, Millis, Runtime, Sandbox, StartError};
+use crate::container_runtime::{Container, Evicted, Millis, PodEvent, Runtime, Sandbox, StartError};
 use crate::pod::{Pod, Requests, Role, short_uid};
 pub use backoff::LONGEST_MILLIS;
 use backoff::{BackOff, StartBackOff};
@@ -47,7 +47,7 @@ pub struct PodWorker {
     pub wake: Option<Millis>,
     /// Counted against the node while the pod is on it.
     pub requests: Requests,
-    pub standing: Standing,
+    pub rank: PreemptionRank,
     /// It has to go, for a critical pod's sake.
     pub preempted: bool,
     /// It is new, and others have to go first.
@@ -82,7 +82,7 @@ enum Stage {
 pub struct SyncResult {
     /// The status to write; `None`: the API has it already.
     pub status: Option<Value>,
-    pub events: Vec<Happening>,
+    pub events: Vec<PodEvent>,
     /// To be looked at again then, even if nothing changes.
     pub wake: Option<Millis>,
     /// Nothing runs any more and the API wants it gone: after the status, delete it.
@@ -138,7 +138,7 @@ impl PodWorker {
                 Some(tree) => Requests::of(&Pod::read(&tree)),
                 None => Requests::of(pod),
             },
-            standing: Standing::of(pod),
+            rank: PreemptionRank::of(pod),
             preempted: false,
             waiting: None,
             stage: Stage::New,
@@ -649,7 +649,7 @@ impl SyncResult {
     }
 
     fn tell(&mut self, container: Option<usize>, severity: Severity, reason: &str, message: String) {
-        self.events.push(Happening { severity, reason: reason.to_owned(), message, container });
+        self.events.push(PodEvent { severity, reason: reason.to_owned(), message, container });
     }
 }
 

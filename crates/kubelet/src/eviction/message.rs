@@ -12,7 +12,7 @@ pub const REASON: &str = "Evicted";
 
 /// The message, and the annotations of the event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct EvictionMessage {
     pub message: String,
     pub annotations: Vec<(String, String)>,
 }
@@ -30,7 +30,7 @@ pub fn pressure(
     stats: Option<&PodStats>,
     due: &[&Threshold],
     observations: &Observations,
-) -> Told {
+) -> EvictionMessage {
     let name = resource.as_str();
     let mut message = format!("The node was low on resource: {name}. ");
     let first = due.iter().filter(|threshold| threshold.signal.resource() == resource);
@@ -39,7 +39,7 @@ pub fn pressure(
         let wanted = threshold.value.of(observed.capacity);
         message.push_str(&format!("Threshold quantity: {wanted}, available: {}. ", observed.available));
     }
-    let Some(stats) = stats else { return Told { message, annotations: Vec::new() } };
+    let Some(stats) = stats else { return EvictionMessage { message, annotations: Vec::new() } };
     let mut annotations = Vec::new();
     if resource == Resource::Memory
         && has_pod_level(pod, "requests")
@@ -74,7 +74,7 @@ pub fn pressure(
     annotations.push(("offending_containers".to_owned(), names.join(",")));
     annotations.push(("offending_containers_usage".to_owned(), usages.join(",")));
     annotations.push(("starved_resource".to_owned(), name.to_owned()));
-    Told { message, annotations }
+    EvictionMessage { message, annotations }
 }
 
 fn used(of: &ContainerStats, resource: Resource) -> Option<Quantity> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use node::container_runtime::{
-    Container, Evicted, Exit, Happening, LinuxUser, Millis, Running, Sandbox, StartError,
+    Container, Evicted, Exit, LinuxUser, Millis, PodEvent, Running, Sandbox, StartError,
 };
 use node::pod::Pod;
 use object::Value;
@@ -43,7 +43,7 @@ pub struct Cache {
     pub resize_group: bool,
     /// Brings its volumes up to date though nothing changed.
     pub refresh: Refresh,
-    events: Vec<Told>,
+    events: Vec<PendingEvent>,
 }
 
 impl Default for Cache {
@@ -68,8 +68,8 @@ impl Default for Cache {
     }
 }
 
-/// With the name of the container it is about; empty: the pod.
-struct Told {
+/// To be told; with the name of the container it is about, empty: the pod.
+struct PendingEvent {
     container: String,
     severity: Severity,
     reason: String,
@@ -282,10 +282,10 @@ impl Cache {
 
     pub fn tell(&mut self, container: &str, severity: Severity, reason: &str, message: impl Into<String>) {
         let (container, reason) = (container.to_owned(), reason.to_owned());
-        self.events.push(Told { container, severity, reason, message: message.into() });
+        self.events.push(PendingEvent { container, severity, reason, message: message.into() });
     }
 
-    pub fn take_events(&mut self) -> Vec<Happening> {
+    pub fn take_events(&mut self) -> Vec<PodEvent> {
         if self.events.is_empty() {
             return Vec::new();
         }
@@ -293,13 +293,13 @@ impl Cache {
         let pod = Pod::read(&pod);
         let place = |name: &str| pod.containers.iter().position(|container| container.name == name);
         let events = self.events.drain(..);
-        let happening = |told: Told| Happening {
-            severity: told.severity,
-            reason: told.reason,
-            message: told.message,
-            container: place(&told.container),
+        let event = |pending: PendingEvent| PodEvent {
+            severity: pending.severity,
+            reason: pending.reason,
+            message: pending.message,
+            container: place(&pending.container),
         };
-        events.map(happening).collect()
+        events.map(event).collect()
     }
 
     /// As the agent is shown it; ids with the name of the runtime before them.

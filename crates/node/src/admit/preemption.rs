@@ -16,34 +16,34 @@ const SYSTEM_CRITICAL: i64 = 2_000_000_000;
 
 /// How a pod stands among the others of its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct PreemptionRank {
     pub critical: bool,
     priority: Option<i64>,
-    class: Class,
+    class: QosClass,
 }
 
 /// Of service; those that were promised less come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Class {
+enum QosClass {
     BestEffort,
     Burstable,
     Guaranteed,
 }
 
-impl Standing {
-    pub fn of(pod: &Pod<'_>) -> Standing {
+impl PreemptionRank {
+    pub fn of(pod: &Pod<'_>) -> PreemptionRank {
         let priority = pod.tree.at(&["spec", "priority"]).and_then(Value::as_int);
         let mirror = pod.tree.at(&["metadata", "annotations", crate::static_pods::MIRROR]).is_some();
         let critical = priority.is_some_and(|priority| priority >= SYSTEM_CRITICAL);
         let class = match pod.tree.str_at(&["status", "qosClass"]) {
-            Some("Guaranteed") => Class::Guaranteed,
-            Some("Burstable") => Class::Burstable,
-            _ => Class::BestEffort,
+            Some("Guaranteed") => QosClass::Guaranteed,
+            Some("Burstable") => QosClass::Burstable,
+            _ => QosClass::BestEffort,
         };
-        Standing { critical: critical || mirror || pod.is_static(), priority, class }
+        PreemptionRank { critical: critical || mirror || pod.is_static(), priority, class }
     }
 
-    fn may_preempt(&self, other: &Standing) -> bool {
+    fn may_preempt(&self, other: &PreemptionRank) -> bool {
         let outranks = || self.priority.zip(other.priority).is_some_and(|(own, other)| own > other);
         self.critical && !other.critical || outranks()
     }
@@ -53,7 +53,7 @@ impl Standing {
 #[derive(Clone, Debug)]
 pub struct Candidate<'a, K> {
     pub key: K,
-    pub standing: Standing,
+    pub rank: PreemptionRank,
     pub requests: Requests,
     /// Huge pages and extended resources.
     pub scalars: Vec<(&'a str, i64)>,
@@ -85,16 +85,16 @@ pub struct Missing {
 
 /// The keys of those that have to go. `Err`: all of them together would not be enough.
 pub fn choose<K: Clone>(
-    preemptor: &Standing,
+    preemptor: &PreemptionRank,
     pods: &[Candidate<'_, K>],
     missing: &[Missing],
 ) -> Result<Vec<K>, Rejection> {
-    let of = |class: Class| {
-        let own = pods.iter().filter(|pod| pod.standing.class == class);
-        own.filter(|pod| preemptor.may_preempt(&pod.standing)).collect::<Vec<_>>()
+    let of = |class: QosClass| {
+        let own = pods.iter().filter(|pod| pod.rank.class == class);
+        own.filter(|pod| preemptor.may_preempt(&pod.rank)).collect::<Vec<_>>()
     };
     let (best_effort, burstable, guaranteed) =
-        (of(Class::BestEffort), of(Class::Burstable), of(Class::Guaranteed));
+        (of(QosClass::BestEffort), of(QosClass::Burstable), of(QosClass::Guaranteed));
     let all = [&*best_effort, &burstable, &guaranteed].concat();
     let unmet = left(missing, &all);
     if !unmet.is_empty() {
@@ -179,10 +179,15 @@ pub fn evicted(pod: &Pod<'_>) -> Evicted {
 mod tests {
     use super::*;
 
-    fn pod(key: &'static str, class: Class, cpu_milli: i64, memory: i64) -> Candidate<'static, &'static str> {
-        let standing = Standing { critical: false, priority: Some(0), class };
+    fn pod(
+        key: &'static str,
+        class: QosClass,
+        cpu_milli: i64,
+        memory: i64,
+    ) -> Candidate<'static, &'static str> {
+        let rank = PreemptionRank { critical: false, priority: Some(0), class };
         let requests = Requests { cpu_milli, memory, ..Requests::default() };
-        Candidate { key, standing, requests, scalars: Vec::new() }
+        Candidate { key, rank, requests, scalars: Vec::new() }
     }
 
     fn missing(all: &[(&str, i64)]) -> Vec<Missing> {
@@ -191,12 +196,12 @@ mod tests {
             .collect()
     }
 
-    const CRITICAL: Standing =
-        Standing { critical: true, priority: Some(SYSTEM_CRITICAL), class: Class::BestEffort };
+    const CRITICAL: PreemptionRank =
+        PreemptionRank { critical: true, priority: Some(SYSTEM_CRITICAL), class: QosClass::BestEffort };
 
     #[test]
     fn as_few_as_possible_go_and_of_those_that_were_promised_least() {
-        use Class::{BestEffort, Burstable, Guaranteed};
+        use QosClass::{BestEffort, Burstable, Guaranteed};
         let pods = [
             pod("idle", BestEffort, 0, 0),
             pod("small", Burstable, 100, 100),
@@ -222,30 +227,30 @@ mod tests {
 
     #[test]
     fn critical_pods_stay_unless_they_are_outranked() {
-        let mut other = pod("other", Class::Burstable, 100, 0);
-        (other.standing.critical, other.standing.priority) = (true, CRITICAL.priority);
+        let mut other = pod("other", QosClass::Burstable, 100, 0);
+        (other.rank.critical, other.rank.priority) = (true, CRITICAL.priority);
         let refused = choose(&CRITICAL, std::slice::from_ref(&other), &missing(&[("cpu", 50)])).unwrap_err();
         assert_eq!(refused.reason, "UnexpectedAdmissionError");
         assert!(
             refused.message.ends_with("found to reclaim resources: [(res: cpu, q: 50), ]"),
             "{refused:?}"
         );
-        other.standing.priority = Some(1);
+        other.rank.priority = Some(1);
         assert_eq!(
             choose(&CRITICAL, &[other], &missing(&[("cpu", 50)])),
             Ok(vec!["other"]),
             "its priority is less"
         );
-        let few = [pod("a", Class::Burstable, 100, 0), pod("b", Class::Guaranteed, 100, 0)];
+        let few = [pod("a", QosClass::Burstable, 100, 0), pod("b", QosClass::Guaranteed, 100, 0)];
         let refused = choose(&CRITICAL, &few, &missing(&[("cpu", 250), ("memory", 1)])).unwrap_err();
         assert!(refused.message.ends_with("[(res: cpu, q: 50), (res: memory, q: 1), ]"), "{refused:?}");
     }
 
     #[test]
     fn extended_resources_count() {
-        let mut with = pod("with", Class::Burstable, 100, 100);
+        let mut with = pod("with", QosClass::Burstable, 100, 100);
         with.scalars = vec![("example.com/gpu", 2)];
-        let pods = [pod("without", Class::Burstable, 100, 100), with];
+        let pods = [pod("without", QosClass::Burstable, 100, 100), with];
         assert_eq!(choose(&CRITICAL, &pods, &missing(&[("example.com/gpu", 1)])), Ok(vec!["with"]));
     }
     #[test]

@@ -4,7 +4,7 @@ use object::Value;
 use runtime::Key;
 
 use super::{Agent, Inner};
-use crate::admit::preemption::{Candidate, Standing, choose};
+use crate::admit::preemption::{Candidate, PreemptionRank, choose};
 use crate::admit::{self, Rejection, Taken};
 use crate::pod::{Pod, Requests};
 use crate::worker::{PodWorker, Waiting};
@@ -30,13 +30,13 @@ impl Agent {
         if !is_new || pod.started.is_some() || pod.deletion.is_some() || pod.is_over() {
             return Room::Enough;
         }
-        let standing = Standing::of(pod);
+        let rank = PreemptionRank::of(pod);
         if let Some(waiting) = waiting.filter(|waiting| inner.any_counted(&waiting.ends)) {
             inner.pods.entry(key.clone()).and_modify(|worker| worker.waiting = Some(waiting));
             return Room::Later(Vec::new());
         }
         let reserved = inner.reserved(key);
-        if !standing.critical && reserved.is_none() {
+        if !rank.critical && reserved.is_none() {
             return Room::Enough;
         }
         // What the machine itself says against it no other pod can mend.
@@ -55,7 +55,7 @@ impl Agent {
                 return Room::Enough;
             }
             Ok(short) if short.is_empty() => Vec::new(),
-            Ok(_) if !standing.critical => {
+            Ok(_) if !rank.critical => {
                 let refused = admit::admit(pod, requests, &self.capacity, &later, node.as_ref());
                 return refused.err().map_or(Room::Enough, Room::Never);
             }
@@ -66,12 +66,12 @@ impl Agent {
                 let candidates: Vec<Candidate<'_, Key>> = others
                     .map(|(key, worker)| Candidate {
                         key: key.clone(),
-                        standing: worker.standing,
+                        rank: worker.rank,
                         requests: worker.requests,
                         scalars: taken.scalars_of(worker.uid),
                     })
                     .collect();
-                match choose(&standing, &candidates, &short) {
+                match choose(&rank, &candidates, &short) {
                     Ok(victims) => victims,
                     Err(why) => return Room::Never(why),
                 }
@@ -92,7 +92,7 @@ impl Agent {
                 ends.push(worker.uid);
             }
         }
-        let takes = standing.critical.then(|| Taken::of(pod, requests));
+        let takes = rank.critical.then(|| Taken::of(pod, requests));
         let waiting = Some(Box::new(Waiting { ends, takes }));
         let worker = || PodWorker::new(pod).with_longest_back_off(*longest_back_off);
         pods.entry(key.clone()).or_insert_with(worker).waiting = waiting;

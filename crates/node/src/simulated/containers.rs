@@ -15,7 +15,7 @@ use super::addresses::Addresses;
 use super::behaviour::{Behaviour, Unready};
 use super::command::{self, End, MOUNT, Run, World};
 use crate::container_runtime::{
-    Container, Exit, Happening, Health, Held, Millis, Running, Runtime, Sandbox, StartError, Wake,
+    Container, Exit, Health, Held, Millis, PodEvent, Running, Runtime, Sandbox, StartError, Wake,
 };
 use crate::pod::{self, Pod, Restart, Role, short_uid};
 
@@ -33,7 +33,7 @@ pub struct Containers {
     pods: HashMap<u128, Simulated>,
     node: Behaviour,
     /// What happened since people were last told, by pod.
-    events: HashMap<u128, Vec<Happening>>,
+    events: HashMap<u128, Vec<PodEvent>>,
     /// What scripts touched: of a pod under its uid, on the host by path.
     files: BTreeSet<String>,
 }
@@ -123,7 +123,7 @@ impl Runtime for Containers {
         Vec::new()
     }
 
-    fn take_events(&mut self, uid: u128) -> Vec<Happening> {
+    fn take_events(&mut self, uid: u128) -> Vec<PodEvent> {
         self.events.remove(&uid).unwrap_or_default()
     }
 
@@ -290,7 +290,7 @@ fn pull(pod: &Pod<'_>, container: usize, own: &Behaviour) -> Result<(), String> 
     ))
 }
 
-fn started(pod: &Pod<'_>, container: usize) -> [Happening; 3] {
+fn started(pod: &Pod<'_>, container: usize) -> [PodEvent; 3] {
     let image = object::quote(pod.containers[container].image);
     let pulled = format!("Container image {image} already present on machine and can be accessed by the pod");
     let told = [
@@ -298,20 +298,20 @@ fn started(pod: &Pod<'_>, container: usize) -> [Happening; 3] {
         ("Created", "Container created".to_owned()),
         ("Started", "Container started".to_owned()),
     ];
-    told.map(|(reason, message)| happening(container, Severity::Normal, reason, message))
+    told.map(|(reason, message)| pod_event(container, Severity::Normal, reason, message))
 }
 
-fn not_pulled(pod: &Pod<'_>, container: usize, why: &str) -> [Happening; 3] {
+fn not_pulled(pod: &Pod<'_>, container: usize, why: &str) -> [PodEvent; 3] {
     let image = object::quote(pod.containers[container].image);
     [
-        happening(container, Severity::Normal, "Pulling", format!("Pulling image {image}")),
-        happening(container, Severity::Warning, "Failed", format!("Failed to pull image {image}: {why}")),
-        happening(container, Severity::Warning, "Failed", "Error: ErrImagePull".to_owned()),
+        pod_event(container, Severity::Normal, "Pulling", format!("Pulling image {image}")),
+        pod_event(container, Severity::Warning, "Failed", format!("Failed to pull image {image}: {why}")),
+        pod_event(container, Severity::Warning, "Failed", "Error: ErrImagePull".to_owned()),
     ]
 }
 
-fn happening(container: usize, severity: Severity, reason: &str, message: String) -> Happening {
-    Happening { severity, reason: reason.to_owned(), message, container: Some(container) }
+fn pod_event(container: usize, severity: Severity, reason: &str, message: String) -> PodEvent {
+    PodEvent { severity, reason: reason.to_owned(), message, container: Some(container) }
 }
 
 /// A container whose image is not there, and what is left of the run before.

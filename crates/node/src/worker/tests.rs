@@ -18,7 +18,7 @@ struct ByHand {
     there: BTreeMap<usize, Running>,
     created: bool,
     log: Vec<String>,
-    events: Vec<Happening>,
+    events: Vec<PodEvent>,
     containers: usize,
     /// The missing image has come.
     found: bool,
@@ -49,7 +49,7 @@ impl Runtime for ByHand {
     fn list(&self) -> Vec<Held> {
         Vec::new()
     }
-    fn take_events(&mut self, _: u128) -> Vec<Happening> {
+    fn take_events(&mut self, _: u128) -> Vec<PodEvent> {
         std::mem::take(&mut self.events)
     }
     fn node_changed(&mut self, _: &Value) -> Health {
@@ -92,7 +92,7 @@ impl Runtime for ByHand {
             Container::Failed(StartError { reason, message, at: now, volume_image })
         } else {
             self.log.push(format!("start-{container}-{attempt}"));
-            self.events.push(Happening {
+            self.events.push(PodEvent {
                 severity: Severity::Normal,
                 reason: "Started".to_owned(),
                 message: String::new(),

@@ -297,7 +297,7 @@ pub fn device_status(
         });
         let (wanted, later) = said(result, &node, reserved, allocated, now);
         again = [again, later].into_iter().flatten().min();
-        let Said { conditions, more } = wanted;
+        let DeviceStatus { conditions, more } = wanted;
         if conditions.is_empty() && more.is_none() {
             continue;
         }
@@ -336,19 +336,25 @@ pub fn device_status(
 }
 
 /// What a driver says of one device.
-struct Said {
+struct DeviceStatus {
     /// Types and reasons of conditions that are true.
     conditions: Vec<(String, &'static str)>,
     /// Other members of its status.
     more: Option<Map>,
 }
 
-fn said(result: &Value, node: &Value, reserved: bool, allocated: i64, now: i64) -> (Said, Option<i64>) {
+fn said(
+    result: &Value,
+    node: &Value,
+    reserved: bool,
+    allocated: i64,
+    now: i64,
+) -> (DeviceStatus, Option<i64>) {
     let names = |list: &str| -> Vec<String> {
         let list = result.get(list).and_then(Value::as_list).unwrap_or_default();
         list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
     };
-    let mut said = Said { conditions: Vec::new(), more: None };
+    let mut said = DeviceStatus { conditions: Vec::new(), more: None };
     let mut again = None;
     // A pod waits for these conditions before it is bound.
     let bound = names("bindingConditions");
