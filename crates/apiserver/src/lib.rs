@@ -98,6 +98,7 @@ pub use pools::Pools;
 pub use resource_metrics::{KubeletScraper, NodeEndpoint, NodeScraper, PodUsage};
 pub use serve_connection::serve_stream;
 pub use server::{Server, ServerError};
+pub use shutdown::Shutdown;
 pub use webhook::HostPort;
 
 /// What `/version` and `--version` say beside our own version: the API spoken here.

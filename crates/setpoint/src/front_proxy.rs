@@ -2,12 +2,17 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use apiserver::ProxyClientCertificate;
+use apiserver::{ProxyClientCertificate, Shutdown};
 use auth::pki::FrontProxy;
 use auth::{RequestHeaderNames, RequestHeaders};
 use clap::{Arg, ArgMatches, value_parser};
+use env::Env;
+
+/// How often files are looked at.
+const FOLLOW: Duration = Duration::from_secs(60);
 
 const CERTIFICATE: &str = "proxy-client-cert-file";
 const KEY: &str = "proxy-client-key-file";
@@ -102,6 +107,12 @@ impl FrontProxySettings {
         self.certificate.is_none()
     }
 
+    /// The files of the given one, for those who replace them.
+    pub fn certificate_files(&self, installed: &Arc<ProxyClientCertificate>) -> Option<CertificateFiles> {
+        let (certificate, key) = self.certificate.clone()?;
+        Some(CertificateFiles { certificate, key, seen: None, installed: installed.clone() })
+    }
+
     pub fn request_headers(&self, own: &FrontProxy) -> Result<Arc<RequestHeaders>> {
         let authority = match &self.authority {
             None => own.ca_pem().to_owned(),
@@ -112,19 +123,103 @@ impl FrontProxySettings {
     }
 }
 
+/// A certificate and its key, which somebody else renews.
+pub struct CertificateFiles {
+    certificate: PathBuf,
+    key: PathBuf,
+    /// What was read last, usable or not: nothing is said of it twice.
+    seen: Option<[Vec<u8>; 2]>,
+    installed: Arc<ProxyClientCertificate>,
+}
+
+impl CertificateFiles {
+    /// Looks every minute, as kube-apiserver does.
+    pub async fn follow(mut self, env: Env, mut shutdown: Shutdown) {
+        loop {
+            match self.refresh() {
+                Ok(false) => {}
+                Ok(true) => tracing::info!("loaded the certificate for aggregated API servers anew"),
+                Err(error) => tracing::warn!(
+                    error = format!("{error:#}"),
+                    "the certificate for aggregated API servers stays as it is"
+                ),
+            }
+            tokio::select! {
+                biased;
+                () = shutdown.begun() => return,
+                () = env.sleep(FOLLOW) => {}
+            }
+        }
+    }
+
+    /// Installs what is in the files now; true if that was not there the last time.
+    fn refresh(&mut self) -> Result<bool> {
+        let now = [read(CERTIFICATE, &self.certificate)?, read(KEY, &self.key)?];
+        if self.seen.as_ref() == Some(&now) {
+            return Ok(false);
+        }
+        let first = self.seen.is_none();
+        let [certificate, key] = self.seen.insert(now);
+        let swapped = self.installed.swap_pem(certificate, key);
+        swapped.map(|()| !first).map_err(|why| anyhow!("--{CERTIFICATE}, --{KEY}: {why}"))
+    }
+}
+
 fn read(flag: &str, path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).with_context(|| format!("--{flag}: cannot read {}", path.display()))
 }
 
 #[cfg(test)]
 mod tests {
+    use rustls::client::ResolvesClientCert;
+
     use super::*;
 
-    fn names(flags: &[&str]) -> Result<RequestHeaderNames> {
+    fn settings(flags: &[&str]) -> Result<FrontProxySettings> {
         let args = ["setpoint", "server", "--data-dir", "/nowhere"].iter().chain(flags);
         let matches = crate::cli::command().try_get_matches_from(args)?;
         let (_, matches) = matches.subcommand().context("a command")?;
-        Ok(FrontProxySettings::from_matches(matches)?.names)
+        FrontProxySettings::from_matches(matches)
+    }
+
+    fn names(flags: &[&str]) -> Result<RequestHeaderNames> {
+        Ok(settings(flags)?.names)
+    }
+
+    /// Which of two certificates is installed.
+    fn serial(certificate: &ProxyClientCertificate) -> Vec<u8> {
+        let key = certificate.resolve(&[], &[]).expect("there is one");
+        key.cert[0].to_vec()
+    }
+
+    #[test]
+    fn a_certificate_that_was_replaced_is_used_without_a_restart() {
+        let directory = tempfile::tempdir().unwrap();
+        let [certificate, key] = ["crt", "key"].map(|name| directory.path().join(name));
+        let write = |proxy: &FrontProxy| {
+            std::fs::write(&certificate, proxy.client().certificate_pem()).unwrap();
+            std::fs::write(&key, proxy.client().key_pem()).unwrap();
+        };
+        let [old, new] = ["old", "new"]
+            .map(|name| FrontProxy::open_or_create(&directory.path().join(name), 1_800_000_000).unwrap());
+        write(&old);
+        let flags =
+            [format!("--{CERTIFICATE}={}", certificate.display()), format!("--{KEY}={}", key.display())];
+        let given = settings(&flags.each_ref().map(String::as_str)).unwrap();
+        let installed = given.certificate(&old).unwrap();
+        let mut files = given.certificate_files(&installed).unwrap();
+        assert!(!files.refresh().unwrap(), "it was read at the start");
+        let first = serial(&installed);
+        assert!(!files.refresh().unwrap(), "nothing has changed");
+        // Half of it is there: what works stays.
+        std::fs::write(&certificate, new.client().certificate_pem()).unwrap();
+        assert!(files.refresh().is_err());
+        assert!(!files.refresh().unwrap(), "it is said once");
+        assert_eq!(serial(&installed), first);
+        write(&new);
+        assert!(files.refresh().unwrap());
+        assert_ne!(serial(&installed), first);
+        assert!(settings(&[]).unwrap().certificate_files(&installed).is_none());
     }
 
     #[test]

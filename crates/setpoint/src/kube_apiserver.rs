@@ -19,7 +19,7 @@ use anyhow::{Context, Result, anyhow};
 
 use crate::parent::Parent;
 use crate::{cli, run};
-use flags::{Fate, Form};
+use flags::{Form, Support};
 use parse::Given;
 use store::Store;
 
@@ -165,17 +165,17 @@ fn help() -> String {
                 Form::Switch => String::new(),
                 Form::One(value) | Form::Many(value) => format!(" {value}"),
             };
-            let fate = match flag.fate {
-                Fate::Honoured => String::new(),
-                Fate::NoEffect(why) => format!(" (no effect: {why})"),
-                Fate::Only(accepted, why) => {
+            let note = match flag.support {
+                Support::Honoured => String::new(),
+                Support::NoEffect(why) => format!(" (no effect: {why})"),
+                Support::Only(accepted, why) => {
                     let accepted: Vec<&str> = accepted.iter().copied().filter(|v| !v.is_empty()).collect();
                     format!(" (only {}: {why})", accepted.join(" or "))
                 }
-                Fate::Refused(why) => format!(" (not supported: {why})"),
+                Support::Refused(why) => format!(" (not supported: {why})"),
             };
             let shown = format!("--{}{value}", flag.name);
-            out.push_str(&format!("      {shown:<55} {}{fate}\n", flag.help));
+            out.push_str(&format!("      {shown:<55} {}{note}\n", flag.help));
         }
     }
     out

@@ -304,6 +304,10 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
     if settings.announced {
         announce(&settings, &url, node.as_ref().map(|node| &*node.name), warning);
     }
+    if let Some(files) = settings.front_proxy.certificate_files(&keys.proxy_client) {
+        // Ends with the shutdown.
+        env.spawn("proxy-client-certificate", files.follow(env.clone(), api.shutdown()));
+    }
     let rotation = keys.rotation(kubeconfigs, url);
     let rotating = env.spawn("certificate-rotation", rotation.run(env.clone(), api.shutdown()));
 

@@ -28,6 +28,13 @@ impl ProxyClientCertificate {
         Ok(Arc::new(ProxyClientCertificate { current: RwLock::new(Arc::new(key)) }))
     }
 
+    /// The same for one that is there; what was there stays where they cannot be used.
+    pub fn swap_pem(&self, certificate: &[u8], key: &[u8]) -> Result<(), String> {
+        let next = Arc::new(certified_key(certificate, key)?);
+        *self.current.write() = next;
+        Ok(())
+    }
+
     pub fn swap(&self, identity: &Identity) -> Result<(), CryptoError> {
         let next = identity.certified_key()?;
         *self.current.write() = next;

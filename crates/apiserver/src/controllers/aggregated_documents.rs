@@ -116,10 +116,7 @@ impl Reconcile for Fetching {
                 };
                 match self.ask(&available, remote).await {
                     Ok(()) => action = Action::Requeue(REFRESH),
-                    Err(why) => {
-                        self.could_not_ask(&available);
-                        failed = Some(why);
-                    }
+                    Err(why) => failed = Some(why),
                 }
             }
             failed.map_or(Ok(action), |why| Err(Failure::Other(why)))
@@ -153,6 +150,19 @@ impl Fetching {
         }
     }
 
+    /// Those of them that are still served there: much can happen while a server is asked.
+    fn still<'s>(
+        &self,
+        services: &'s [Arc<ApiService>],
+        remote: &Remote,
+    ) -> impl Iterator<Item = &'s Arc<ApiService>> {
+        let routes = self.api.aggregation.routes();
+        services.iter().filter(move |service| {
+            let now = routes.get(&service.name).and_then(|service| service.remote.as_ref());
+            now.is_some_and(|now| now.is_same_server(remote))
+        })
+    }
+
     async fn ask(&self, services: &[Arc<ApiService>], remote: &Remote) -> Result<(), String> {
         match self.kind {
             Kind::Discovery => self.discover(services, remote).await,
@@ -163,13 +173,14 @@ impl Fetching {
 
     async fn discover(&self, services: &[Arc<ApiService>], remote: &Remote) -> Result<(), String> {
         let discovered = &self.documents().discovered;
-        let tag = self.tags.of_all(APIS, services);
-        match discovery::fetch_all(&self.api, remote, tag.as_deref()).await? {
+        let tag = self.tags.of_all(services, remote, APIS);
+        let all = discovery::fetch_all(&self.api, remote, tag.as_deref()).await;
+        match all.inspect_err(|_| self.could_not_ask(services))? {
             All::Unchanged => {}
             All::Document { document, tag } => {
-                for service in services {
+                for service in self.still(services, remote) {
                     discovered.set(&service.name, discovery::of_all(service, &document));
-                    self.tags.set(&service.name, APIS, &tag);
+                    self.tags.set(&service.name, remote, APIS, &tag);
                 }
             }
             All::None => {
@@ -181,7 +192,7 @@ impl Fetching {
                         Discovered::default()
                     });
                     discovered.set(&service.name, own);
-                    self.tags.set(&service.name, APIS, "");
+                    self.tags.set(&service.name, remote, APIS, "");
                 }
                 all?;
             }
@@ -190,13 +201,13 @@ impl Fetching {
     }
 
     async fn describe_v2(&self, services: &[Arc<ApiService>], remote: &Remote) -> Result<(), String> {
-        let tag = self.tags.of_all(openapi::V2, services);
+        let tag = self.tags.of_all(services, remote, openapi::V2);
         match Download::v2(&self.api, remote, tag.as_deref()).await? {
             Download::Unchanged => {}
             Download::Document { document, tag } => {
-                for service in services {
+                for service in self.still(services, remote) {
                     self.documents().v2.set(&service.name, openapi::spec_v2(service, &document));
-                    self.tags.set(&service.name, openapi::V2, &tag);
+                    self.tags.set(&service.name, remote, openapi::V2, &tag);
                 }
             }
             Download::None => {
@@ -210,32 +221,32 @@ impl Fetching {
 
     async fn describe_v3(&self, services: &[Arc<ApiService>], remote: &Remote) -> Result<(), String> {
         let v3 = &self.documents().v3;
-        let tag = self.tags.of_all(openapi::V3, services);
+        let tag = self.tags.of_all(services, remote, openapi::V3);
         match Download::v3_index(&self.api, remote, tag.as_deref()).await? {
             Download::Unchanged => return Ok(()),
             Download::Document { document, tag } => {
-                for service in services {
+                for service in self.still(services, remote) {
                     v3.set(&service.name, openapi::spec_v3(service, &document));
-                    self.tags.set(&service.name, openapi::V3, &tag);
+                    self.tags.set(&service.name, remote, openapi::V3, &tag);
                 }
                 return Ok(());
             }
             Download::None => {}
         }
-        let tag = self.tags.of_all(openapi::V2, services);
+        let tag = self.tags.of_all(services, remote, openapi::V2);
         match Download::v2(&self.api, remote, tag.as_deref()).await? {
             Download::Unchanged => {}
             Download::Document { document, tag } => {
                 let converted = openapi::convert(&document);
-                for service in services {
+                for service in self.still(services, remote) {
                     v3.set(&service.name, openapi::spec_v3_of_v2(service, &converted));
-                    self.tags.set(&service.name, openapi::V2, &tag);
+                    self.tags.set(&service.name, remote, openapi::V2, &tag);
                 }
             }
             Download::None => {
                 for service in services {
                     v3.set(&service.name, SpecV3::default());
-                    self.tags.set(&service.name, openapi::V2, "");
+                    self.tags.set(&service.name, remote, openapi::V2, "");
                 }
             }
         }
@@ -243,20 +254,30 @@ impl Fetching {
     }
 }
 
-/// What is known of APIServices: of which path, and its entity tag; empty: the server gave none.
+/// What is known of APIServices, by their names.
 #[derive(Default)]
-struct EntityTags(Mutex<BTreeMap<String, (&'static str, String)>>);
+struct EntityTags(Mutex<BTreeMap<String, Tagged>>);
+
+#[derive(PartialEq)]
+struct Tagged {
+    service: ServiceKey,
+    path: &'static str,
+    /// Empty: the server gave none.
+    tag: String,
+}
 
 impl EntityTags {
-    fn set(&self, name: &str, path: &'static str, tag: &str) {
-        self.0.lock().insert(name.to_owned(), (path, tag.to_owned()));
+    fn set(&self, name: &str, remote: &Remote, path: &'static str, tag: &str) {
+        let tagged = Tagged { service: remote.service.clone(), path, tag: tag.to_owned() };
+        self.0.lock().insert(name.to_owned(), tagged);
     }
 
     /// The tag by which all of them are known: only then nothing is missing if nothing has changed.
-    fn of_all(&self, path: &str, services: &[Arc<ApiService>]) -> Option<String> {
+    fn of_all(&self, services: &[Arc<ApiService>], remote: &Remote, path: &str) -> Option<String> {
         let known = self.0.lock();
         let mut tags = services.iter().map(|service| known.get(&service.name));
-        let first = tags.next()?.filter(|(of, tag)| *of == path && !tag.is_empty())?;
-        tags.all(|tag| tag == Some(first)).then(|| first.1.clone())
+        let first = tags.next()??;
+        let is_of = first.path == path && first.service == remote.service && !first.tag.is_empty();
+        (is_of && tags.all(|tag| tag == Some(first))).then(|| first.tag.clone())
     }
 }

@@ -11,9 +11,9 @@ pub enum Form {
     Many(&'static str),
 }
 
-/// What becomes of a flag.
+/// How far a flag is supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum Support {
     /// It does what it does in kube-apiserver.
     Honoured,
     /// It has no effect, and nobody is worse off: why.
@@ -23,34 +23,35 @@ pub enum Fate {
     /// It cannot be used: why.
     Refused(&'static str),
 }
-use Fate::{Honoured, NoEffect, Only, Refused};
 use Form::{Many, One, Switch};
+use Support::{Honoured, NoEffect, Only, Refused};
 
 #[derive(Debug)]
 pub struct Flag {
     pub name: &'static str,
     pub form: Form,
-    pub fate: Fate,
+    pub support: Support,
     pub help: &'static str,
 }
 
-const fn flag(name: &'static str, form: Form, fate: Fate, help: &'static str) -> Flag {
-    Flag { name, form, fate, help }
+const fn flag(name: &'static str, form: Form, support: Support, help: &'static str) -> Flag {
+    Flag { name, form, support, help }
 }
 
 const ON: &[&str] = &["true"];
 const OFF: &[&str] = &["false"];
-const NO_AUDIT: Fate = Refused("there is no audit log yet");
-const AUDIT_DETAIL: Fate = NoEffect("there is no audit log yet, and the flags that turn it on are refused");
-const NO_WEBHOOK_TOKENS: Fate = Refused("tokens are not verified by webhooks");
-const NO_OIDC: Fate = Refused("OpenID Connect tokens are not verified");
-const NO_WEBHOOK_AUTHORIZER: Fate = Refused("requests are not authorized by webhooks");
-const NO_PEERS: Fate = Refused("requests are not passed on to other API servers of this cluster");
-const LOGS: Fate = NoEffect("the log is text on standard error");
-const METRICS: Fate = NoEffect("all metrics are shown");
-const ETCD_TUNING: Fate = NoEffect("etcd is watched and compacted at fixed intervals");
-const ELECTION: Fate = NoEffect("coordinated leader election is off in v1.36");
-const FIXED_TOLERATION: Fate = Only(&["300"], "pods tolerate such nodes for 300 s");
+const NO_AUDIT: Support = Refused("there is no audit log yet");
+const AUDIT_DETAIL: Support =
+    NoEffect("there is no audit log yet, and the flags that turn it on are refused");
+const NO_WEBHOOK_TOKENS: Support = Refused("tokens are not verified by webhooks");
+const NO_OIDC: Support = Refused("OpenID Connect tokens are not verified");
+const NO_WEBHOOK_AUTHORIZER: Support = Refused("requests are not authorized by webhooks");
+const NO_PEERS: Support = Refused("requests are not passed on to other API servers of this cluster");
+const LOGS: Support = NoEffect("the log is text on standard error");
+const METRICS: Support = NoEffect("all metrics are shown");
+const ETCD_TUNING: Support = NoEffect("etcd is watched and compacted at fixed intervals");
+const ELECTION: Support = NoEffect("coordinated leader election is off in v1.36");
+const FIXED_TOLERATION: Support = Only(&["300"], "pods tolerate such nodes for 300 s");
 
 /// Under the headings of kube-apiserver's help.
 pub const GROUPS: &[(&str, &[Flag])] = &[
@@ -166,6 +167,12 @@ pub const GROUPS: &[(&str, &[Flag])] = &[
     (
         "Etcd",
         &[
+            flag(
+                "default-watch-cache-size",
+                One("int"),
+                NoEffect("history is kept for five minutes"),
+                "Size of the cache of a resource that --watch-cache-sizes does not name",
+            ),
             flag(
                 "delete-collection-workers",
                 One("int"),
@@ -353,6 +360,12 @@ pub const GROUPS: &[(&str, &[Flag])] = &[
                 One("string"),
                 NO_AUDIT,
                 "Kubeconfig of a webhook that is sent events",
+            ),
+            flag(
+                "audit-webhook-batch-initial-backoff",
+                One("duration"),
+                AUDIT_DETAIL,
+                "As --audit-webhook-initial-backoff, its older name",
             ),
             flag(
                 "audit-webhook-initial-backoff",
@@ -649,6 +662,12 @@ pub const GROUPS: &[(&str, &[Flag])] = &[
                 "Allow privileged containers",
             ),
             flag(
+                "apiserver-count",
+                One("int"),
+                NoEffect("every server enters its own address"),
+                "Number of API servers of the cluster",
+            ),
+            flag(
                 "coordinated-leadership-lease-duration",
                 One("duration"),
                 ELECTION,
@@ -693,6 +712,18 @@ pub const GROUPS: &[(&str, &[Flag])] = &[
                 Many("strings"),
                 Honoured,
                 "Types of node addresses to reach kubelets at, best first",
+            ),
+            flag(
+                "kubelet-port",
+                One("uint"),
+                Only(&["10250"], "a node that names no port is asked at 10250"),
+                "Port of kubelets that name none",
+            ),
+            flag(
+                "kubelet-read-only-port",
+                One("uint"),
+                NoEffect("that port is never asked"),
+                "Port of kubelets without authentication",
             ),
             flag(
                 "kubelet-timeout",

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use catalog::Catalog;
 use kubelet::feature_gates;
 
-use super::flags::{Fate, Form};
+use super::flags::{Form, Support};
 use super::parse::{self, Given};
 
 /// Of those with several values, those that are not lists with commas.
@@ -43,13 +43,13 @@ pub fn translate(given: &Given, server_flags: &[String]) -> Result<Translated, V
     let (mut out, mut refused) = (Translated::default(), Vec::new());
     for (flag, values) in given.iter() {
         let name = flag.name;
-        match flag.fate {
-            Fate::Honoured if is_passed(name, server_flags) => {
+        match flag.support {
+            Support::Honoured if is_passed(name, server_flags) => {
                 out.args.extend(passed(name, flag.form, values));
             }
-            Fate::Honoured | Fate::NoEffect(_) => {}
-            Fate::Refused(why) => refused.push(format!("--{name} is not supported: {why}")),
-            Fate::Only(accepted, why) => {
+            Support::Honoured | Support::NoEffect(_) => {}
+            Support::Refused(why) => refused.push(format!("--{name} is not supported: {why}")),
+            Support::Only(accepted, why) => {
                 for value in values.iter().flat_map(|value| items(value, flag.form)) {
                     if !accepted.contains(&value) {
                         refused.push(format!("--{name}={value} is not supported: {why}"));
@@ -267,6 +267,17 @@ mod tests {
         }
     }
 
+    /// Their names, with those its help does not show because they are deprecated.
+    const UPSTREAM: &str = include_str!("../../tests/data/kube-apiserver-v1.36-flags.txt");
+
+    #[test]
+    fn every_flag_of_kube_apiserver_is_known_and_no_other() {
+        let mut ours: Vec<&str> =
+            flags::GROUPS.iter().flat_map(|(_, flags)| flags.iter()).map(|flag| flag.name).collect();
+        ours.sort_unstable();
+        assert_eq!(ours, UPSTREAM.lines().collect::<Vec<_>>());
+    }
+
     #[test]
     fn every_honoured_flag_goes_somewhere_and_every_row_is_documented() {
         let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/envtest.md");
@@ -274,7 +285,7 @@ mod tests {
         let server = super::super::server_flags();
         for flag in flags::GROUPS.iter().flat_map(|(_, flags)| flags.iter()) {
             let name = flag.name;
-            let honoured = flag.fate == Fate::Honoured;
+            let honoured = flag.support == Support::Honoured;
             assert!(
                 !honoured || OWN.contains(&name) || name == "help" || server.iter().any(|flag| flag == name),
                 "{name}"
