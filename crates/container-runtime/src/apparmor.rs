@@ -54,7 +54,7 @@ impl AppArmor {
         if !self.is_enabled() {
             // Who asks for a profile must not run without.
             return if asked.is_some() {
-                Err(unknown("apparmor is not supported"))
+                Err(failed("apparmor is not supported"))
             } else {
                 Ok(String::new())
             };
@@ -69,7 +69,7 @@ impl AppArmor {
                 Err(why) if asked.is_some() => {
                     Err(unknown(format!("failed to load apparmor profile {DEFAULT_PROFILE}: {why}")))
                 }
-                // Differs from containerd, which starts no container on a machine without the parser: nothing else needs to be installed.
+                // As with containerd, for which a machine without the parser has no AppArmor.
                 Err(why) => {
                     if !self.warned.swap(true, Ordering::Relaxed) {
                         tracing::warn!(why, "containers run without an AppArmor profile");
@@ -91,14 +91,13 @@ impl AppArmor {
 
     fn localhost(&self, asked: &str) -> Result<String, Error> {
         let name = asked.strip_prefix("localhost/").unwrap_or(asked);
-        let failed = |why: String| unknown(format!("failed to generate apparmor spec opts: {why}"));
         if name.is_empty() {
-            return Err(failed("nil apparmor profile is not supported".to_owned()));
+            return Err(failed("nil apparmor profile is not supported"));
         }
         match self.is_loaded(name) {
             Ok(true) => Ok(name.to_owned()),
             Ok(false) => Err(failed(format!("apparmor profile not found {name}"))),
-            Err(error) => Err(failed(error.to_string())),
+            Err(error) => Err(failed(error)),
         }
     }
 
@@ -188,6 +187,11 @@ impl AppArmor {
             base = include("abstractions/base"),
         )
     }
+}
+
+/// In containerd's words.
+fn failed(why: impl std::fmt::Display) -> Error {
+    unknown(format!("failed to generate apparmor spec opts: {why}"))
 }
 
 #[cfg(test)]
@@ -345,7 +349,8 @@ mod tests {
         let profile = |kind| machine.apparmor().profile(&asked(kind, false)).map_err(|error| error.message);
         assert_eq!((profile(None), profile(UNCONFINED)), (Ok(String::new()), Ok(String::new())));
         for kind in [DEFAULT, local("mine")] {
-            assert_eq!(profile(kind).unwrap_err(), "apparmor is not supported");
+            let why = "failed to generate apparmor spec opts: apparmor is not supported";
+            assert_eq!(profile(kind).unwrap_err(), why);
         }
     }
 }

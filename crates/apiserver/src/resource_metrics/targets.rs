@@ -55,10 +55,33 @@ struct Target {
     /// Of the object that was read: it is read anew only when it changed.
     revision: Revision,
     endpoint: Option<Arc<NodeEndpoint>>,
-    /// Did not answer when it was asked last.
-    silent: bool,
+    answers: Answers,
     /// Waits for its turn, or is being asked.
     busy: bool,
+}
+
+/// How a node answered when it was asked last.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answers {
+    Unasked,
+    Yes,
+    /// Asked once, in vain: its kubelet may be about to get its certificate.
+    NotYet,
+    No,
+}
+
+impl Answers {
+    fn are_silence(self) -> bool {
+        matches!(self, Answers::NotYet | Answers::No)
+    }
+
+    fn then(self, answered: bool) -> Answers {
+        match self {
+            _ if answered => Answers::Yes,
+            Answers::Unasked => Answers::NotYet,
+            Answers::Yes | Answers::NotYet | Answers::No => Answers::No,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -83,13 +106,14 @@ impl Targets {
                 other => {
                     let endpoint =
                         json::parse(node.body(), None).ok().and_then(|node| NodeEndpoint::of(&node));
-                    let (silent, busy) = other.map_or((false, false), |old| (old.silent, old.busy));
-                    Target { revision: node.revision(), endpoint: endpoint.map(Arc::new), silent, busy }
+                    let (answers, busy) =
+                        other.map_or((Answers::Unasked, false), |old| (old.answers, old.busy));
+                    Target { revision: node.revision(), endpoint: endpoint.map(Arc::new), answers, busy }
                 }
             };
             if let Some(endpoint) = target.endpoint.clone().filter(|_| !target.busy) {
                 target.busy = true;
-                let lane = if target.silent { &mut self.silent } else { &mut self.answering };
+                let lane = if target.answers.are_silence() { &mut self.silent } else { &mut self.answering };
                 lane.waiting.push_back(endpoint);
             }
             self.nodes.insert(node.name().to_owned(), target);
@@ -117,7 +141,9 @@ impl Targets {
         lane.asked = lane.asked.saturating_sub(1);
         let target = self.nodes.get_mut(&turn.endpoint.node)?;
         target.busy = false;
-        Some(std::mem::replace(&mut target.silent, !answered) == answered)
+        let next = target.answers.then(answered);
+        let told = std::mem::replace(&mut target.answers, next);
+        Some((told == Answers::No) != (next == Answers::No))
     }
 
     /// Whether a node is asked, as long as it has a kubelet.
@@ -186,7 +212,7 @@ mod tests {
         targets.begin_round(&silent);
         for _ in 0..2 {
             let asked = turns(&mut targets);
-            assert!(asked.iter().all(|turn| targets.finish(turn, false) == Some(true)));
+            assert!(asked.iter().all(|turn| targets.finish(turn, false).is_some()));
         }
         assert!(turns(&mut targets).is_empty());
         let all = [silent, vec![real("well")]].concat();
@@ -200,9 +226,21 @@ mod tests {
         let again = turns(&mut targets);
         assert_eq!(names(&again), ["well"]);
         assert_eq!(targets.finish(&again[0], true), Some(false));
-        assert_eq!(targets.finish(&asked[1], true), Some(true), "it is back");
+        assert_eq!(targets.finish(&asked[1], true), Some(false), "nobody was told");
         targets.begin_round(&[real("well")]);
         assert_eq!(targets.finish(&asked[2], true), None, "it is gone");
         assert!(!targets.has("silent-00"));
+    }
+    #[test]
+    fn a_silence_is_told_once() {
+        let mut targets = Targets::default();
+        let mut told = |answered: bool| {
+            targets.begin_round(&[real("node")]);
+            let turn = targets.next().unwrap();
+            targets.finish(&turn, answered).unwrap()
+        };
+        // A new node may have no certificate yet.
+        let answers = [false, false, false, true, true, false, false, true];
+        assert_eq!(answers.map(&mut told), [false, true, false, true, false, true, false, true]);
     }
 }
