@@ -11,7 +11,7 @@ use runtime::{Key, Stopper};
 use testkit::TestCluster;
 
 use super::super::cache::{Run, RunState};
-use super::super::{PodTask, Pods, tests};
+use super::super::{Changes, PodTask, Pods, tests};
 use super::rotate;
 
 /// Opens the log anew, unless it is told to fail.
@@ -71,6 +71,7 @@ impl Case {
             hash: 0,
             image_id: String::new(),
             image: String::new(),
+            user: None,
             attempt: 0,
             state: RunState::Running { since: 0 },
         });

@@ -14,7 +14,7 @@ use serde_json::json;
 use testkit::TestCluster;
 use testkit::forward::{Forward, Forwarding};
 
-use super::super::{Pods, tests};
+use super::super::{Changes, Pods, tests};
 
 /// Counts the tokens that are asked for, and refuses them while it is told to.
 struct Tokens {
