@@ -602,7 +602,9 @@ impl PodWorker {
             self.backoffs = vec![BackOff::new(self.longest_back_off); pod.containers.len()];
         }
         // Containers that may be restarted are there from the beginning.
-        &mut self.backoffs[index]
+        let (backoff, container) = (&mut self.backoffs[index], &pod.containers[index]);
+        backoff.keep_for(container.image, container.spec.get("resources"));
+        backoff
     }
 
     fn evicted(&self, pod: &Pod<'_>, by_runtime: Option<Evicted>) -> Option<Evicted> {

@@ -1,6 +1,8 @@
 //! How long a container that keeps ending waits before it is started again: not at all, then 10 s, doubled up to 5 min or what the node
 //! is configured with.
 
+use object::Value;
+
 use crate::container_runtime::{Container, Millis, Running, StartError};
 
 const FIRST_SECONDS: u32 = 10;
@@ -9,8 +11,10 @@ const MOST_SECONDS: u32 = 300;
 pub const LONGEST_MILLIS: Millis = MOST_SECONDS as Millis * 1000;
 
 /// Of one container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct BackOff {
+    /// The container's image and resources.
+    of: Option<Box<(String, Option<Value>)>>,
     /// 0: none so far.
     millis: Millis,
     longest: Millis,
@@ -32,7 +36,16 @@ pub enum Verdict {
 
 impl BackOff {
     pub fn new(longest: Millis) -> BackOff {
-        BackOff { millis: 0, longest, updated: 0, told: false }
+        BackOff { of: None, millis: 0, longest, updated: 0, told: false }
+    }
+
+    /// With another image or other resources it begins anew, as kubelet's does: the change may be the remedy.
+    pub fn keep_for(&mut self, image: &str, resources: Option<&Value>) {
+        if self.of.as_deref().is_some_and(|of| of.0 == image && of.1.as_ref() == resources) {
+            return;
+        }
+        let of = Some(Box::new((image.to_owned(), resources.cloned())));
+        *self = BackOff { of, ..BackOff::new(self.longest) };
     }
 
     /// When the wait of a container that ended begins. `None`: it is started at once, and nothing is lengthened.
@@ -56,7 +69,7 @@ impl BackOff {
         }
         let fresh = self.millis == 0 || now > self.forgotten_after();
         let millis = if fresh { Millis::from(FIRST_SECONDS) * 1000 } else { self.millis * 2 };
-        *self = BackOff { millis: millis.min(self.longest), updated: now, told: false, ..*self };
+        (self.millis, self.updated, self.told) = (millis.min(self.longest), now, false);
         Verdict::Now
     }
 

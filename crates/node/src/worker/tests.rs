@@ -317,6 +317,27 @@ fn a_container_that_keeps_failing_waits_and_says_so_once() {
 }
 
 #[test]
+fn a_container_that_keeps_failing_is_started_at_once_with_another_image() {
+    let mut life = Life::new(r#"{"containers":[{"name":"c","image":"broken"}]}"#);
+    life.step();
+    for attempt in 0..3 {
+        life.now += 10_000 << attempt;
+        life.runtime.exit(0, 1, life.now);
+        life.step();
+    }
+    life.runtime.log();
+    assert!(life.step().wake.is_some());
+    assert_eq!(life.runtime.log(), "");
+    let Some(Value::List(containers)) = life.tree.map_at(&["spec"]).get_mut("containers") else { panic!() };
+    containers[0].make_map().set("image", "mended");
+    life.step();
+    assert_eq!(life.runtime.log(), "start-0-3");
+    // And if that was no remedy, the waits begin anew.
+    life.runtime.exit(0, 1, life.now);
+    assert_eq!(life.step().wake, Some(life.now + 10_000));
+}
+
+#[test]
 fn init_containers_run_one_by_one_and_once() {
     let spec = r#"{"initContainers":[{"name":"i"},{"name":"s","restartPolicy":"Always"},{"name":"j"}],"containers":[{"name":"c"}]}"#;
     let mut life = Life::new(spec);

@@ -58,7 +58,8 @@ impl Case {
         let cluster = TestCluster::simulated(seed).await;
         let client = cluster.local_clients().user("system:node:n", &["system:nodes"]);
         let runtime = Arc::new(Reopening::default());
-        let (pods, _stopper) = tests::open(root, &cluster, client, runtime.clone(), &Changes::default(), |_| ()).await;
+        let (pods, _stopper) =
+            tests::open(root, &cluster, client, runtime.clone(), &Changes::default(), |_| ()).await;
         let uid = "2b1f0a34-5b0e-4bd5-8f2c-7f7a0a3c9d12";
         let text = format!(
             "{{metadata: {{name: chatty, namespace: d, uid: {uid}}}, spec: {{containers: [{{name: c, image: 'i:1'}}]}}}}"

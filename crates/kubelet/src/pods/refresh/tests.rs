@@ -67,7 +67,9 @@ impl Case {
             Arc::new(Forwarding(Tokens { inner, asked: asked.clone(), refuse: refuse.clone() }));
         let pod =
             tree(&client.get(PODS.at("default", "idle")).await.unwrap_or_else(|s| panic!("{}", s.message)));
-        let (pods, _stopper) = tests::open(root, &cluster, client, Arc::new(tests::Quick::new()), &Changes::default(), |_| ()).await;
+        let (pods, _stopper) =
+            tests::open(root, &cluster, client, Arc::new(tests::Quick::new()), &Changes::default(), |_| ())
+                .await;
         let uid = pod.str_at(&["metadata", "uid"]).unwrap().to_owned();
         let token = root.join("pods").join(&uid).join("volumes/kubernetes.io~projected/v/token");
         pods.runtime().create(&Pod::read(&pod), 0);

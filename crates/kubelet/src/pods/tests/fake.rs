@@ -128,7 +128,8 @@ impl Case {
         let (runtime, changes) = (Arc::new(runtime), Changes::default());
         let directory = tempfile::tempdir().unwrap();
         let client = cluster.local_clients().user("system:node:n", &["system:nodes"]);
-        let (pods, stopper) = open(directory.path(), &cluster, client, runtime.clone(), &changes, |_| ()).await;
+        let (pods, stopper) =
+            open(directory.path(), &cluster, client, runtime.clone(), &changes, |_| ()).await;
         let tree =
             runtime::parse(&format!("{{metadata: {{name: web, namespace: d, uid: {UID}}}, spec: {spec}}}"));
         let tree = tree.unwrap();
