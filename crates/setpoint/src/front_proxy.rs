@@ -200,8 +200,11 @@ mod tests {
             std::fs::write(&certificate, proxy.client().certificate_pem()).unwrap();
             std::fs::write(&key, proxy.client().key_pem()).unwrap();
         };
-        let [old, new] = ["old", "new"]
-            .map(|name| FrontProxy::open_or_create(&directory.path().join(name), 1_800_000_000).unwrap());
+        let [old, new] = ["old", "new"].map(|name| {
+            let own = directory.path().join(name);
+            std::fs::create_dir(&own).unwrap();
+            FrontProxy::open_or_create(&own, 1_800_000_000).unwrap()
+        });
         write(&old);
         let flags =
             [format!("--{CERTIFICATE}={}", certificate.display()), format!("--{KEY}={}", key.display())];
