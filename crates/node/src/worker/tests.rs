@@ -320,8 +320,8 @@ fn a_container_that_keeps_failing_waits_and_says_so_once() {
 fn a_container_that_keeps_failing_is_started_at_once_with_another_image() {
     let mut life = Life::new(r#"{"containers":[{"name":"c","image":"broken"}]}"#);
     life.step();
-    for attempt in 0..3 {
-        life.now += 10_000 << attempt;
+    for _ in 0..2 {
+        life.now += 1000;
         life.runtime.exit(0, 1, life.now);
         life.step();
     }
@@ -331,7 +331,7 @@ fn a_container_that_keeps_failing_is_started_at_once_with_another_image() {
     let Some(Value::List(containers)) = life.tree.map_at(&["spec"]).get_mut("containers") else { panic!() };
     containers[0].make_map().set("image", "mended");
     life.step();
-    assert_eq!(life.runtime.log(), "start-0-3");
+    assert_eq!(life.runtime.log(), "start-0-2");
     // And if that was no remedy, the waits begin anew.
     life.runtime.exit(0, 1, life.now);
     assert_eq!(life.step().wake, Some(life.now + 10_000));

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use cri::{Call, Code, Error};
 use parking_lot::Mutex;
@@ -59,7 +60,11 @@ impl Case {
         let client = cluster.local_clients().user("system:node:n", &["system:nodes"]);
         let runtime = Arc::new(Reopening::default());
         let (pods, _stopper) =
-            tests::open(root, &cluster, client, runtime.clone(), &Changes::default(), |_| ()).await;
+            tests::open(root, &cluster, client, runtime.clone(), &Changes::default(), |config| {
+                // Only the test looks at the logs.
+                config.container_log_monitor_interval = Duration::from_secs(1_000_000);
+            })
+            .await;
         let uid = "2b1f0a34-5b0e-4bd5-8f2c-7f7a0a3c9d12";
         let text = format!(
             "{{metadata: {{name: chatty, namespace: d, uid: {uid}}}, spec: {{containers: [{{name: c, image: 'i:1'}}]}}}}"
