@@ -80,8 +80,8 @@ pub enum ContainerState {
 pub fn changed(view: &View<'_>) -> Option<Value> {
     let pod = view.pod;
     let shown: Vec<ContainerStatus> = (0..pod.containers.len()).map(|index| show(view, index)).collect();
-    let late = deadline_passed(pod, view.now);
     // Told when nothing runs any more: what takes the pod's place may count on that.
+    let late = view.terminal && deadline_passed(pod, view.now);
     let evicted = view.evicted.filter(|_| view.terminal && !pod.is_over());
     let natural = phase(view, &shown);
     let phase = match natural {

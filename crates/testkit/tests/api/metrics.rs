@@ -98,6 +98,7 @@ const RECORDED: [(&str, &str, &str, &str); 73] = [
         "operation rejected type",
         ADMISSION,
     ),
+    ("apiserver_admission_step_admission_duration_seconds_summary", "summary", "operation rejected type", ""),
     (
         "apiserver_admission_match_condition_evaluation_seconds",
         "histogram",
