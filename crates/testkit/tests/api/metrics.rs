@@ -17,7 +17,7 @@ const WAIT: &str = "0 0.005 0.02 0.05 0.1 0.2 0.5 1 2 5 10 15 30 +Inf";
 const ROUTE: &str = "component group resource scope subresource verb version";
 
 /// What kube-apiserver v1.36.4 serves under these names: type, labels, buckets.
-const RECORDED: [(&str, &str, &str, &str); 73] = [
+const RECORDED: [(&str, &str, &str, &str); 74] = [
     (
         "apiserver_request_total",
         "counter",
@@ -236,7 +236,9 @@ impl Scrape {
     /// The family a line's name belongs to.
     fn family<'a>(&self, name: &'a str) -> &'a str {
         let stripped = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
-        stripped.filter(|base| self.types.get(*base).is_some_and(|t| t == "histogram")).unwrap_or(name)
+        stripped
+            .filter(|base| self.types.get(*base).is_some_and(|t| t == "histogram" || t == "summary"))
+            .unwrap_or(name)
     }
 
     /// The sum of all series that have these labels.
