@@ -65,6 +65,8 @@ impl Case {
                 config.container_log_monitor_interval = Duration::from_secs(1_000_000);
             })
             .await;
+        // The node's own first round is over, and found nothing.
+        cluster.env().sleep(Duration::from_secs(1)).await;
         let uid = "2b1f0a34-5b0e-4bd5-8f2c-7f7a0a3c9d12";
         let text = format!(
             "{{metadata: {{name: chatty, namespace: d, uid: {uid}}}, spec: {{containers: [{{name: c, image: 'i:1'}}]}}}}"
