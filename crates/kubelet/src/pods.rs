@@ -8,6 +8,7 @@
 //! Pods never wait for each other. What a queue is at is cut short by a stop only where nothing is half done: while it waits for
 //! volumes or an image.
 
+mod allocations;
 mod cache;
 mod create;
 mod evict;
@@ -32,6 +33,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use env::Env;
 use node::admit::Rejection;
+use node::allocation::Allocation;
 use node::container_runtime::{Health, Held, Millis, PodEvent, Runtime, Sandbox, Wake};
 use node::pod::{Pod, short_uid};
 use object::Value;
@@ -48,6 +50,7 @@ use crate::objects::Objects;
 use crate::probes::Probes;
 use crate::shutdown;
 use crate::volumes::Volumes;
+use allocations::Allocations;
 use cache::{Cache, Release, SandboxRef};
 pub use inputs::Facts;
 pub use tell::NodeEvents;
@@ -92,6 +95,7 @@ pub struct Pods {
 struct Shared {
     parts: Parts,
     probes: Probes,
+    allocations: Allocations,
     wake: OnceLock<Wake>,
     /// By uid; held for a look only.
     pods: Mutex<HashMap<u128, Arc<PodTask>>>,
@@ -143,8 +147,10 @@ impl Pods {
             code: cri::Code::Internal,
             message: format!("failed to read the users of pods: {error}"),
         })?;
+        let allocations = Allocations::new(&parts.config.root_directory);
         let shared = Arc::new_cyclic(|shared: &Weak<Shared>| Shared {
             parts,
+            allocations,
             probes: Probes::new(&env, news::of_probes(shared)),
             wake: OnceLock::new(),
             pods: Mutex::default(),
@@ -328,6 +334,18 @@ impl Runtime for Pods {
         handler.is_ok_and(|handler| parts.facts.features(&handler).recursive_read_only_mounts)
     }
 
+    fn keeps_allocations(&self) -> bool {
+        true
+    }
+
+    fn allocated(&self, pod: &Pod<'_>) -> Option<Allocation> {
+        self.shared.allocations.read(pod.uid)
+    }
+
+    fn allocate(&mut self, pod: &Pod<'_>, to: &Allocation) -> Result<(), String> {
+        self.shared.allocations.write(pod.uid, to).map_err(|error| error.to_string())
+    }
+
     fn list(&self) -> Vec<Held> {
         let pods = self.shared.pods.lock();
         let mut all: Vec<Held> =
@@ -422,6 +440,7 @@ impl Runtime for Pods {
     }
 
     fn remove(&mut self, uid: u128) {
+        self.shared.allocations.forget(uid);
         if let Some(task) = self.shared.task(uid) {
             stop::remove(&self.shared, &task);
         }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use runtime::{Key, Severity};
 
 use crate::admit::Rejection;
+use crate::allocation::Allocation;
 use crate::pod::Pod;
 
 /// Unix milliseconds of the world's clock.
@@ -32,6 +33,19 @@ pub trait Runtime: Send {
     /// Whether it can make mounts of the pod read-only with all that is mounted below them.
     fn recursive_read_only(&self, _pod: &Pod<'_>) -> bool {
         true
+    }
+
+    /// Does it know what pods were given when it is asked by another process?
+    fn keeps_allocations(&self) -> bool {
+        false
+    }
+    /// What the pod was given last, also by a process before this one; `None`: that is not known.
+    fn allocated(&self, _pod: &Pod<'_>) -> Option<Allocation> {
+        None
+    }
+    /// Writes down what a pod is given, before anything goes by it. `Err`: it was not, and may not be given.
+    fn allocate(&mut self, _pod: &Pod<'_>, _to: &Allocation) -> Result<(), String> {
+        Ok(())
     }
 
     /// Every pod it holds something of, also from before this process.

@@ -7,6 +7,7 @@
 //! ```
 //! * [`worker`]: the life of one pod, synchronous, given the time.
 //! * [`agent`]: one node: registration, lease, heartbeats, what fits ([`admit`]), reconciles of its pods.
+//! * [`allocation`]: what the node gave a pod, which outlives the process.
 //! * [`fleet`]: all agents of a process behind two informers and two queues; no task per node or pod.
 //! * [`container_runtime`]: the trait a runtime implements.
 //! * [`static_pods`]: pods of the machine's own files, and their mirrors.
@@ -14,6 +15,7 @@
 
 pub mod admit;
 pub mod agent;
+pub mod allocation;
 pub mod container_runtime;
 pub mod events;
 pub mod fleet;

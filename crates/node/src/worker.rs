@@ -134,10 +134,7 @@ impl PodWorker {
             uid: short_uid(pod.uid),
             written: object::Revision(0),
             wake: None,
-            requests: match resize::given(pod, None) {
-                Some(tree) => Requests::of(&Pod::read(&tree)),
-                None => Requests::of(pod),
-            },
+            requests: Requests::of(pod),
             rank: PreemptionRank::of(pod),
             preempted: false,
             waiting: None,
@@ -181,9 +178,19 @@ impl PodWorker {
     /// has is its own before anything new gets a part.
     pub fn adopt(&mut self, pod: &Pod<'_>, runtime: &mut dyn Runtime) {
         if self.stage == Stage::New && pod.started.is_some() {
-            runtime.recover(pod);
-            self.stage = Stage::Running;
+            self.resize.recall(pod, runtime);
+            self.resize.resumes = true;
+            match self.resize.given(pod) {
+                Some(tree) => self.recover(&Pod::read(&tree), runtime),
+                None => self.recover(pod, runtime),
+            }
         }
+    }
+
+    fn recover(&mut self, pod: &Pod<'_>, runtime: &mut dyn Runtime) {
+        runtime.recover(pod);
+        self.requests = Requests::of(pod);
+        self.stage = Stage::Running;
     }
 
     /// Does what is to be done now.
@@ -198,31 +205,34 @@ impl PodWorker {
         // What happened by itself comes before what is done now, and what that leads to at once.
         let mut step = SyncResult { events: runtime.take_events(self.uid), ..SyncResult::default() };
         self.adopt(pod, runtime);
+        self.resize.recall(pod, runtime);
+        if self.resize.resumes {
+            let sandbox = self.look(pod, runtime, now);
+            self.resize.resume(pod, &sandbox);
+        }
+        let is_new = self.stage == Stage::New;
         let given = self.resize.given(pod);
         let keeps = match &given {
             Some(_) if self.stage == Stage::Running && ending(pod, None, now).is_none() => {
                 let fits = admit(pod, Requests::of(pod));
-                let sandbox = self.look(pod, runtime, now);
-                !self.resize(pod, fits, &sandbox, now, &mut step)
+                !self.resize(pod, fits, runtime, now, &mut step)
             }
             Some(_) => true,
-            // A resize that is under way is taken back.
-            None if self.resize.is_overtaken(pod) => {
-                let fits = admit(pod, Requests::of(pod));
-                let sandbox = self.look(pod, runtime, now);
-                self.resize(pod, fits, &sandbox, now, &mut step);
-                false
-            }
             None => {
                 self.resize.pending = None;
                 false
             }
         };
+        if keeps && is_new {
+            // It comes to the node with what it was given before; then it may have what it asks for.
+            step.wake = Some(now);
+        }
         // Everybody goes by what the pod was given.
         step = match given.filter(|_| keeps) {
             Some(tree) => self.advance(&Pod::read(&tree), host, admit, runtime, now, step),
             None => self.advance(pod, host, admit, runtime, now, step),
         };
+        self.resize.settle(pod, runtime);
         step.events.extend(runtime.take_events(self.uid));
         step
     }
@@ -322,7 +332,7 @@ impl PodWorker {
         let refused = runtime.refuses(pod).map_or(Ok(()), Err);
         self.stage = match refused.and_then(|()| admit(pod, self.requests)) {
             Ok(()) => {
-                self.resize.admit(pod);
+                self.resize.admit(pod, runtime);
                 Stage::Running
             }
             Err(rejection) => {
@@ -520,7 +530,7 @@ impl PodWorker {
                     true
                 }
                 Some((Container::Running { .. }, attempt))
-                    if self.resize.restarts(index) && container.role != Role::Init =>
+                    if self.resize.restarts(index, attempt) && container.role != Role::Init =>
                 {
                     let told = format!("Container {} resize requires restart", container.name);
                     step.tell(Some(index), Severity::Normal, "Killing", told);

@@ -199,6 +199,14 @@ impl Slot {
         }
     }
 
+    /// News of a run, with what it is limited to: of one that another process started, nobody else knows that.
+    pub fn found(&mut self, run: Run, limits: Option<cri::LinuxContainerResources>) {
+        if run.is_running() && self.resources.is_none() && !self.starting {
+            self.resources = limits;
+        }
+        self.saw(run);
+    }
+
     /// Is this the latest run, or going to be?
     pub fn is(&self, id: &str) -> bool {
         self.created.as_deref() == Some(id) || self.run.as_ref().is_some_and(|run| run.id == id)

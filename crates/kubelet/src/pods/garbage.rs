@@ -123,7 +123,9 @@ fn log_of(shared: &Shared, container: &cri::Container) -> Option<PathBuf> {
 
 /// Of pods that were not known at the last look either. Those found now.
 async fn collect_directories(shared: &Arc<Shared>, before: &BTreeSet<String>) -> BTreeSet<String> {
-    let known: BTreeSet<String> = shared.tasks().iter().map(|task| task.uid.clone()).collect();
+    let tasks = shared.tasks();
+    let known = tasks.iter().map(|task| task.uid.clone()).chain(shared.allocations.uids());
+    let known: BTreeSet<String> = known.collect();
     let mut found: BTreeSet<String> = match shared.parts.volumes.orphans(&known).await {
         Ok(orphans) => orphans.into_iter().collect(),
         Err(error) => {

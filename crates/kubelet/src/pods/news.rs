@@ -145,10 +145,11 @@ impl Shared {
         match self.parts.cri.container_status(request).await {
             Ok(cri::ContainerStatusResponse { status: Some(status), .. }) => {
                 let runtime = self.parts.runtime_name.clone();
+                let limits = status.resources.clone().and_then(|resources| resources.linux);
                 let read = block(move || run_of(&status, &runtime));
                 let Ok(run) = read.await else { return };
                 let ended = matches!(run.state, RunState::Exited(_));
-                task.cache.lock().slot(name).saw(run);
+                task.cache.lock().slot(name).found(run, limits);
                 if ended {
                     self.probes.stop(&task.uid, name);
                 }

@@ -110,7 +110,13 @@ pub fn pod(shared: &Arc<Shared>, task: &Arc<PodTask>) {
     }
     // What its volumes show may have changed meanwhile; one whose sandbox is gone gets another.
     match task.sandbox() {
-        Some(sandbox) if sandbox.ready => task.refresh(),
+        Some(sandbox) if sandbox.ready => {
+            // A process before this one may not have set all that the pod was given.
+            let mut cache = task.cache.lock();
+            (cache.resizing, cache.resize_group) = (true, true);
+            drop(cache);
+            task.refresh();
+        }
         Some(_) if !task.is_stopping() && !news::tell_changed(&mut task.cache.lock()) => {}
         _ => task.create(),
     }

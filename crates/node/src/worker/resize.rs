@@ -4,18 +4,19 @@
 //!  spec.resources ──fits?── yes ──> given: limits are set anew, or the container is restarted ──> PodResizeInProgress, until it is so
 //!                    └────── no ──> PodResizePending, and the pod keeps what the status says it was given
 //! ```
-//! The status says what the containers have: until a resize is done, what they had before. A process that comes later goes by that.
-//! Of containers that were not started it says nothing: those have what the pod was admitted with, as far as this process did that.
+//! What a pod was given is written down before anything goes by it ([`Runtime::allocate`]), so that a process that comes later neither
+//! takes it back nor gives more. Without such a record, the status of the pod tells, of what was started.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use object::{Map, Value};
 use runtime::Severity;
 
 use crate::admit::Rejection;
-use crate::container_runtime::{Container as State, Millis, Sandbox};
-use crate::pod::{Container, Pod, Role};
-use crate::worker::{PodWorker, SyncResult};
+use crate::allocation::{Allocation, differs, is_resizable, pod_level_by_status, resources, said};
+use crate::container_runtime::{Container as State, Millis, Runtime, Sandbox};
+use crate::pod::{Container, Pod};
+use crate::worker::{PodWorker, SyncResult, conditions};
 
 /// How long a resize that does not fit waits for the next attempt, if no other pod makes room before.
 const RETRY_MILLIS: Millis = 180_000;
@@ -26,14 +27,11 @@ const FAILED_MILLIS: Millis = 10_000;
 pub struct Resize {
     pub pending: Option<Box<Pending>>,
     pub progress: Option<Box<Progress>>,
-    /// What this process gave last: the status a pod is read with may be older.
-    given: Option<Box<Asked>>,
-    /// What the pod has that this process admitted, until the status says it of all its containers.
-    admitted: Option<Box<Asked>>,
+    /// What the pod was given. `None`: it is new, or its status says all of it and nobody else keeps that.
+    allocated: Option<Box<Allocation>>,
+    /// The pod is from before this process, which may not have carried out all it gave.
+    pub resumes: bool,
 }
-
-/// What a pod asks for as a whole, and each of its containers.
-pub type Asked = Vec<Option<Value>>;
 
 /// There is no room for it.
 #[derive(Debug, PartialEq, Eq)]
@@ -47,31 +45,73 @@ pub struct Pending {
 pub struct Progress {
     pub generation: i64,
     pub error: Option<String>,
-    /// Containers that get it by a restart, by their place.
-    restarts: BTreeSet<usize>,
+    /// Containers that get it by a restart, by their place, with the number of restarts of the run that has what was before.
+    restarts: BTreeMap<usize, u32>,
 }
 
-/// Of a container that asked for nothing.
-static NOTHING: Value = Value::Null;
-
 impl Resize {
+    /// What the pod has from before, if this process does not know it yet.
+    pub fn recall(&mut self, pod: &Pod<'_>, runtime: &mut dyn Runtime) {
+        if self.allocated.is_some() {
+            return;
+        }
+        let known = runtime.allocated(pod);
+        if known.is_none() && pod.started.is_none() {
+            return;
+        }
+        let is_new = known.is_none();
+        let allocated = known.unwrap_or_else(|| Allocation::of_status(pod));
+        if is_new {
+            // As it is here, it is not less true for not being written down.
+            note(runtime.allocate(pod, &allocated), pod);
+        }
+        self.allocated = Some(Box::new(allocated));
+    }
+
     /// The pod gets what it asks for, as it is new to the node.
-    pub fn admit(&mut self, pod: &Pod<'_>) {
-        self.admitted = Some(Box::new(asked(pod)));
+    pub fn admit(&mut self, pod: &Pod<'_>, runtime: &mut dyn Runtime) {
+        let allocated = Allocation::of(pod);
+        // As kubelet: the pod is taken either way.
+        note(runtime.allocate(pod, &allocated), pod);
+        self.allocated = Some(Box::new(allocated));
     }
 
     /// What the pod was given, if that is not what it asks for.
-    pub fn given(&mut self, pod: &Pod<'_>) -> Option<Value> {
-        let mut resizable = pod.containers.iter().filter(|c| is_resizable(c));
-        if self.admitted.is_some() && resizable.all(|container| said(pod, container).is_some()) {
-            self.admitted = None;
-        }
-        given(pod, self.admitted.as_deref())
+    pub fn given(&self, pod: &Pod<'_>) -> Option<Value> {
+        self.allocated.as_ref()?.given(pod)
     }
 
-    /// Was something else given than the pod asks for now?
-    pub fn is_overtaken(&self, pod: &Pod<'_>) -> bool {
-        self.progress.is_some() && self.given.as_deref().is_some_and(|given| *given != asked(pod))
+    /// Keeps nothing of a pod in mind that its status says as well, where nobody else remembers it either: nodes that are simulated
+    /// have many.
+    pub fn settle(&mut self, pod: &Pod<'_>, runtime: &dyn Runtime) {
+        let settled = self.pending.is_none() && self.progress.is_none() && !runtime.keeps_allocations();
+        if settled && self.allocated.as_ref().is_some_and(|allocated| allocated.is_said(pod)) {
+            self.allocated = None;
+        }
+    }
+
+    /// Whether a process before this one left a resize to be carried out: its status says so, or has not what was given.
+    pub fn resume(&mut self, pod: &Pod<'_>, sandbox: &Sandbox) {
+        self.resumes = false;
+        let Some(allocated) = &self.allocated else { return };
+        let all = || pod.containers.iter().enumerate().filter(|(_, c)| is_resizable(c));
+        let given = |c: &Container<'_>| allocated.containers.get(c.name).and_then(Option::as_ref);
+        let is_late = |c: &Container<'_>| said(pod, c).is_some_and(|said| differs(Some(said), given(c)));
+        let mut restarts = BTreeMap::new();
+        for (index, container) in all() {
+            let Some(at) = allocated.restarts.get(container.name) else { continue };
+            if run_at(sandbox, index).is_some_and(|attempt| attempt <= *at) {
+                restarts.insert(index, *at);
+            }
+        }
+        let told = condition(pod, conditions::RESIZE_IN_PROGRESS);
+        let runs = |index: usize| run_at(sandbox, index).is_some();
+        let is_late = all().any(|(index, container)| runs(index) && is_late(container));
+        if told.is_none() && restarts.is_empty() && !is_late {
+            return;
+        }
+        let generation = told.and_then(observed_generation).unwrap_or(pod.generation);
+        self.progress = Some(Box::new(Progress { generation, error: None, restarts }));
     }
 
     /// What the status shows of the pod, or of one of its containers, until the resize is done.
@@ -83,9 +123,10 @@ impl Resize {
         }
     }
 
-    /// Is the container to be restarted with what it was given?
-    pub fn restarts(&self, index: usize) -> bool {
-        self.progress.as_ref().is_some_and(|progress| progress.restarts.contains(&index))
+    /// Is the run of the container, by its number of restarts, to be restarted with what the container was given?
+    pub fn restarts(&self, index: usize, attempt: u32) -> bool {
+        let restarts = self.progress.as_ref().and_then(|progress| progress.restarts.get(&index));
+        restarts.is_some_and(|at| attempt <= *at)
     }
 
     /// It was asked for.
@@ -96,89 +137,21 @@ impl Resize {
     }
 }
 
-/// What the pod was given, as its status has it or as it was `admitted`, if that is not what it asks for.
-pub fn given(pod: &Pod<'_>, admitted: Option<&Asked>) -> Option<Value> {
-    let had = |index: usize, container: &Container<'_>| {
-        let at_first = || admitted?.get(index + 1).map(|asked| asked.as_ref().unwrap_or(&NOTHING));
-        said(pod, container).or_else(at_first)
-    };
-    let changed = |(index, container): (usize, &Container<'_>)| {
-        is_resizable(container)
-            && had(index, container).is_some_and(|had| differs(Some(had), resources(container.spec)))
-    };
-    let of_pod = of_pod(pod, admitted);
-    if of_pod.is_none() && !pod.containers.iter().enumerate().any(changed) {
-        return None;
+fn note(written: Result<(), String>, pod: &Pod<'_>) {
+    if let Err(error) = written {
+        tracing::error!(
+            pod = pod.name,
+            namespace = pod.namespace,
+            error,
+            "failed to record what a pod was given"
+        );
     }
-    let mut tree = pod.tree.clone();
-    for list in ["initContainers", "containers"] {
-        let Some(Value::List(all)) = tree.map_at(&["spec"]).get_mut(list) else { continue };
-        for spec in all {
-            let name = spec.str_at(&["name"]).unwrap_or_default().to_owned();
-            let mut all = pod.containers.iter().enumerate();
-            let container = all.find(|(_, c)| c.name == name && is_resizable(c));
-            match container.and_then(|(index, container)| had(index, container)) {
-                Some(Value::Null) => drop(spec.make_map().remove("resources")),
-                Some(had) => spec.make_map().set("resources", had.clone()),
-                None => {}
-            }
-        }
-    }
-    if let Some(said) = of_pod {
-        tree.map_at(&["spec"]).set("resources", said);
-    }
-    Some(tree)
 }
 
-/// What the pod as a whole was given, if that is not what it asks for. The status has more than what the pod asks for: what its
-/// containers have in sum.
-fn of_pod(pod: &Pod<'_>, admitted: Option<&Asked>) -> Option<Value> {
-    let wanted = pod.tree.at(&["spec", "resources"])?;
-    let at_first = || admitted?.first().map(|asked| asked.as_ref().unwrap_or(&NOTHING));
-    let said = pod.tree.at(&["status", "resources"]).or_else(at_first)?;
-    let mut given = wanted.clone();
-    for list in ["requests", "limits"] {
-        let Some(Value::Map(amounts)) = given.make_map().get_mut(list) else { continue };
-        let names: Vec<String> = amounts.iter().map(|(name, _)| name.as_str().to_owned()).collect();
-        for name in names {
-            match said.at(&[list, &name]) {
-                Some(said) => amounts.set(name, said.clone()),
-                // It was added; nothing else can be.
-                None if matches!(name.as_str(), "cpu" | "memory") => drop(amounts.remove(&name)),
-                None => {}
-            }
-        }
-        if amounts.is_empty() {
-            given.make_map().remove(list);
-        }
-    }
-    differs(Some(&given), Some(wanted)).then_some(given)
-}
-
-fn asked(pod: &Pod<'_>) -> Asked {
-    let of_pod = pod.tree.at(&["spec", "resources"]).cloned();
-    std::iter::once(of_pod).chain(pod.containers.iter().map(|c| resources(c.spec).cloned())).collect()
-}
-
-fn is_resizable(container: &Container<'_>) -> bool {
-    container.role != Role::Ephemeral
-}
-
-fn resources(spec: &Value) -> Option<&Value> {
-    spec.get("resources")
-}
-
-/// What the status says a container was given.
-fn said<'a>(pod: &Pod<'a>, container: &Container<'_>) -> Option<&'a Value> {
-    let (_, list) = container.role.lists();
-    let all = pod.tree.at(&["status", list]).and_then(Value::as_list)?;
-    all.iter().find(|status| status.str_at(&["name"]) == Some(container.name))?.get("resources")
-}
-
-/// In what can be changed while the pod runs.
-fn differs(a: Option<&Value>, b: Option<&Value>) -> bool {
-    let of = |value: Option<&Value>, list: &str| value.and_then(|value| value.get(list)).cloned();
-    ["requests", "limits"].into_iter().any(|list| !kinds::same(of(a, list).as_ref(), of(b, list).as_ref()))
+/// How often the container was restarted, if it runs.
+fn run_at(sandbox: &Sandbox, index: usize) -> Option<u32> {
+    let there = sandbox.container(index)?;
+    matches!(there.state, State::Running { .. }).then_some(there.attempt)
 }
 
 /// Does the container have to be restarted for it? The pod's limit is that of a container without one of its own.
@@ -186,7 +159,7 @@ fn needs_restart(pod: &Pod<'_>, container: &Container<'_>) -> bool {
     let Some(said) = said(pod, container) else { return false };
     let wanted = resources(container.spec);
     let wanted_of_pod = pod.tree.at(&["spec", "resources"]);
-    let given_of_pod = of_pod(pod, None);
+    let given_of_pod = pod_level_by_status(pod);
     let given_of_pod = given_of_pod.as_ref().or(wanted_of_pod);
     let policies = container.spec.get("resizePolicy").and_then(Value::as_list).unwrap_or_default();
     policies.iter().filter(|policy| policy.str_at(&["restartPolicy"]) == Some("RestartContainer")).any(
@@ -209,30 +182,30 @@ impl PodWorker {
         &mut self,
         pod: &Pod<'_>,
         fits: Result<(), Rejection>,
-        sandbox: &Sandbox,
+        runtime: &mut dyn Runtime,
         now: Millis,
         step: &mut SyncResult,
     ) -> bool {
         let generation = pod.generation;
         match fits {
             Ok(()) => {
-                self.resize.pending = None;
-                let asked = asked(pod);
-                if let Some(admitted) = &mut self.resize.admitted {
-                    **admitted = asked.clone();
-                }
-                if self.resize.given.as_deref() == Some(&asked) {
-                    return true;
-                }
-                self.resize.given = Some(Box::new(asked));
-                let runs = |index: usize| {
-                    matches!(sandbox.container(index).map(|c| &c.state), Some(State::Running { .. }))
-                };
+                let sandbox = self.look(pod, runtime, now);
                 let all = pod.containers.iter().enumerate();
-                let restarts = all.filter(|(index, c)| runs(*index) && needs_restart(pod, c));
-                let restarts = restarts.map(|(index, _)| index).collect();
+                let restarts = all.filter(|(_, c)| needs_restart(pod, c));
+                let restarts = restarts.filter_map(|(index, _)| Some((index, run_at(&sandbox, index)?)));
+                let restarts: BTreeMap<usize, u32> = restarts.collect();
+                let mut allocated = Allocation::of(pod);
+                let named = restarts.iter().map(|(index, at)| (pod.containers[*index].name.to_owned(), *at));
+                allocated.restarts = named.collect();
+                if let Err(error) = runtime.allocate(pod, &allocated) {
+                    note(Err(error), pod);
+                    step.wake = super::earlier(step.wake, Some(now + FAILED_MILLIS));
+                    return false;
+                }
+                self.resize.pending = None;
+                self.resize.allocated = Some(Box::new(allocated));
                 self.resize.progress = Some(Box::new(Progress { generation, error: None, restarts }));
-                if !is_said(pod, super::conditions::RESIZE_IN_PROGRESS, generation) {
+                if !is_said(pod, conditions::RESIZE_IN_PROGRESS, generation) {
                     let told = told(pod, "Pod resize started", generation, "");
                     step.tell(None, Severity::Normal, "ResizeStarted", told);
                 }
@@ -241,7 +214,7 @@ impl PodWorker {
             Err(Rejection { reason, message }) => {
                 let is_new =
                     self.resize.pending.as_ref().is_none_or(|before| before.generation != generation);
-                if is_new && !is_said(pod, super::conditions::RESIZE_PENDING, generation) {
+                if is_new && !is_said(pod, conditions::RESIZE_PENDING, generation) {
                     let told = told(pod, &format!("Pod resize {reason}"), generation, &message);
                     step.tell(None, Severity::Warning, "ResizeDeferred", told);
                 }
@@ -271,6 +244,8 @@ impl PodWorker {
             step.wake = super::earlier(step.wake, Some(now + FAILED_MILLIS));
             return;
         }
+        let restarted = |index: usize, at: u32| sandbox.container(index).is_some_and(|c| c.attempt > at);
+        progress.restarts.retain(|index, at| !restarted(*index, *at));
         let is_starting = |state: &State| matches!(state, State::Created | State::Restarting(_));
         let starting = sandbox.containers.iter().flatten().any(|c| is_starting(&c.state));
         if sandbox.resizing || starting || !progress.restarts.is_empty() {
@@ -283,12 +258,17 @@ impl PodWorker {
 }
 
 /// People know that this one is waited for, or under way.
-fn is_said(pod: &Pod<'_>, condition: &str, generation: i64) -> bool {
-    let conditions = pod.tree.at(&["status", "conditions"]).and_then(Value::as_list).unwrap_or_default();
-    conditions.iter().any(|c| {
-        c.str_at(&["type"]) == Some(condition)
-            && c.get("observedGeneration").and_then(Value::as_int) == Some(generation)
-    })
+fn is_said(pod: &Pod<'_>, kind: &str, generation: i64) -> bool {
+    condition(pod, kind).and_then(observed_generation) == Some(generation)
+}
+
+fn condition<'a>(pod: &Pod<'a>, kind: &str) -> Option<&'a Value> {
+    let conditions = pod.tree.at(&["status", "conditions"]).and_then(Value::as_list)?;
+    conditions.iter().find(|c| c.str_at(&["type"]) == Some(kind))
+}
+
+fn observed_generation(condition: &Value) -> Option<i64> {
+    condition.get("observedGeneration").and_then(Value::as_int)
 }
 
 /// What is asked for, in the words of kubelet's events.

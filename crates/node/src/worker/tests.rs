@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use object::Value;
 
 use super::*;
+use crate::allocation::Allocation;
 use crate::container_runtime::{Exit, Health, Held, Running, Wake};
 use crate::pod::Pod;
 
@@ -30,6 +31,16 @@ struct ByHand {
     /// Its sandbox is still being made.
     unready: bool,
     user: Option<Box<crate::container_runtime::LinuxUser>>,
+    /// As which object the pod of another process was taken over.
+    recovered: Option<Value>,
+    /// What is written down of what the pod was given; `None`: nothing ever is.
+    records: Option<Records>,
+}
+
+#[derive(Default)]
+struct Records {
+    last: Option<Allocation>,
+    full: bool,
 }
 
 impl ByHand {
@@ -45,6 +56,20 @@ impl ByHand {
 }
 
 impl Runtime for ByHand {
+    fn keeps_allocations(&self) -> bool {
+        self.records.is_some()
+    }
+    fn allocated(&self, _: &Pod<'_>) -> Option<Allocation> {
+        self.records.as_ref()?.last.clone()
+    }
+    fn allocate(&mut self, _: &Pod<'_>, to: &Allocation) -> Result<(), String> {
+        let Some(records) = &mut self.records else { return Ok(()) };
+        if records.full {
+            return Err("No space left on device".to_owned());
+        }
+        records.last = Some(to.clone());
+        Ok(())
+    }
     fn wake_by(&mut self, _: Wake) {}
     fn list(&self) -> Vec<Held> {
         Vec::new()
@@ -58,8 +83,9 @@ impl Runtime for ByHand {
     fn refuses(&self, _: &Pod<'_>) -> Option<Rejection> {
         self.refusal.clone()
     }
-    fn recover(&mut self, _: &Pod<'_>) {
+    fn recover(&mut self, pod: &Pod<'_>) {
         self.log.push("recover".to_owned());
+        self.recovered = Some(pod.tree.clone());
     }
     fn look(&mut self, _: &Pod<'_>, _: Millis) -> Option<Sandbox> {
         let containers = (0..self.containers).map(|index| self.there.get(&index).cloned()).collect();

@@ -93,8 +93,8 @@ fn what_does_not_fit_waits_and_the_pod_keeps_what_it_has() {
     assert!(step.events.is_empty() && step.status.is_none(), "said once");
     // Another process goes by what the status says.
     life.worker = PodWorker::new(&Pod::read(&life.tree));
-    assert_eq!(life.worker.requests.cpu_milli, 1000);
     assert!(life.step_with(false).events.is_empty());
+    assert_eq!((life.given(), life.worker.requests.cpu_milli), (("1", "1"), 1000));
     // There is room now.
     let step = life.step_with(true);
     assert_eq!(events(&step).iter().map(|e| e.0).collect::<Vec<_>>(), ["ResizeStarted", "ResizeCompleted"]);
@@ -280,4 +280,171 @@ fn a_resize_before_the_start_that_fits_is_given() {
     life.runtime.unready = false;
     life.step_with(true);
     assert_eq!(life.given(), ("2", "2"));
+}
+
+impl Life {
+    /// Of a node that writes down what it gives.
+    fn recorded(spec: &str) -> Life {
+        let mut life = Life::new(spec);
+        life.runtime.records = Some(Records::default());
+        life
+    }
+
+    /// The process is killed, and another one comes.
+    fn killed(&mut self) {
+        self.worker = PodWorker::new(&Pod::read(&self.tree));
+        self.runtime.log();
+        self.runtime.events.clear();
+    }
+}
+
+fn reasons(step: &SyncResult) -> Vec<&str> {
+    step.events.iter().map(|event| &*event.reason).collect()
+}
+
+#[test]
+fn what_was_given_is_given_after_a_kill_though_there_is_no_room_any_more() {
+    for told in [true, false] {
+        let mut life = Life::recorded(&spec(ONE, ""));
+        life.step();
+        life.ask_for(&spec(TWO, ""));
+        let before = life.tree.clone();
+        life.runtime.resizing = true;
+        life.step_with(true);
+        assert!(life.condition("PodResizeInProgress").is_some());
+        if !told {
+            // Nor did the API hear of it.
+            life.tree = before;
+        }
+        life.killed();
+        let step = life.step_with(false);
+        assert_eq!(reasons(&step), [] as [&str; 0]);
+        assert_eq!(life.worker.requests.cpu_milli, 2000);
+        assert_eq!(life.given(), ("2", "1"), "allocated, and not known to be there");
+        assert!(life.condition("PodResizePending").is_none());
+        let condition = life.condition("PodResizeInProgress").unwrap();
+        assert_eq!(condition.get("observedGeneration").and_then(Value::as_int), Some(2));
+        life.runtime.resizing = false;
+        assert_eq!(reasons(&life.step_with(false)), ["ResizeCompleted"]);
+        assert_eq!(life.runtime.log(), "recover");
+        assert_eq!(life.given(), ("2", "2"));
+        assert!(life.step_with(false).events.is_empty());
+    }
+}
+
+#[test]
+fn what_waits_for_room_waits_after_a_kill() {
+    let mut life = Life::recorded(&spec(ONE, ""));
+    life.step();
+    life.ask_for(&spec(TWO, ""));
+    life.step_with(false);
+    let since = life.condition("PodResizePending").unwrap().clone();
+    life.now += 60_000;
+    life.killed();
+    let step = life.step_with(false);
+    assert!(step.events.is_empty() && step.status.is_none() && step.wake.is_some());
+    assert_eq!(life.condition("PodResizePending"), Some(&since));
+    // Not even for a moment does the runtime hear of what it asks for.
+    let recovered = life.runtime.recovered.take().unwrap();
+    assert_eq!(
+        recovered.at(&["spec", "containers"]).and_then(Value::as_list).unwrap()[0].str_at(&[
+            "resources",
+            "limits",
+            "cpu"
+        ]),
+        Some("1")
+    );
+    assert_eq!(reasons(&life.step_with(true)), ["ResizeStarted", "ResizeCompleted"]);
+    assert_eq!(life.given(), ("2", "2"));
+}
+
+#[test]
+fn a_container_that_was_not_started_keeps_what_it_was_admitted_with_after_a_kill() {
+    for at_first in [spec(ONE, ""), spec("{}", "")] {
+        let mut life = Life::recorded(&at_first);
+        life.runtime.unready = true;
+        life.step();
+        // It changes while nobody looks.
+        life.ask_for(&spec(TWO, ""));
+        life.killed();
+        let step = life.step_with(false);
+        assert_eq!(reasons(&step), ["ResizeDeferred"]);
+        let had = if at_first == spec(ONE, "") { 1000 } else { 0 };
+        assert_eq!(life.worker.requests.cpu_milli, had);
+    }
+}
+
+#[test]
+fn a_pod_whose_admission_nobody_heard_of_comes_with_what_it_was_given() {
+    let mut life = Life::recorded(&spec(ONE, ""));
+    let before = life.tree.clone();
+    life.step();
+    life.tree = before;
+    life.ask_for(&spec(TWO, ""));
+    life.killed();
+    let step = life.step_with(true);
+    assert_eq!((life.worker.requests.cpu_milli, step.wake), (1000, Some(life.now)));
+    assert_eq!(reasons(&life.step_with(false)), ["ResizeDeferred"]);
+}
+
+#[test]
+fn a_container_is_restarted_for_a_resize_once_whatever_process_does_it() {
+    let policy = r#"{"resourceName":"cpu","restartPolicy":"RestartContainer"}"#;
+    for restarted in [false, true] {
+        let mut life = Life::recorded(&spec(ONE, policy));
+        life.step();
+        life.ask_for(&spec(TWO, policy));
+        let (tree, before) = (life.tree.clone(), life.runtime.there.clone());
+        life.step_with(true);
+        assert_eq!(life.runtime.records.as_ref().unwrap().last.as_ref().unwrap().restarts["c"], 0);
+        // What the API knows is of before; the restart was asked for, or not even that.
+        life.tree = tree;
+        if !restarted {
+            life.runtime.there = before;
+        }
+        life.killed();
+        let step = life.step_with(true);
+        assert_eq!(reasons(&step).contains(&"Killing"), !restarted);
+        life.step_with(true);
+        assert_eq!(life.runtime.log(), if restarted { "recover" } else { "recover start-0-1" });
+        life.step_with(true);
+        assert_eq!(life.given(), ("2", "2"));
+        assert!(life.condition("PodResizeInProgress").is_none());
+    }
+}
+
+#[test]
+fn without_a_record_the_status_tells_what_was_given() {
+    let mut life = Life::recorded(&spec(ONE, ""));
+    life.step();
+    life.ask_for(&spec(TWO, ""));
+    life.runtime.resizing = true;
+    life.step_with(true);
+    assert_eq!(life.given(), ("2", "1"));
+    // The file is broken.
+    life.runtime.records = Some(Records::default());
+    life.killed();
+    life.step_with(false);
+    assert_eq!((life.worker.requests.cpu_milli, life.given()), (2000, ("2", "1")));
+    assert!(life.runtime.records.as_ref().unwrap().last.is_some(), "it is written anew");
+    // What it asks for by now is something else: it keeps what was allocated, with the limit that goes with it.
+    life.runtime.records = Some(Records::default());
+    life.ask_for(&spec(r#"{"requests":{"cpu":"3"},"limits":{"cpu":"3"}}"#, ""));
+    life.killed();
+    assert_eq!(reasons(&life.step_with(false)), ["ResizeDeferred"]);
+    let given = life.runtime.records.as_ref().unwrap().last.as_ref().unwrap().containers["c"].clone();
+    assert_eq!(given, codec::json::parse(TWO.as_bytes(), None).ok());
+}
+
+#[test]
+fn what_cannot_be_written_down_is_not_given() {
+    let mut life = Life::recorded(&spec(ONE, ""));
+    life.step();
+    life.ask_for(&spec(TWO, ""));
+    life.runtime.records.as_mut().unwrap().full = true;
+    let step = life.step_with(true);
+    assert!(step.events.is_empty() && step.wake.is_some());
+    assert_eq!((life.given(), life.worker.requests.cpu_milli), (("1", "1"), 1000));
+    life.runtime.records.as_mut().unwrap().full = false;
+    assert_eq!(reasons(&life.step_with(true)), ["ResizeStarted", "ResizeCompleted"]);
 }
