@@ -142,6 +142,115 @@ fn resize(cluster: Option<Cluster>) {
 }
 
 #[test]
+fn what_pods_were_given_outlives_a_kill() {
+    given_outlives_a_kill(Cluster::start(62));
+}
+
+#[test]
+fn what_pods_were_given_outlives_a_kill_on_containerd() {
+    given_outlives_a_kill(Cluster::with(63, Runtime::Containerd, ""));
+}
+
+fn given_outlives_a_kill(cluster: Option<Cluster>) {
+    let Some(mut cluster) = cluster else { return };
+    let sleeps = "image: IMAGE, command: [/bin/busybox, sleep, '1000']";
+    let flag = cluster.folder.path().join("flag");
+    let flag = flag.to_str().unwrap();
+    let given = "resources: {requests: {cpu: 100m, memory: 32Mi}, limits: {cpu: 100m, memory: 32Mi}}";
+    cluster.run_pod("runs", &format!("containers: [{{name: c, {sleeps}, {given}}}]"));
+    cluster.run_pod("begins", &format!("initContainers: [{{name: first, image: IMAGE, command: [/bin/busybox, sh, -c, 'until [ -e /flag/go ]; do /bin/busybox sleep 0.05; done'], volumeMounts: [{{name: flag, mountPath: /flag}}], {given}}}], containers: [{{name: c, {sleeps}, {given}}}], volumes: [{{name: flag, hostPath: {{path: {flag}, type: DirectoryOrCreate}}}}]"));
+    cluster.wait_for("Running", &["runs"]);
+    cluster.wait("the first container of the other runs", |cluster| {
+        cluster.container("begins", "first")["state"]["running"].is_object()
+    });
+    let all = cluster.kubectl.run("get node one -o jsonpath={.status.allocatable.cpu}");
+    let all =
+        all.strip_suffix('m').map_or_else(|| all.parse::<u64>().unwrap() * 1000, |m| m.parse().unwrap());
+    let resize = |cluster: &Cluster, pod: &str, cpu: &str, memory: &str| {
+        let both = json!({"cpu": cpu, "memory": memory});
+        let containers = json!([{"name": "c", "resources": {"requests": both, "limits": both}}]);
+        let patch = json!({"spec": {"containers": containers}}).to_string();
+        cluster.kubectl.words(&["patch", "pod", pod, "--subresource=resize", "-p", &patch]);
+    };
+    let kill = |cluster: &mut Cluster, meanwhile: &dyn Fn(&Cluster)| {
+        cluster.server.take().unwrap().kill();
+        meanwhile(cluster);
+        cluster.restart();
+        cluster.wait("the node is back", |cluster| {
+            cluster.kubectl.try_run("get --raw /api/v1/nodes/one/proxy/healthz").status.success()
+        });
+    };
+    let waits = |cluster: &Cluster, pod: &str| {
+        cluster.wait(&format!("{pod} waits for room"), |cluster| {
+            cluster.condition(pod, "PodResizePending")["reason"] == "Deferred"
+        });
+    };
+    // More than there is, of what was not started yet; and less than it uses, which was given and cannot be set.
+    let too_much = format!("{}m", all - 60);
+    resize(&cluster, "begins", &too_much, "32Mi");
+    waits(&cluster, "begins");
+    resize(&cluster, "runs", "100m", "10Ki");
+    let fails = |cluster: &Cluster| cluster.condition("runs", "PodResizeInProgress")["reason"] == "Error";
+    cluster.wait("it cannot be set", fails);
+    let pending = cluster.condition("begins", "PodResizePending");
+
+    kill(&mut cluster, &|_| ());
+    cluster.wait("it still cannot be set", fails);
+    assert_eq!(limit(&cluster, "runs", Some("c"), "memory"), (32 * MIB).to_string());
+    let status = cluster.container("runs", "c");
+    assert_eq!(
+        (&status["restartCount"], &status["resources"]["limits"]["memory"]),
+        (&0.into(), &"32Mi".into())
+    );
+    assert_eq!(status["allocatedResources"]["memory"], "10Ki");
+    resize(&cluster, "runs", "150m", "48Mi");
+    cluster.wait("it is bigger", |cluster| {
+        cluster.container("runs", "c")["resources"]["limits"]["memory"] == "48Mi"
+            && cluster.condition("runs", "PodResizeInProgress") == Value::Null
+    });
+    assert_eq!(limit(&cluster, "runs", Some("c"), "memory"), (48 * MIB).to_string());
+    // What the other was admitted with is what it starts with.
+    assert_eq!(cluster.condition("begins", "PodResizePending"), pending);
+    std::fs::write(cluster.folder.path().join("flag/go"), "").unwrap();
+    cluster.wait("it runs", |cluster| cluster.container("begins", "c")["state"]["running"].is_object());
+    assert_eq!(limit(&cluster, "begins", Some("c"), "cpu"), "10000");
+    assert_eq!(cluster.container("begins", "c")["allocatedResources"]["cpu"], "100m");
+    waits(&cluster, "begins");
+
+    // A broken record: the API knows what containers have that were started.
+    let of = |cluster: &Cluster, pod: &str| {
+        cluster.data().join("node/pods").join(cluster.uid(pod)).join("allocation")
+    };
+    let records = [of(&cluster, "begins"), of(&cluster, "runs")];
+    kill(&mut cluster, &|_| {
+        for record in &records {
+            let length = std::fs::metadata(record).unwrap().len();
+            std::fs::File::options().write(true).open(record).unwrap().set_len(length / 2).unwrap();
+        }
+    });
+    waits(&cluster, "begins");
+    cluster.wait("they are written anew", |_| {
+        records.iter().all(|record| std::fs::read(record).unwrap().ends_with(b"}}}}"))
+    });
+    let told = "the record of what a pod was given cannot be read";
+    assert_eq!(cluster.server.as_ref().unwrap().log().matches(told).count(), 2);
+    assert_eq!(limit(&cluster, "begins", Some("c"), "cpu"), "10000");
+    assert_eq!(limit(&cluster, "runs", Some("c"), "cpu"), "15000");
+    for pod in ["begins", "runs"] {
+        assert_eq!(cluster.container(pod, "c")["restartCount"], 0, "{pod}");
+    }
+    // There is room as soon as it asks for less.
+    resize(&cluster, "begins", "200m", "32Mi");
+    cluster.wait("it has what it asks for", |cluster| {
+        cluster.container("begins", "c")["resources"]["limits"]["cpu"] == "200m"
+            && cluster.condition("begins", "PodResizePending") == Value::Null
+    });
+    assert_eq!(limit(&cluster, "begins", Some("c"), "cpu"), "20000");
+    cluster.kubectl.run("delete pod --all --wait=true");
+    cluster.wait("their records are gone", |_| records.iter().all(|record| !record.exists()));
+}
+
+#[test]
 fn pods_share_restart_and_end_as_they_ask() {
     share_restart_and_end(Cluster::start(8), Runtime::Embedded);
 }
