@@ -53,8 +53,15 @@ impl PodNetwork {
     }
 
     fn bridge(&self) -> Bridge {
-        let ranges = self.state.lock().pools.iter().map(|pool| pool.range().clone()).collect();
+        self.bridge_of(self.ranges())
+    }
+
+    fn bridge_of(&self, ranges: Vec<Cidr>) -> Bridge {
         Bridge { name: self.bridge.clone(), ranges, mtu: self.mtu }
+    }
+
+    fn ranges(&self) -> Vec<Cidr> {
+        self.state.lock().pools.iter().map(|pool| pool.range().clone()).collect()
     }
 
     /// The node's ranges, and the addresses of them that pods have. The same ranges again change nothing.
@@ -63,22 +70,36 @@ impl PodNetwork {
         ranges: &[Cidr],
         taken: impl Iterator<Item = IpAddr>,
     ) -> Result<(), network::Error> {
-        {
-            let mut state = self.state.lock();
-            if state.pools.iter().map(Addresses::range).eq(ranges) {
-                return Ok(());
-            }
-            let mut pools: Vec<Addresses> = ranges.iter().cloned().map(Addresses::new).collect();
-            for address in taken {
-                pools.iter_mut().for_each(|pool| pool.keep(address));
-            }
-            state.pools = pools;
-        }
-        if ranges.is_empty() {
+        self.set_ranges_by(ranges, taken, |bridge, rules| {
+            bridge.ensure()?;
+            rules.apply(&self.table)?;
+            warn_of_forward_drops(&self.bridge);
+            Ok(())
+        })
+    }
+
+    /// `apply` makes bridge and rules what they shall be. Only then pods get addresses of the ranges: whoever asks again after a
+    /// failure has it tried again.
+    fn set_ranges_by(
+        &self,
+        ranges: &[Cidr],
+        taken: impl Iterator<Item = IpAddr>,
+        apply: impl FnOnce(&Bridge, &Rules) -> Result<(), network::Error>,
+    ) -> Result<(), network::Error> {
+        // Until the ranges are the ones that others write rules for.
+        let _writing = self.writing.lock();
+        if self.ranges() == ranges {
             return Ok(());
         }
-        self.bridge().ensure()?;
-        self.write_rules()
+        if !ranges.is_empty() {
+            apply(&self.bridge_of(ranges.to_vec()), &self.rules(ranges.to_vec()))?;
+        }
+        let mut pools: Vec<Addresses> = ranges.iter().cloned().map(Addresses::new).collect();
+        for address in taken {
+            pools.iter_mut().for_each(|pool| pool.keep(address));
+        }
+        self.state.lock().pools = pools;
+        Ok(())
     }
 
     /// One address of each range.
@@ -149,27 +170,54 @@ impl PodNetwork {
 
     pub fn write_rules(&self) -> Result<(), network::Error> {
         let _writing = self.writing.lock();
-        let rules = {
-            let state = self.state.lock();
-            Rules {
-                pod_ranges: state.pools.iter().map(|pool| pool.range().clone()).collect(),
-                cluster_ranges: self.cluster_ranges.clone(),
-                host_ports: state.host_ports.values().flatten().cloned().collect(),
-                redirects: self.redirects.clone(),
-            }
-        };
-        rules.apply(&self.table)
+        self.rules(self.ranges()).apply(&self.table)
+    }
+
+    fn rules(&self, pod_ranges: Vec<Cidr>) -> Rules {
+        Rules {
+            pod_ranges,
+            cluster_ranges: self.cluster_ranges.clone(),
+            host_ports: self.state.lock().host_ports.values().flatten().cloned().collect(),
+            redirects: self.redirects.clone(),
+        }
     }
 }
 
-/// Removes bridge, interfaces and rules; `sandboxes` are those that may have an interface.
-pub fn remove(settings: &Settings, sandboxes: &[String]) -> Result<(), network::Error> {
-    let bridge = Bridge { name: settings.bridge.clone(), ranges: Vec::new(), mtu: settings.mtu };
-    for sandbox in sandboxes {
-        bridge.disconnect(number(sandbox))?;
+/// Without this, pods that reach nothing are all people see of it.
+fn warn_of_forward_drops(bridge: &str) {
+    match network::rules::forward_drops() {
+        Ok(chains) if chains.is_empty() => {}
+        Ok(chains) => {
+            let chains = chains.join(", ");
+            tracing::warn!(chains, bridge, "{}", forward_drop_advice(bridge));
+        }
+        Err(error) => tracing::debug!(%error, "failed to look for firewalls"),
     }
-    bridge.remove()?;
+}
+
+fn forward_drop_advice(bridge: &str) -> String {
+    format!(
+        "a firewall on this machine drops forwarded packets by default: pods have no network unless it lets them through. \
+         Accept what comes in by {bridge} or goes out by it, for example with \"iptables -I DOCKER-USER -i {bridge} -j ACCEPT; \
+         iptables -I DOCKER-USER -o {bridge} -j ACCEPT\" (Docker), \"ufw route allow in on {bridge}; ufw route allow out on {bridge}\" \
+         (ufw), \"firewall-cmd --zone=trusted --add-interface={bridge}\" (firewalld)"
+    )
+}
+
+/// Removes the interfaces of sandboxes that may have one.
+pub fn disconnect_all(settings: &Settings, sandboxes: &[String]) -> Result<(), network::Error> {
+    let bridge = bridge_of(settings);
+    sandboxes.iter().try_for_each(|sandbox| bridge.disconnect(number(sandbox)))
+}
+
+/// Removes bridge and rules.
+pub fn remove(settings: &Settings) -> Result<(), network::Error> {
+    bridge_of(settings).remove()?;
     Rules::remove(&settings.table)
+}
+
+fn bridge_of(settings: &Settings) -> Bridge {
+    Bridge { name: settings.bridge.clone(), ranges: Vec::new(), mtu: settings.mtu }
 }
 
 /// By which the interface of a sandbox is named.
@@ -207,6 +255,44 @@ fn host_ports(mapping: &cri::PortMapping, addresses: &[IpAddr]) -> Vec<HostPort>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn network() -> PodNetwork {
+        PodNetwork {
+            bridge: "b".to_owned(),
+            table: "b".to_owned(),
+            mtu: 1500,
+            cluster_ranges: Vec::new(),
+            redirects: Vec::new(),
+            state: Mutex::default(),
+            writing: Mutex::default(),
+        }
+    }
+
+    #[test]
+    fn ranges_that_could_not_be_set_up_are_tried_again() {
+        let (network, ranges) = (network(), [Cidr::parse("10.0.0.0/24").unwrap()]);
+        let taken = || std::iter::once("10.0.0.2".parse().unwrap());
+        let fails = |_: &Bridge, _: &Rules| Err(Cidr::parse("nothing").unwrap_err());
+        assert!(network.set_ranges_by(&ranges, taken(), fails).is_err());
+        assert!(!network.is_ready(), "pods would get addresses that lead nowhere");
+        assert!(
+            network.set_ranges_by(&ranges, taken(), fails).is_err(),
+            "the same ranges again are no success"
+        );
+        let mut applied = None;
+        let works = |bridge: &Bridge, rules: &Rules| {
+            applied = Some((bridge.ranges.clone(), rules.pod_ranges.clone()));
+            Ok(())
+        };
+        network.set_ranges_by(&ranges, taken(), works).unwrap();
+        assert_eq!(applied, Some((ranges.to_vec(), ranges.to_vec())));
+        assert_eq!(
+            network.take().unwrap(),
+            ["10.0.0.3".parse::<IpAddr>().unwrap()],
+            "the first is a pod's already"
+        );
+        network.set_ranges_by(&ranges, taken(), fails).expect("nothing to do");
+    }
 
     #[test]
     fn a_port_leads_to_the_addresses_of_its_version() {

@@ -107,6 +107,12 @@ impl Messages {
         self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
     }
 
+    /// What was put together so far.
+    #[cfg(test)]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     fn end(&mut self) {
         if self.bytes.len() > self.begun {
             let length = u32::try_from(self.bytes.len() - self.begun).unwrap_or(u32::MAX);

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use crate::addresses::Cidr;
 use crate::link::octets;
-use crate::netlink::{APPEND, CREATE, Family, Messages, REQUEST, Socket};
+use crate::netlink::{ACK, APPEND, CREATE, DUMP, Family, Messages, REQUEST, Socket, attributes};
 
 const SUBSYSTEM: u16 = 10;
 const BATCH_BEGIN: u16 = 0x10;
@@ -13,6 +13,7 @@ const BATCH_END: u16 = 0x11;
 const NEW_TABLE: u16 = SUBSYSTEM << 8;
 const DELETE_TABLE: u16 = SUBSYSTEM << 8 | 2;
 const NEW_CHAIN: u16 = SUBSYSTEM << 8 | 3;
+const GET_CHAIN: u16 = SUBSYSTEM << 8 | 4;
 const NEW_RULE: u16 = SUBSYSTEM << 8 | 6;
 /// Both versions of IP.
 const INET: u8 = 1;
@@ -99,6 +100,44 @@ pub fn remove(table: &str) -> io::Result<()> {
     table_message(&mut batch, NEW_TABLE, table);
     table_message(&mut batch, DELETE_TABLE, table);
     finish(batch)
+}
+
+/// The chains that see packets on their way through this machine and drop what none of their rules lets pass: `FAMILY TABLE CHAIN`,
+/// as nft names them.
+pub fn forward_drops() -> io::Result<Vec<String>> {
+    let mut question = Messages::default();
+    // Of all families.
+    question.begin(GET_CHAIN, REQUEST | ACK | DUMP, &[0; 4]);
+    let answers = Socket::open(Family::Netfilter)?.call(&mut question)?;
+    Ok(answers
+        .iter()
+        .filter(|answer| answer.kind == NEW_CHAIN)
+        .filter_map(|answer| forward_drop(&answer.body))
+        .collect())
+}
+
+fn forward_drop(chain: &[u8]) -> Option<String> {
+    const TABLE: u16 = 1;
+    const NAME: u16 = 3;
+    const HOOK: u16 = 4;
+    const POLICY: u16 = 5;
+    const FORWARD: u32 = 2;
+    const DROP: u32 = 0;
+    // Those of bridges and of ARP have other hooks.
+    let family = match *chain.first()? {
+        INET => "inet",
+        2 => "ip",
+        10 => "ip6",
+        _ => return None,
+    };
+    let all = attributes(chain.get(4..)?);
+    let of = |kind: u16| all.iter().find(|(known, _)| *known == kind).map(|(_, value)| *value);
+    let number = |value: &[u8]| value.first_chunk().map(|value| u32::from_be_bytes(*value));
+    let text = |value: &[u8]| String::from_utf8_lossy(value.strip_suffix(&[0]).unwrap_or(value)).into_owned();
+    // A chain that only others lead to has no hook.
+    let (_, hook) = attributes(of(HOOK)?).into_iter().find(|(kind, _)| *kind == 1)?;
+    let drops = number(hook)? == FORWARD && number(of(POLICY)?)? == DROP;
+    drops.then_some(format!("{family} {} {}", text(of(TABLE)?), text(of(NAME)?)))
 }
 
 fn begin() -> Messages {
@@ -247,6 +286,31 @@ fn mask(prefix: u8, length: usize) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
+    fn chain(family: u8, hook: u32, policy: Option<u32>) -> Vec<u8> {
+        let mut message = Messages::default();
+        message.text(1, "filter").text(3, "FORWARD").nest(4, |at| {
+            at.network_number(1, hook).network_number(2, 0);
+        });
+        if let Some(policy) = policy {
+            message.network_number(5, policy);
+        }
+        [&[family, 0, 0, 0], message.bytes()].concat()
+    }
+
+    #[test]
+    fn a_chain_on_the_way_through_that_drops_by_default_is_named() {
+        let (forward, drop, accept) = (2, 0, 1);
+        assert_eq!(forward_drop(&chain(2, forward, Some(drop))).as_deref(), Some("ip filter FORWARD"));
+        assert_eq!(forward_drop(&chain(10, forward, Some(drop))).as_deref(), Some("ip6 filter FORWARD"));
+        assert_eq!(forward_drop(&chain(2, forward, Some(accept))), None);
+        assert_eq!(forward_drop(&chain(2, 1, Some(drop))), None, "of what comes to this machine itself");
+        assert_eq!(forward_drop(&chain(2, forward, None)), None);
+        assert_eq!(forward_drop(&chain(7, forward, Some(drop))), None, "of a bridge");
+        assert_eq!(forward_drop(&[2, 0]), None);
+    }
+
     #[test]
     fn masks_have_the_bits_of_their_prefix() {
         assert_eq!(super::mask(20, 4), [255, 255, 240, 0]);

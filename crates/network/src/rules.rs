@@ -110,6 +110,12 @@ impl Rules {
     }
 }
 
+/// Chains of others that drop what goes through this machine unless one of their rules lets it pass, such as Docker's, ufw's or
+/// firewalld's: no verdict of ours changes theirs.
+pub fn forward_drops() -> Result<Vec<String>, Error> {
+    nftables::forward_drops().context(|| "list the chains of nftables".to_owned())
+}
+
 /// A bridge that routes to loopback addresses would let a pod reach what listens on this machine's own: nothing from outside goes
 /// to or comes from one, unless it was sent to a host port and redirected, which happens later.
 pub(crate) fn guard_loopback(bridge: &str) -> Result<(), Error> {
