@@ -5,7 +5,7 @@ use std::sync::Arc;
 use admission::Choice;
 use admission::service_addresses::ServiceRanges;
 use auth::pki::Issuer;
-use auth::{RequestHeaders, ServiceAccounts, Tokens};
+use auth::{CaBundle, RequestHeaders, ServiceAccounts, Tokens};
 use dynamic_admission::AdmissionConfiguration;
 use env::Env;
 use flowcontrol::Limits;
@@ -65,8 +65,8 @@ impl Authorization {
 pub struct ClusterSettings {
     /// The ranges of cluster IPs and node ports.
     pub services: ServiceRanges,
-    /// The CA of client certificates, as PEM, published for extension API servers.
-    pub client_ca: Option<String>,
+    /// The CAs of client certificates, published for extension API servers.
+    pub client_ca: Option<Arc<CaBundle>>,
     /// The CA bundle pods need to verify this server, as PEM; without one none is published.
     pub root_ca: Option<String>,
     /// The advertised address, when it is known before the socket is bound.

@@ -9,11 +9,13 @@
 //! no credentials ───────── UserInfo::anonymous ─┘
 //! ```
 //!
-//! Nothing here waits, reads the clock or knows HTTP: functions take data and return data. Only `pki`
-//! and `tokens` touch files, at startup or when a certificate is renewed.
+//! Nothing here reads the clock or knows HTTP: functions take data and return data. Only `pki` and `tokens` touch files, at startup or
+//! when a certificate is renewed, and [`FollowedFiles`], which looks at those that others replace.
 
 mod attributes;
 pub mod bootstrap_token;
+mod ca_bundle;
+mod followed_files;
 pub mod impersonation;
 pub mod jwt;
 pub mod node;
@@ -27,6 +29,8 @@ mod user;
 pub mod x509;
 
 pub use attributes::{Attributes, Decision, forbidden};
+pub use ca_bundle::{Authorities, CaBundle};
+pub use followed_files::{FollowedFiles, UnreadableFile};
 pub use pki::{Pki, PkiError};
 pub use rbac::{Policy, Rule};
 pub use request_header::{RequestHeaderNames, RequestHeaders};

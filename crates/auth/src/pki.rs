@@ -48,6 +48,7 @@ pub use pem::{
 pub use request::{RequestError, SigningRequest, new_request, request_of};
 pub use service_account::service_account_key;
 
+use crate::ca_bundle::CaBundle;
 use crate::x509::ClientCa;
 use crate::{groups, user};
 
@@ -184,6 +185,10 @@ impl Pki {
     /// For [`crate::x509::authenticate`].
     pub fn client_ca(&self) -> ClientCa {
         ClientCa::new(&self.ca.certificates)
+    }
+    /// The same for those who may be given others later.
+    pub fn ca_bundle(&self) -> CaBundle {
+        CaBundle::new(&self.ca.certificates)
     }
     /// The admin kubeconfig.
     pub fn admin_kubeconfig(&self, server_url: &str) -> String {

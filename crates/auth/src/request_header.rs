@@ -1,19 +1,20 @@
 //! Request headers as credentials: a front proxy with a certificate of a CA of its own says who asks.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rustls_pki_types::CertificateDer;
 
 use crate::UserInfo;
+use crate::ca_bundle::CaBundle;
 use crate::impersonation::unescape;
-use crate::pki::{Parsed, certificates_from_pem, certificates_to_pem};
-use crate::x509::{self, ClientCa, X509Error};
+use crate::pki::Parsed;
+use crate::x509::{self, X509Error};
 
 /// Which proxies are believed, and in which headers they speak.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct RequestHeaders {
-    authority_pem: String,
-    authority: ClientCa,
+    authority: Arc<CaBundle>,
     pub names: RequestHeaderNames,
 }
 
@@ -45,23 +46,18 @@ impl RequestHeaderNames {
 
 impl RequestHeaders {
     /// The error says what is wrong with the CA. Clients are shown its certificates, and nothing else of the file.
-    pub fn new(authority_pem: String, names: RequestHeaderNames) -> Result<RequestHeaders, String> {
-        let certificates = certificates_from_pem(authority_pem.as_bytes())?;
-        let authority_pem = certificates_to_pem(&certificates);
-        Ok(RequestHeaders { authority: ClientCa::new(&certificates), authority_pem, names })
+    pub fn new(authority_pem: &[u8], names: RequestHeaderNames) -> Result<RequestHeaders, String> {
+        Ok(RequestHeaders { authority: Arc::new(CaBundle::from_pem(authority_pem)?), names })
     }
 
-    pub fn authority_pem(&self) -> &str {
-        &self.authority_pem
-    }
-
-    pub fn authority(&self) -> &ClientCa {
+    /// Can be replaced while the server runs.
+    pub fn authority(&self) -> &Arc<CaBundle> {
         &self.authority
     }
 
     /// Whether this chain is a proxy's; until when (Unix seconds).
     pub fn proxy(&self, chain: &[CertificateDer<'_>], now_unix: u64) -> Option<u64> {
-        match x509::authenticate(chain, &self.authority, now_unix) {
+        match x509::authenticate(chain, &self.authority.current().ca, now_unix) {
             Ok(who) => {
                 let allowed = &self.names.allowed_names;
                 (allowed.is_empty() || allowed.contains(&who.user.name)).then_some(who.not_after)
@@ -120,7 +116,7 @@ mod tests {
     const NOW: u64 = 1_767_225_600;
 
     fn usual(proxy: &FrontProxy, allowed: &str) -> RequestHeaders {
-        RequestHeaders::new(proxy.ca_pem().to_owned(), RequestHeaderNames::usual(allowed)).expect("a CA")
+        RequestHeaders::new(proxy.ca_pem().as_bytes(), RequestHeaderNames::usual(allowed)).expect("a CA")
     }
 
     #[test]
@@ -135,7 +131,7 @@ mod tests {
         assert!(any.proxy(&chain, NOW).is_some());
         assert!(any.proxy(&chain, NOW + 10 * 365 * 86_400).is_none(), "expired");
         let other = Issuer::in_memory(NOW).expect("a CA");
-        let other = RequestHeaders::new(other.ca_pem().to_owned(), any.names.clone()).expect("a CA");
+        let other = RequestHeaders::new(other.ca_pem().as_bytes(), any.names.clone()).expect("a CA");
         assert!(other.proxy(&chain, NOW).is_none());
     }
 
@@ -144,8 +140,8 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let proxy = FrontProxy::open_or_create(dir.path(), NOW).expect("made");
         let combined = format!("{}{}", proxy.client().key_pem(), proxy.ca_pem());
-        let headers = RequestHeaders::new(combined, RequestHeaderNames::usual("x")).expect("a CA");
-        assert_eq!(headers.authority_pem(), proxy.ca_pem());
+        let headers = RequestHeaders::new(combined.as_bytes(), RequestHeaderNames::usual("x")).expect("a CA");
+        assert_eq!(headers.authority().current().pem, proxy.ca_pem());
     }
 
     #[test]

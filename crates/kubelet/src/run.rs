@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use auth::CaBundle;
 use auth::pki::Identity;
-use auth::x509::ClientCa;
 use client::Client;
 use client::resources::{NODES, PODS};
 use env::Env;
@@ -51,7 +51,7 @@ pub struct Settings {
     /// `--node-ip`; empty: found.
     pub node_ip: String,
     /// The cluster's, for clients of the node's port; `clientCAFile` of the configuration counts instead.
-    pub client_ca: ClientCa,
+    pub client_ca: Arc<CaBundle>,
     /// Where its certificates are.
     pub certificates: certificates::Store,
     /// What the program was started with, for `/flagz`; without secrets.

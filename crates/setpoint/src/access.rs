@@ -1,12 +1,15 @@
 //! Flags for who may talk to the server: its serving certificate, the CAs of clients, anonymous requests, authorization.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use apiserver::{Authorization, AuthorizationMode};
 use auth::pki::{ServingCertificate, certificates_from_pem, certificates_to_pem};
-use auth::x509::ClientCa;
+use auth::{CaBundle, FollowedFiles};
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
+
+use crate::followed::Followed;
 
 const CERTIFICATE: &str = "tls-cert-file";
 const KEY: &str = "tls-private-key-file";
@@ -22,10 +25,10 @@ pub fn flags() -> Vec<Arg> {
     vec![
         file(
             CERTIFICATE,
-            "Serving certificate, followed by its CA if any, read at the start [default: DATA-DIR/pki/apiserver.crt, generated and renewed]",
+            "Serving certificate, followed by its CA if any; read again when it changes [default: DATA-DIR/pki/apiserver.crt, generated and renewed]",
         ),
         file(KEY, "Private key of --tls-cert-file"),
-        file(CLIENT_CA, "CAs whose client certificates are accepted, in addition to the cluster's own CA"),
+        file(CLIENT_CA, "CAs whose client certificates are accepted, in addition to the cluster's own CA; read again when it changes"),
         Arg::new(ANONYMOUS)
             .long(ANONYMOUS)
             .value_name("BOOL")
@@ -73,29 +76,55 @@ impl AccessSettings {
         })
     }
 
-    /// The given serving certificate, and its chain in PEM: what clients may need to verify it, and everybody is shown. The file may
-    /// hold the key as well.
-    pub fn serving_certificate(&self) -> Result<Option<(ServingCertificate, String)>> {
+    /// The given serving certificate. The file may hold the key as well.
+    pub fn serving_certificate(&self) -> Result<Option<GivenCertificate>> {
         let Some((certificate, key)) = &self.certificate else { return Ok(None) };
-        let pem = read(CERTIFICATE, certificate)?;
-        let serving = ServingCertificate::from_pem(&pem, &read(KEY, key)?)
+        let files = FollowedFiles::open("the serving certificate", &[certificate, key]);
+        let files = files.map_err(|error| anyhow!("--{CERTIFICATE}, --{KEY}: {error}"))?;
+        let [pem, key] = files.contents() else { bail!("--{CERTIFICATE} and --{KEY} are two files") };
+        let serving = ServingCertificate::from_pem(pem, key)
             .map_err(|why| anyhow!("--{CERTIFICATE}, --{KEY}: {why}"))?;
-        let chain = certificates_from_pem(&pem).map_err(|why| anyhow!("--{CERTIFICATE}: {why}"))?;
-        Ok(Some((serving, certificates_to_pem(&chain))))
+        let chain = certificates_from_pem(pem).map_err(|why| anyhow!("--{CERTIFICATE}: {why}"))?;
+        let chain = certificates_to_pem(&chain);
+        let serving = Arc::new(serving);
+        let installed = serving.clone();
+        let install = move |contents: &[Vec<u8>]| match contents {
+            [pem, key] => installed.swap_pem(pem, key),
+            _ => Err("a certificate and a key are two files".to_owned()),
+        };
+        Ok(Some(GivenCertificate { serving, chain, followed: Followed::new(files, install) }))
     }
 
-    /// The given CAs of clients behind the cluster's own, and all of them as PEM, without anything else of the file.
-    pub fn client_ca(&self, own_pem: &str) -> Result<(ClientCa, String)> {
-        let mut pem = own_pem.to_owned();
-        if let Some(path) = &self.client_ca {
-            let given = read(CLIENT_CA, path)?;
-            let given = certificates_from_pem(&given)
-                .map_err(|why| anyhow!("--{CLIENT_CA}: {} cannot be used: {why}", path.display()))?;
-            pem = joined(&pem, &certificates_to_pem(&given));
-        }
-        let all = certificates_from_pem(pem.as_bytes()).map_err(|why| anyhow!("--{CLIENT_CA}: {why}"))?;
-        Ok((ClientCa::new(&all), pem))
+    /// The given CAs of clients behind the cluster's own, and the file they are in.
+    pub fn client_ca(&self, own_pem: &str) -> Result<(Arc<CaBundle>, Option<Followed>)> {
+        let own =
+            certificates_from_pem(own_pem.as_bytes()).map_err(|why| anyhow!("the cluster's CA: {why}"))?;
+        let Some(path) = &self.client_ca else { return Ok((Arc::new(CaBundle::new(&own)), None)) };
+        let files = FollowedFiles::open("the CAs of clients", &[path]);
+        let files = files.map_err(|error| anyhow!("--{CLIENT_CA}: {error}"))?;
+        let all = move |contents: &[Vec<u8>]| -> Result<Vec<_>, String> {
+            let mut all = own.clone();
+            all.extend(certificates_from_pem(&contents.concat())?);
+            Ok(all)
+        };
+        let given = all(files.contents())
+            .map_err(|why| anyhow!("--{CLIENT_CA}: {} cannot be used: {why}", path.display()))?;
+        let bundle = Arc::new(CaBundle::new(&given));
+        let installed = bundle.clone();
+        let install = move |contents: &[Vec<u8>]| {
+            installed.swap(&all(contents)?);
+            Ok(())
+        };
+        Ok((bundle, Some(Followed::new(files, install))))
     }
+}
+
+/// A serving certificate that was given.
+pub struct GivenCertificate {
+    pub serving: Arc<ServingCertificate>,
+    /// In PEM: what clients may need to verify it, and everybody is shown.
+    pub chain: String,
+    pub followed: Followed,
 }
 
 /// The DNS names of the first certificate.
@@ -135,12 +164,10 @@ pub fn joined(first: &str, second: &str) -> String {
     format!("{}\n{second}", first.trim_end())
 }
 
-fn read(flag: &str, path: &Path) -> Result<Vec<u8>> {
-    std::fs::read(path).with_context(|| format!("--{flag}: cannot read {}", path.display()))
-}
-
 #[cfg(test)]
 mod tests {
+    use anyhow::Context;
+
     use super::*;
 
     fn settings(flags: &[&str]) -> Result<AccessSettings> {
@@ -181,11 +208,11 @@ mod tests {
         let flags = ["tls-cert-file", "tls-private-key-file", "client-ca-file"]
             .map(|name| format!("--{name}={file}"));
         let given = settings(&flags.each_ref().map(String::as_str)).unwrap();
-        let (_, chain) = given.serving_certificate().unwrap().unwrap();
-        assert_eq!(chain, pki.serving().certificate_pem());
-        let (_, authorities) = given.client_ca(pki.ca_pem()).unwrap();
-        assert_eq!(authorities.matches("BEGIN CERTIFICATE").count(), 2);
-        assert!(!authorities.contains("PRIVATE KEY"));
+        assert_eq!(given.serving_certificate().unwrap().unwrap().chain, pki.serving().certificate_pem());
+        let (authorities, _) = given.client_ca(pki.ca_pem()).unwrap();
+        let shown = authorities.current().pem.clone();
+        assert_eq!(shown.matches("BEGIN CERTIFICATE").count(), 2);
+        assert!(!shown.contains("PRIVATE KEY"));
     }
 
     #[test]

@@ -1,18 +1,15 @@
 //! Flags for aggregated API servers and front proxies: which certificate this server shows, and which proxies it believes.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
-use apiserver::{ProxyClientCertificate, Shutdown};
+use anyhow::{Result, anyhow, bail};
+use apiserver::ProxyClientCertificate;
 use auth::pki::FrontProxy;
-use auth::{RequestHeaderNames, RequestHeaders};
+use auth::{FollowedFiles, RequestHeaderNames, RequestHeaders};
 use clap::{Arg, ArgMatches, value_parser};
-use env::Env;
 
-/// How often files are looked at.
-const FOLLOW: Duration = Duration::from_secs(60);
+use crate::followed::Followed;
 
 const CERTIFICATE: &str = "proxy-client-cert-file";
 const KEY: &str = "proxy-client-key-file";
@@ -34,12 +31,12 @@ pub fn flags() -> Vec<Arg> {
     vec![
         file(
             CERTIFICATE,
-            "Client certificate for aggregated API servers [default: DATA-DIR/pki/front-proxy-client.crt, generated if missing]",
+            "Client certificate for aggregated API servers; read again when it changes [default: DATA-DIR/pki/front-proxy-client.crt, generated if missing]",
         ),
         file(KEY, "Key of --proxy-client-cert-file"),
         file(
             AUTHORITY,
-            "CA bundle that verifies front proxies before X-Remote-* headers are trusted [default: DATA-DIR/pki/front-proxy-ca.crt, generated if missing]",
+            "CA bundle that verifies front proxies before X-Remote-* headers are trusted; read again when it changes [default: DATA-DIR/pki/front-proxy-ca.crt, generated if missing]",
         ),
         list(
             ALLOWED,
@@ -94,83 +91,48 @@ impl FrontProxySettings {
         Ok(FrontProxySettings { certificate, authority, names })
     }
 
-    /// The certificate for aggregated servers: the given one, or our own, which is renewed.
-    pub fn certificate(&self, own: &FrontProxy) -> Result<Arc<ProxyClientCertificate>> {
+    /// The certificate for aggregated servers: the given one with its files, or our own, which is renewed.
+    pub fn certificate(&self, own: &FrontProxy) -> Result<(Arc<ProxyClientCertificate>, Option<Followed>)> {
         let Some((certificate, key)) = &self.certificate else {
-            return ProxyClientCertificate::new(own.client()).map_err(|error| anyhow!("{error}"));
+            let own = ProxyClientCertificate::new(own.client()).map_err(|error| anyhow!("{error}"))?;
+            return Ok((own, None));
         };
-        ProxyClientCertificate::from_pem(&read(CERTIFICATE, certificate)?, &read(KEY, key)?)
-            .map_err(|why| anyhow!("--{CERTIFICATE}, --{KEY}: {why}"))
+        let files = FollowedFiles::open("the certificate for aggregated API servers", &[certificate, key]);
+        let files = files.map_err(|error| anyhow!("--{CERTIFICATE}, --{KEY}: {error}"))?;
+        let [certificate, key] = files.contents() else { bail!("--{CERTIFICATE} and --{KEY} are two files") };
+        let given = ProxyClientCertificate::from_pem(certificate, key)
+            .map_err(|why| anyhow!("--{CERTIFICATE}, --{KEY}: {why}"))?;
+        let installed = given.clone();
+        let install = move |contents: &[Vec<u8>]| match contents {
+            [certificate, key] => installed.swap_pem(certificate, key),
+            _ => Err("a certificate and a key are two files".to_owned()),
+        };
+        Ok((given, Some(Followed::new(files, install))))
     }
 
     pub fn issues_its_own(&self) -> bool {
         self.certificate.is_none()
     }
 
-    /// The files of the given one, for those who replace them.
-    pub fn certificate_files(&self, installed: &Arc<ProxyClientCertificate>) -> Option<CertificateFiles> {
-        let (certificate, key) = self.certificate.clone()?;
-        Some(CertificateFiles { certificate, key, seen: None, installed: installed.clone() })
-    }
-
-    pub fn request_headers(&self, own: &FrontProxy) -> Result<Arc<RequestHeaders>> {
-        let authority = match &self.authority {
-            None => own.ca_pem().to_owned(),
-            Some(path) => String::from_utf8_lossy(&read(AUTHORITY, path)?).into_owned(),
+    /// Which proxies are believed, and the file of their CAs.
+    pub fn request_headers(&self, own: &FrontProxy) -> Result<(Arc<RequestHeaders>, Option<Followed>)> {
+        let new = |pem: &[u8]| {
+            let headers = RequestHeaders::new(pem, self.names.clone());
+            Ok::<_, anyhow::Error>(Arc::new(headers.map_err(|why| anyhow!("--{AUTHORITY}: {why}"))?))
         };
-        let headers = RequestHeaders::new(authority, self.names.clone());
-        Ok(Arc::new(headers.map_err(|why| anyhow!("--{AUTHORITY}: {why}"))?))
+        let Some(path) = &self.authority else { return Ok((new(own.ca_pem().as_bytes())?, None)) };
+        let files = FollowedFiles::open("the CAs of front proxies", &[path]);
+        let files = files.map_err(|error| anyhow!("--{AUTHORITY}: {error}"))?;
+        let headers = new(&files.contents().concat())?;
+        let authority = headers.authority().clone();
+        let install = move |contents: &[Vec<u8>]| authority.swap_pem(&contents.concat());
+        Ok((headers, Some(Followed::new(files, install))))
     }
-}
-
-/// A certificate and its key, which somebody else renews.
-pub struct CertificateFiles {
-    certificate: PathBuf,
-    key: PathBuf,
-    /// What was read last, usable or not: nothing is said of it twice.
-    seen: Option<[Vec<u8>; 2]>,
-    installed: Arc<ProxyClientCertificate>,
-}
-
-impl CertificateFiles {
-    /// Looks every minute, as kube-apiserver does.
-    pub async fn follow(mut self, env: Env, mut shutdown: Shutdown) {
-        loop {
-            match self.refresh() {
-                Ok(false) => {}
-                Ok(true) => tracing::info!("loaded the certificate for aggregated API servers anew"),
-                Err(error) => tracing::warn!(
-                    error = format!("{error:#}"),
-                    "the certificate for aggregated API servers stays as it is"
-                ),
-            }
-            tokio::select! {
-                biased;
-                () = shutdown.begun() => return,
-                () = env.sleep(FOLLOW) => {}
-            }
-        }
-    }
-
-    /// Installs what is in the files now; true if that was not there the last time.
-    fn refresh(&mut self) -> Result<bool> {
-        let now = [read(CERTIFICATE, &self.certificate)?, read(KEY, &self.key)?];
-        if self.seen.as_ref() == Some(&now) {
-            return Ok(false);
-        }
-        let first = self.seen.is_none();
-        let [certificate, key] = self.seen.insert(now);
-        let swapped = self.installed.swap_pem(certificate, key);
-        swapped.map(|()| !first).map_err(|why| anyhow!("--{CERTIFICATE}, --{KEY}: {why}"))
-    }
-}
-
-fn read(flag: &str, path: &Path) -> Result<Vec<u8>> {
-    std::fs::read(path).with_context(|| format!("--{flag}: cannot read {}", path.display()))
 }
 
 #[cfg(test)]
 mod tests {
+    use anyhow::Context;
     use rustls::client::ResolvesClientCert;
 
     use super::*;
@@ -209,20 +171,18 @@ mod tests {
         let flags =
             [format!("--{CERTIFICATE}={}", certificate.display()), format!("--{KEY}={}", key.display())];
         let given = settings(&flags.each_ref().map(String::as_str)).unwrap();
-        let installed = given.certificate(&old).unwrap();
-        let mut files = given.certificate_files(&installed).unwrap();
-        assert!(!files.refresh().unwrap(), "it was read at the start");
+        let (installed, files) = given.certificate(&old).unwrap();
+        let mut files = files.unwrap();
         let first = serial(&installed);
-        assert!(!files.refresh().unwrap(), "nothing has changed");
+        assert!(!files.reload(), "it was read at the start");
         // Half of it is there: what works stays.
         std::fs::write(&certificate, new.client().certificate_pem()).unwrap();
-        assert!(files.refresh().is_err());
-        assert!(!files.refresh().unwrap(), "it is said once");
+        assert!(!files.reload());
         assert_eq!(serial(&installed), first);
         write(&new);
-        assert!(files.refresh().unwrap());
+        assert!(files.reload());
         assert_ne!(serial(&installed), first);
-        assert!(settings(&[]).unwrap().certificate_files(&installed).is_none());
+        assert!(settings(&[]).unwrap().certificate(&old).unwrap().1.is_none());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use apiserver::{Api, LocalClients};
-use auth::x509::ClientCa;
+use auth::CaBundle;
 use clap::{Arg, ArgMatches, value_parser};
 use client::Clients;
 use container_runtime::{Embedded, Spawner};
@@ -372,7 +372,7 @@ pub async fn start(
     env: &Env,
     api: &Arc<Api>,
     settings: &Settings,
-    client_ca: ClientCa,
+    client_ca: Arc<CaBundle>,
     containers: Containers,
 ) -> Result<LocalNode> {
     let mut config = settings.config.clone();

@@ -11,6 +11,7 @@ mod detach;
 mod envtest;
 mod etcd;
 mod flag_values;
+mod followed;
 mod front_proxy;
 mod identity;
 mod images;

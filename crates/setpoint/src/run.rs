@@ -12,8 +12,7 @@ use apiserver::{
     Pools, PortRange, ProxyClientCertificate, Server, ServerError, ServiceRanges, Tls, WriteKubeconfig,
 };
 use auth::pki::{FrontProxy, ServingCertificate};
-use auth::x509::ClientCa;
-use auth::{Pki, RequestHeaders, Tokens};
+use auth::{CaBundle, Pki, RequestHeaders, Tokens};
 use catalog::Catalog;
 use clap::ArgMatches;
 use env::Env;
@@ -27,6 +26,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::access::{self, AccessSettings};
+use crate::followed::Followed;
 use crate::front_proxy::FrontProxySettings;
 use crate::identity::IdentitySettings;
 use crate::kubelet_client::KubeletClientSettings;
@@ -248,7 +248,7 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
     let Some(engine) = signals.interrupts(opening).await.transpose()? else { return Ok(()) };
     kubeconfig::check(&settings.kubeconfig)?;
 
-    let keys = Keys::open(&settings, &env)?;
+    let mut keys = Keys::open(&settings, &env)?;
     let api = new_api(&settings, &env, table, engine.clone(), tokens, &keys)?;
     let tls = Tls {
         certificate: keys.certificate.clone(),
@@ -304,9 +304,9 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
     if settings.announced {
         announce(&settings, &url, node.as_ref().map(|node| &*node.name), warning);
     }
-    if let Some(files) = settings.front_proxy.certificate_files(&keys.proxy_client) {
+    for files in std::mem::take(&mut keys.followed) {
         // Ends with the shutdown.
-        env.spawn("proxy-client-certificate", files.follow(env.clone(), api.shutdown()));
+        env.spawn("followed-files", files.follow(env.clone(), api.shutdown()));
     }
     let rotation = keys.rotation(kubeconfigs, url);
     let rotating = env.spawn("certificate-rotation", rotation.run(env.clone(), api.shutdown()));
@@ -429,9 +429,7 @@ struct Keys {
     own_certificate: bool,
     /// What clients verify this server by, in PEM.
     root_ca: String,
-    client_ca: ClientCa,
-    /// The same in PEM.
-    client_ca_pem: String,
+    client_ca: Arc<CaBundle>,
     kubelet_client: Arc<KubeletClientCertificate>,
     front_proxy: Option<FrontProxy>,
     proxy_client: Arc<ProxyClientCertificate>,
@@ -439,6 +437,8 @@ struct Keys {
     advertised: IpAddr,
     /// Under which this server is known: DNS names and addresses.
     names: Vec<String>,
+    /// The files of what was given, which others renew.
+    followed: Vec<Followed>,
 }
 
 impl Keys {
@@ -450,35 +450,40 @@ impl Keys {
         let pki = Pki::open_or_create(&pki_dir(settings), env.now_seconds(), &names)?;
         let given = settings.access.serving_certificate()?;
         let own_certificate = given.is_none();
+        let mut followed = Vec::new();
         let (certificate, root_ca) = match given {
-            Some((certificate, pem)) => {
-                names.extend(access::dns_names(&pem));
-                (certificate, access::joined(pki.ca_pem(), &pem))
+            Some(given) => {
+                names.extend(access::dns_names(&given.chain));
+                followed.push(given.followed);
+                (given.serving, access::joined(pki.ca_pem(), &given.chain))
             }
             None => {
                 let own = ServingCertificate::new(pki.serving()).map_err(|e| anyhow!("{e}"))?;
-                (own, pki.ca_pem().to_owned())
+                (Arc::new(own), pki.ca_pem().to_owned())
             }
         };
-        let (client_ca, client_ca_pem) = settings.access.client_ca(pki.ca_pem())?;
+        let (client_ca, files) = settings.access.client_ca(pki.ca_pem())?;
+        followed.extend(files);
         let kubelet_client = settings.kubelet_client.certificate(env, &pki)?;
         let front_proxy = FrontProxy::open_or_create(&pki_dir(settings), env.now_seconds())?;
-        let proxy_client = settings.front_proxy.certificate(&front_proxy)?;
-        let request_headers = settings.front_proxy.request_headers(&front_proxy)?;
+        let (proxy_client, files) = settings.front_proxy.certificate(&front_proxy)?;
+        followed.extend(files);
+        let (request_headers, files) = settings.front_proxy.request_headers(&front_proxy)?;
+        followed.extend(files);
         let front_proxy = settings.front_proxy.issues_its_own().then_some(front_proxy);
         Ok(Keys {
             pki,
-            certificate: Arc::new(certificate),
+            certificate,
             own_certificate,
             root_ca,
             client_ca,
-            client_ca_pem,
             kubelet_client,
             front_proxy,
             proxy_client,
             request_headers,
             advertised,
             names,
+            followed,
         })
     }
 
@@ -528,7 +533,7 @@ fn new_api(
         issuer: Some(keys.pki.issuer()),
         cluster: ClusterSettings {
             services: settings.services.clone(),
-            client_ca: Some(keys.client_ca_pem.clone()),
+            client_ca: Some(keys.client_ca.clone()),
             root_ca: Some(keys.root_ca.clone()),
             advertised: None,
             usage: settings.resource_metrics.then_some(node::simulated::usage::containers),

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
 use apiserver::{Server, Tls};
-use auth::Pki;
 use auth::pki::ServingCertificate;
+use auth::{CaBundle, Pki};
 use tempfile::TempDir;
 
 use crate::TestCluster;
@@ -20,6 +20,8 @@ pub struct Served {
     pub pki: Pki,
     /// The serving certificate; can be replaced while the server runs.
     pub certificate: Arc<ServingCertificate>,
+    /// The CAs of clients; can be replaced, too.
+    pub client_ca: Arc<CaBundle>,
     directory: TempDir,
 }
 
@@ -39,12 +41,13 @@ impl TestCluster {
         let pki = Pki::open_or_create(&directory.path().join("pki"), now, &["127.0.0.1".to_owned()])?;
         let certificate = Arc::new(ServingCertificate::new(pki.serving()).map_err(|e| anyhow!("{e}"))?);
         let request_header_ca = self.api().request_headers().map(|headers| headers.authority().clone());
-        let tls = Tls { certificate: certificate.clone(), client_ca: pki.client_ca(), request_header_ca };
+        let client_ca = Arc::new(pki.ca_bundle());
+        let tls = Tls { certificate: certificate.clone(), client_ca: client_ca.clone(), request_header_ca };
         let server = Server::bind(self.api().clone(), "127.0.0.1:0", tls).await?;
         let address = server.address()?;
         let task = self.env().spawn("server", server.run());
         self.sockets.push(task);
         let kubeconfig = pki.admin_kubeconfig(&format!("https://{address}"));
-        Ok(Served { address, kubeconfig, pki, certificate, directory })
+        Ok(Served { address, kubeconfig, pki, certificate, client_ca, directory })
     }
 }

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use auth::RequestHeaders;
+use auth::{CaBundle, RequestHeaders};
 use client::resources;
 use codec::json;
 use object::{Map, Status, Value};
 use runtime::{
-    Action, BoxFuture, Failure, InformerEvent, JoinHandle, Key, Reconcile, ReconcileRequest, Scope,
+    Action, BoxFuture, Failure, InformerEvent, JoinHandle, Key, Reconcile, ReconcileRequest, Scope, WorkQueue,
 };
 
 use super::Context;
@@ -51,7 +51,33 @@ pub(crate) fn start(context: &Context) -> Vec<JoinHandle<()>> {
     for key in [trust(), namespaces()] {
         controller.queue().add(key, runtime::queue::NORMAL, None);
     }
-    context.start(controller, Trust { api: context.api.clone() })
+    let following = follow(context, controller.queue());
+    let mut tasks = context.start(controller, Trust { api: context.api.clone() });
+    tasks.extend(following);
+    tasks
+}
+
+/// Looks at the ConfigMap when the CAs of this server are replaced.
+fn follow(context: &Context, queue: Arc<WorkQueue<Key>>) -> Vec<JoinHandle<()>> {
+    let cluster = context.api.cluster();
+    let proxies = cluster.request_headers.as_ref().map(|headers| headers.authority());
+    let bundles = cluster.client_ca.iter().chain(proxies);
+    let follow = |bundle: &Arc<CaBundle>| {
+        let (mut bundle, queue, stop) = (bundle.subscribe(), queue.clone(), context.stop.clone());
+        context.api.registry().env().spawn("cluster-authentication-trust", async move {
+            loop {
+                tokio::select! {
+                    biased;
+                    () = stop.stopped() => return,
+                    changed = bundle.changed() => match changed {
+                        Ok(()) => queue.add(trust(), runtime::queue::NORMAL, None),
+                        Err(_) => return,
+                    }
+                }
+            }
+        })
+    };
+    bundles.map(follow).collect()
 }
 
 struct Trust {
@@ -77,7 +103,9 @@ pub(crate) async fn sync(client: &LoopbackClient<'_>) -> Result<(), Status> {
     let cluster = client.api().cluster();
     let existing = client.get(CONFIG_MAPS, NAMESPACE, NAME);
     let known = |key: &str| existing.as_ref().and_then(|map| map.str_at(&["data", key])).unwrap_or("");
-    let wanted = data(&known, cluster.client_ca.as_deref(), cluster.request_headers.as_deref());
+    let client_ca = cluster.client_ca.as_ref().map(|bundle| bundle.current());
+    let client_ca = client_ca.as_ref().map(|authorities| authorities.pem.as_str());
+    let wanted = data(&known, client_ca, cluster.request_headers.as_deref());
     let size = existing.as_ref().and_then(|map| map.get("data")?.as_map()).map_or(0, Map::len);
     if wanted.len() == size && wanted.iter().all(|(key, value)| known(key) == value) {
         return Ok(());
@@ -112,7 +140,9 @@ fn data<'k>(
     let bundle = |key: &'static str, ours: Option<&str>| union(known(key), ours.unwrap_or(""));
     let names = request_headers.map(|headers| headers.names.clone()).unwrap_or_default();
     data.insert(CLIENT_CA, bundle(CLIENT_CA, client_ca));
-    data.insert(REQUEST_HEADER_CA, bundle(REQUEST_HEADER_CA, request_headers.map(|h| h.authority_pem())));
+    let proxies = request_headers.map(|headers| headers.authority().current());
+    let proxies = proxies.as_ref().map(|authorities| authorities.pem.as_str());
+    data.insert(REQUEST_HEADER_CA, bundle(REQUEST_HEADER_CA, proxies));
     data.retain(|_, bundle| !bundle.is_empty());
     if !data.contains_key(REQUEST_HEADER_CA) {
         return data;
@@ -177,7 +207,7 @@ mod tests {
         let ca = || Issuer::in_memory(1_767_225_600).unwrap().ca_pem().to_owned();
         let (client_ca, ours, theirs) = (ca(), ca(), ca());
         let headers =
-            RequestHeaders::new(ours.clone(), RequestHeaderNames::usual("front-proxy-client")).unwrap();
+            RequestHeaders::new(ours.as_bytes(), RequestHeaderNames::usual("front-proxy-client")).unwrap();
         let first = data(&|_| "", Some(&client_ca), Some(&headers));
         let text = |key: &str| first.get(key).map(String::as_str).unwrap_or("");
         assert_eq!(text("client-ca-file"), client_ca);
@@ -187,7 +217,7 @@ mod tests {
         assert_eq!(text("requestheader-uid-headers"), r#"["X-Remote-Uid"]"#);
         assert_eq!(text("requestheader-group-headers"), r#"["X-Remote-Group"]"#);
         assert_eq!(text("requestheader-extra-headers-prefix"), r#"["X-Remote-Extra-"]"#);
-        let other = RequestHeaders::new(theirs.clone(), RequestHeaderNames::usual("other")).unwrap();
+        let other = RequestHeaders::new(theirs.as_bytes(), RequestHeaderNames::usual("other")).unwrap();
         let second = data(&text, None, Some(&other));
         assert_eq!(second["client-ca-file"], client_ca);
         assert_eq!(second["requestheader-client-ca-file"], format!("{ours}{theirs}"));

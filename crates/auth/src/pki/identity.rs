@@ -111,17 +111,14 @@ impl ServingCertificate {
 
     /// A certificate, with its chain if there is one, and its key, both in PEM; the error says what is wrong with them.
     pub fn from_pem(certificate: &[u8], key: &[u8]) -> Result<ServingCertificate, String> {
-        let chain = pem::certificates(certificate)?;
-        let key = PrivateKeyDer::from_pem_slice(key)
-            .map_err(|error| format!("no PEM private key found ({error})"))?;
-        let key = rustls::crypto::ring::sign::any_supported_type(&key)
-            .map_err(|error| format!("the key cannot be used for TLS ({error})"))?;
-        let certified = CertifiedKey::new(chain, key);
-        match certified.keys_match() {
-            Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => {}
-            Err(error) => return Err(format!("the certificate is not the key's ({error})")),
-        }
-        Ok(ServingCertificate { current: RwLock::new(Arc::new(certified)) })
+        Ok(ServingCertificate { current: RwLock::new(Arc::new(certified_pem(certificate, key)?)) })
+    }
+
+    /// The same for one that is there; what was there stays where they cannot be used.
+    pub fn swap_pem(&self, certificate: &[u8], key: &[u8]) -> Result<(), String> {
+        let next = Arc::new(certified_pem(certificate, key)?);
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = next;
+        Ok(())
     }
 
     pub fn swap(&self, identity: &Identity) -> Result<(), CryptoError> {
@@ -135,6 +132,20 @@ impl ResolvesServerCert for ServingCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner)))
     }
+}
+
+fn certified_pem(certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, String> {
+    let chain = pem::certificates(certificate)?;
+    let key =
+        PrivateKeyDer::from_pem_slice(key).map_err(|error| format!("no PEM private key found ({error})"))?;
+    let key = rustls::crypto::ring::sign::any_supported_type(&key)
+        .map_err(|error| format!("the key cannot be used for TLS ({error})"))?;
+    let certified = CertifiedKey::new(chain, key);
+    match certified.keys_match() {
+        Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => {}
+        Err(error) => return Err(format!("the certificate is not the key's ({error})")),
+    }
+    Ok(certified)
 }
 
 /// A self-contained kubeconfig: CA, client certificate and key.

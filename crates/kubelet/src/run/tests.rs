@@ -59,7 +59,7 @@ async fn start(
         cri: Arc::new(Empty { driver }),
         hostname: "n".to_owned(),
         node_ip: "127.0.0.1".to_owned(),
-        client_ca: ClientCa::new(&[]),
+        client_ca: Arc::new(auth::CaBundle::new(&[])),
         certificates: certificates::Store::new(root),
         flags: BTreeMap::new(),
     };

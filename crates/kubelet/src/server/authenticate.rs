@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use auth::Authorities;
 use auth::UserInfo;
 use auth::x509::{self, ClientCa, X509Error};
 use base64::Engine as _;
@@ -38,7 +39,7 @@ pub struct PeerCertificate {
     /// Leaf first.
     chain: Vec<CertificateDer<'static>>,
     /// By which CAs, and what it came to; held to look it up.
-    verified: Mutex<Option<(Arc<ClientCa>, Certificate)>>,
+    verified: Mutex<Option<(Arc<Authorities>, Certificate)>>,
 }
 
 impl PeerCertificate {
@@ -78,7 +79,7 @@ impl Authenticator {
         {
             return certificate.clone();
         }
-        let certificate = self.verify(&peer.chain, &authorities);
+        let certificate = self.verify(&peer.chain, &authorities.ca);
         *verified = Some((authorities, certificate.clone()));
         certificate
     }

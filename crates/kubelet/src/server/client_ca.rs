@@ -1,23 +1,16 @@
 //! The CAs of client certificates: the cluster's, or those of `authentication.x509.clientCAFile`, which is read again when it changes.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use auth::pki::certificates_from_pem;
-use auth::x509::ClientCa;
+use auth::{Authorities, CaBundle, FollowedFiles, UnreadableFile};
 use env::Env;
 use parking_lot::Mutex;
 use runtime::Stop;
 use tokio::sync::watch;
 
 use crate::blocking::block;
-
-/// Between two looks at the file.
-const LOOK: Duration = Duration::from_secs(10);
-const MAX_BYTES: u64 = 4 << 20;
 
 #[derive(Debug, thiserror::Error)]
 #[error("unable to load client CA file {file}: {why}")]
@@ -27,57 +20,35 @@ pub struct ClientCaError {
 }
 
 pub struct ClientCas {
-    current: watch::Sender<Arc<ClientCa>>,
-    file: Option<CaFile>,
-}
-
-struct CaFile {
-    path: PathBuf,
-    /// What it said when it was last looked at; held while it is compared.
-    content: Mutex<Vec<u8>>,
+    bundle: Arc<CaBundle>,
+    /// Guards what was in the file; held while it is read.
+    file: Option<Mutex<FollowedFiles>>,
 }
 
 impl ClientCas {
     /// Differs from kubelet, which without a file knows no client certificates: then they are those of the cluster.
-    pub fn open(file: Option<&Path>, of_cluster: ClientCa) -> Result<ClientCas, ClientCaError> {
-        let Some(path) = file else {
-            return Ok(ClientCas { current: watch::Sender::new(Arc::new(of_cluster)), file: None });
-        };
+    pub fn open(file: Option<&Path>, of_cluster: Arc<CaBundle>) -> Result<ClientCas, ClientCaError> {
+        let Some(path) = file else { return Ok(ClientCas { bundle: of_cluster, file: None }) };
         let failed = |why: String| ClientCaError { file: path.display().to_string(), why };
-        let content = read(path).map_err(|error| failed(error.to_string()))?;
-        let authority = parse(&content).map_err(failed)?;
-        let file = Some(CaFile { path: path.to_owned(), content: Mutex::new(content) });
-        Ok(ClientCas { current: watch::Sender::new(Arc::new(authority)), file })
+        let files = FollowedFiles::open("the CAs of clients", &[path]);
+        let files = files.map_err(|UnreadableFile { source, .. }| failed(source.to_string()))?;
+        let certificates = files.contents().iter().map(|pem| certificates_from_pem(pem));
+        let certificates = certificates.collect::<Result<Vec<_>, _>>().map_err(failed)?.concat();
+        Ok(ClientCas { bundle: Arc::new(CaBundle::new(&certificates)), file: Some(Mutex::new(files)) })
     }
 
-    pub fn current(&self) -> Arc<ClientCa> {
-        self.current.borrow().clone()
+    pub fn current(&self) -> Arc<Authorities> {
+        self.bundle.current()
     }
 
-    pub fn subscribe(&self) -> watch::Receiver<Arc<ClientCa>> {
-        self.current.subscribe()
+    pub fn subscribe(&self) -> watch::Receiver<Arc<Authorities>> {
+        self.bundle.subscribe()
     }
 
     /// A file that cannot be used changes nothing: its last content counts.
     pub fn reload(&self) {
-        let Some(CaFile { path, content }) = &self.file else { return };
-        let file = path.display();
-        let read = match read(path) {
-            Ok(read) => read,
-            Err(error) => return tracing::error!(%file, %error, "failed to read client CA file"),
-        };
-        let mut content = content.lock();
-        if *content == read {
-            return;
-        }
-        let parsed = parse(&read);
-        *content = read;
-        match parsed {
-            Ok(authority) => {
-                tracing::info!(%file, "client CA file changed");
-                self.current.send_replace(Arc::new(authority));
-            }
-            Err(error) => tracing::error!(%file, error, "client CA file cannot be used"),
+        if let Some(file) = &self.file {
+            file.lock().reload(|contents| self.bundle.swap_pem(&contents.concat()));
         }
     }
 
@@ -87,23 +58,10 @@ impl ClientCas {
             tokio::select! {
                 biased;
                 () = stop.stopped() => return,
-                () = env.sleep(LOOK) => {}
+                () = env.sleep(FollowedFiles::LOOK) => {}
             }
             let cas = self.clone();
             let _ = block(move || cas.reload()).await;
         }
     }
-}
-
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut content = Vec::new();
-    File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut content)?;
-    if content.len() as u64 > MAX_BYTES {
-        return Err(io::Error::other("it is too large for certificates"));
-    }
-    Ok(content)
-}
-
-fn parse(content: &[u8]) -> Result<ClientCa, String> {
-    certificates_from_pem(content).map(|certificates| ClientCa::new(&certificates))
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{self, Poll};
 use std::time::Duration;
 
+use auth::Authorities;
 use auth::x509::{AcceptAnyClientCert, ClientCa};
 use bytes::Bytes;
 use env::Env;
@@ -52,7 +53,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 pub struct Acceptor {
     certificate: Arc<dyn ResolvesServerCert>,
     /// Clients choose their certificate by the names of these.
-    client_cas: watch::Receiver<Arc<ClientCa>>,
+    client_cas: watch::Receiver<Arc<Authorities>>,
     options: TlsOptions,
     current: TlsAcceptor,
 }
@@ -60,16 +61,16 @@ pub struct Acceptor {
 impl Acceptor {
     pub fn new(
         certificate: Arc<dyn ResolvesServerCert>,
-        mut client_cas: watch::Receiver<Arc<ClientCa>>,
+        mut client_cas: watch::Receiver<Arc<Authorities>>,
         options: TlsOptions,
     ) -> Result<Acceptor, rustls::Error> {
-        let current = acceptor(&certificate, &client_cas.borrow_and_update(), &options)?;
+        let current = acceptor(&certificate, &client_cas.borrow_and_update().ca, &options)?;
         Ok(Acceptor { certificate, client_cas, options, current })
     }
 
     fn current(&mut self) -> TlsAcceptor {
         if self.client_cas.has_changed().unwrap_or(false) {
-            match acceptor(&self.certificate, &self.client_cas.borrow_and_update(), &self.options) {
+            match acceptor(&self.certificate, &self.client_cas.borrow_and_update().ca, &self.options) {
                 Ok(made) => self.current = made,
                 Err(error) => tracing::error!(%error, "handshakes name the old client CAs"),
             }

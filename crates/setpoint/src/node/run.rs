@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use auth::x509::ClientCa;
+use auth::CaBundle;
 use client::Client;
 use client::resources::SERVICES;
 use env::Env;
@@ -104,13 +104,13 @@ pub async fn run(env: &Env, joined: Joined, settings: Run, mut signals: Signals)
     let starting = async {
         let containers =
             open_runtime(env, &config, (&bridge, &cluster_ranges), &client, &joined.server).await?;
-        let certificates = auth::pki::certificates_from_pem(joined.ca_pem.as_bytes());
+        let client_ca = CaBundle::from_pem(joined.ca_pem.as_bytes());
         let of_node = kubelet::run::Settings {
             client: client.clone(),
             cri: containers.cri.clone(),
             hostname: joined.node.clone(),
             node_ip,
-            client_ca: ClientCa::new(&certificates.map_err(|error| anyhow!("the cluster's CA: {error}"))?),
+            client_ca: Arc::new(client_ca.map_err(|error| anyhow!("the cluster's CA: {error}"))?),
             certificates: joined.store.clone(),
             flags,
             config,

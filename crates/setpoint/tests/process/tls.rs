@@ -200,3 +200,64 @@ fn responses_arrive_complete_whatever_the_request_was() {
         assert_eq!(curl(&server, &args, maps).0, "403", "{version}");
     }
 }
+
+#[test]
+fn certificates_and_cas_that_are_replaced_are_used_without_a_restart() {
+    if !available("curl") {
+        return;
+    }
+    let folder = folder();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let names = ["127.0.0.1".to_owned()];
+    let [old, new] =
+        ["old", "new"].map(|name| auth::Pki::open_or_create(&folder.path().join(name), now, &names).unwrap());
+    let given = |name: &str| folder.path().join(name);
+    let write = |pki: &auth::Pki| {
+        std::fs::write(given("clients.crt"), pki.ca_pem()).unwrap();
+        std::fs::write(given("proxies.crt"), pki.ca_pem()).unwrap();
+        let chain = format!("{}{}", pki.serving().certificate_pem(), pki.ca_pem());
+        std::fs::write(given("tls.crt"), chain).unwrap();
+        std::fs::write(given("tls.key"), pki.serving().key_pem()).unwrap();
+    };
+    write(&old);
+    let flags = [
+        ("tls-cert-file", "tls.crt"),
+        ("tls-private-key-file", "tls.key"),
+        ("client-ca-file", "clients.crt"),
+        ("requestheader-client-ca-file", "proxies.crt"),
+    ];
+    let flags = flags.map(|(flag, file)| format!("--{flag}={}", given(file).display()));
+    let server = Proc::start_with(&folder.path().join("data"), &flags.each_ref().map(String::as_str));
+    // The code of an answer to whoever holds the administrator's certificate of `client`, and believes the CA of `authority`.
+    let ask = |authority: &str, client: &str, path: &str| {
+        let pki = |name: &str, file: &str| folder.path().join(name).join(file);
+        let output = run(Command::new("curl")
+            .args(["-s", "-w", "|%{http_code}", "--cacert"])
+            .arg(pki(authority, "ca.crt"))
+            .arg("--cert")
+            .arg(pki(client, "admin.crt"))
+            .arg("--key")
+            .arg(pki(client, "admin.key"))
+            .arg(format!("{}{path}", server.url())));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert!(ask("old", "old", NAMESPACES).ends_with("|200"));
+    assert!(ask("old", "new", NAMESPACES).ends_with("|401"));
+    assert!(ask("new", "old", NAMESPACES).ends_with("|000"));
+
+    // Half of a pair, and no certificates at all: nothing changes.
+    std::fs::write(given("tls.key"), new.serving().key_pem()).unwrap();
+    std::fs::write(given("clients.crt"), "nothing").unwrap();
+    wait_until("both are refused", || {
+        server.log().matches("cannot be used, what was read before stays in use").count() == 2
+    });
+    assert!(ask("old", "old", NAMESPACES).ends_with("|200"));
+
+    write(&new);
+    wait_until("the new certificate is shown", || ask("new", "new", NAMESPACES).ends_with("|200"));
+    wait_until("the old CA is not believed any more", || ask("new", "old", NAMESPACES).ends_with("|401"));
+    let path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
+    let told = new.ca_pem().trim().replace('\n', "\\n");
+    wait_until("others are told", || ask("new", "new", path).matches(&told).count() == 2);
+    server.stop();
+}

@@ -70,7 +70,7 @@ pub struct AggregatedServer {
 struct State {
     env: Env,
     acceptor: TlsAcceptor,
-    trust: RequestHeaders,
+    trust: Arc<RequestHeaders>,
     mode: Mutex<Mode>,
     asked: Mutex<Vec<Asked>>,
     watches: Mutex<Vec<Sender<Bytes, io::Error>>>,
@@ -119,15 +119,15 @@ impl AggregatedServer {
         let certificate = ca.issue(&request, &usages, 36_000, now).unwrap();
         let chain = CertificateDer::pem_slice_iter(certificate.as_bytes()).map(Result::unwrap).collect();
         let trust = RequestHeaders::new(
-            front_proxy.ca_pem().to_owned(),
+            front_proxy.ca_pem().as_bytes(),
             RequestHeaderNames::usual(FrontProxy::CLIENT_NAME),
         );
-        let trust = trust.unwrap();
+        let trust = Arc::new(trust.unwrap());
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap()
-            .with_client_cert_verifier(AcceptAnyClientCert::new(trust.authority().hints()))
+            .with_client_cert_verifier(AcceptAnyClientCert::new(trust.authority().current().ca.hints()))
             .with_single_cert(chain, PrivateKeyDer::Pkcs8(key.into()))
             .unwrap();
         config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
@@ -168,7 +168,7 @@ impl AggregatedServer {
         let client = KubeletClientConfig { dialer: Some(dialer), ..KubeletClientConfig::default() };
         let client = KubeletClient::new(&self.state.env, client).unwrap();
         let certificate = self.state.certificate.clone();
-        let trust = Arc::new(self.state.trust.clone());
+        let trust = self.state.trust.clone();
         TestCluster::with(self.state.env.clone(), |config| {
             config.cluster.kubelet_client = client;
             config.cluster.proxy_client = Some(certificate);

@@ -124,7 +124,7 @@ async fn a_front_proxy_says_who_asks_and_nobody_else_does() {
     let env = Env::machine();
     let proxy = FrontProxy::open_or_create(directory.path(), env.now_seconds()).unwrap();
     let names = RequestHeaderNames::usual(FrontProxy::CLIENT_NAME);
-    let headers = Arc::new(RequestHeaders::new(proxy.ca_pem().to_owned(), names).unwrap());
+    let headers = Arc::new(RequestHeaders::new(proxy.ca_pem().as_bytes(), names).unwrap());
     let mut cluster = TestCluster::with(env, |config| config.cluster.request_headers = Some(headers)).await;
     let served = cluster.serve().await.unwrap();
     let jane = "X-Remote-User: jane\r\nX-Remote-Group: system:masters\r\n";
@@ -145,5 +145,75 @@ async fn a_front_proxy_says_who_asks_and_nobody_else_does() {
         code == 403 && body.contains("front-proxy-client"),
         "a certificate of the cluster's CA: {code} {body}"
     );
+    cluster.shutdown().await;
+}
+
+#[tokio::test]
+async fn replaced_cas_count_for_connections_that_are_open_too_and_others_are_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let env = Env::machine();
+    let now = env.now_seconds();
+    let folder = |name: &str| {
+        let folder = directory.path().join(name);
+        std::fs::create_dir(&folder).unwrap();
+        folder
+    };
+    let [proxy, next_proxy] =
+        ["proxy", "next"].map(|name| FrontProxy::open_or_create(&folder(name), now).unwrap());
+    let names = RequestHeaderNames::usual(FrontProxy::CLIENT_NAME);
+    let headers = Arc::new(RequestHeaders::new(proxy.ca_pem().as_bytes(), names).unwrap());
+    let proxies = headers.authority().clone();
+    let other = Pki::open_or_create(&folder("other"), now, &[]).unwrap();
+    let clients = Arc::new(other.ca_bundle());
+    let published = clients.clone();
+    let mut cluster = TestCluster::with(env, |config| {
+        config.cluster.request_headers = Some(headers);
+        config.cluster.client_ca = Some(published);
+    })
+    .await;
+    let served = cluster.serve().await.unwrap();
+    let admin = served.pki.admin().clone();
+    let theirs = other.issue_client("jane", &[groups::MASTERS.to_owned()], HOUR, now).unwrap();
+    let jane = "X-Remote-User: jane\r\nX-Remote-Group: system:masters\r\n";
+
+    let mut open = connect(&served, Some(&admin)).await;
+    let mut refused = connect(&served, Some(&theirs)).await;
+    let mut proxied = connect(&served, Some(proxy.client())).await;
+    assert_eq!(ask(&mut open, NAMESPACES, "").await.0, 200);
+    assert_eq!(ask(&mut refused, NAMESPACES, "").await.0, 401);
+    assert_eq!(ask(&mut proxied, NAMESPACES, jane).await.0, 200);
+
+    served.client_ca.swap_pem(other.ca_pem().as_bytes()).unwrap();
+    proxies.swap_pem(next_proxy.ca_pem().as_bytes()).unwrap();
+    assert_eq!(ask(&mut open, NAMESPACES, "").await.0, 401);
+    assert_eq!(ask(&mut refused, NAMESPACES, "").await.0, 200);
+    assert_eq!(ask(&mut proxied, NAMESPACES, jane).await.0, 401);
+    for (identity, more, code) in
+        [(&admin, "", 401), (&theirs, "", 200), (proxy.client(), jane, 401), (next_proxy.client(), jane, 200)]
+    {
+        let mut new = connect(&served, Some(identity)).await;
+        assert_eq!(ask(&mut new, NAMESPACES, more).await.0, code);
+    }
+
+    // What cannot be used leaves everything as it is.
+    assert!(served.client_ca.swap_pem(b"no certificate").is_err());
+    assert_eq!(ask(&mut refused, NAMESPACES, "").await.0, 200);
+
+    // Other servers learn whom to believe, and still believe those they knew.
+    clients.swap_pem(served.pki.ca_pem().as_bytes()).unwrap();
+    let path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
+    let told = || async {
+        let data = cluster.get(path).await.json()["data"].clone();
+        let has = |key: &str, pem: &str| data[key].as_str().is_some_and(|bundle| bundle.contains(pem));
+        has("client-ca-file", other.ca_pem())
+            && has("client-ca-file", served.pki.ca_pem())
+            && has("requestheader-client-ca-file", next_proxy.ca_pem())
+    };
+    let begun = cluster.env().monotonic();
+    while !told().await {
+        assert!(cluster.env().monotonic() - begun < std::time::Duration::from_secs(30), "they are not told");
+        cluster.env().sleep(std::time::Duration::from_millis(5)).await;
+    }
+    drop((open, refused, proxied));
     cluster.shutdown().await;
 }

@@ -104,7 +104,7 @@ impl World {
         let certificate = Arc::new(ServingCertificate::new(pki.serving()).unwrap());
         let acceptor = Acceptor::new(Tls {
             certificate: certificate.clone(),
-            client_ca: pki.client_ca(),
+            client_ca: Arc::new(pki.ca_bundle()),
             request_header_ca: None,
         })
         .unwrap();

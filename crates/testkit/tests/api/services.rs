@@ -1,9 +1,11 @@
 //! What the server allocates for services: cluster IPs and node ports; and the `kubernetes` service.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::{Advertised, ClusterSettings, PortRange, ServiceRanges};
+use auth::CaBundle;
 use env::Env;
 use serde_json::{Value, json};
 use testkit::TestCluster;
@@ -457,8 +459,9 @@ async fn without_its_controller_the_default_range_is_ready_and_has_no_finalizer(
 #[tokio::test(start_paused = true)]
 async fn the_kubernetes_service_has_the_live_servers_as_endpoints() {
     let advertised = Advertised { address: "192.0.2.7:6443".parse().unwrap(), host: "one".to_owned() };
+    let pem = "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n";
     let settings = ClusterSettings {
-        client_ca: Some("-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n".into()),
+        client_ca: Some(Arc::new(CaBundle::from_pem(pem.as_bytes()).unwrap())),
         ..Default::default()
     };
     let settings = ClusterSettings { advertised: Some(advertised), ..settings };

@@ -1,5 +1,6 @@
 //! Who may ask what, and what everybody is told.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{ACCEPT, ALLOW, AUTHORIZATION};
@@ -167,7 +168,7 @@ async fn a_client_ca_file_counts_instead_of_the_clusters_and_is_read_again() {
     write(other.pki.ca_pem());
     assert_eq!((valid(&ours), valid(&theirs)), (false, true), "of connections that are open, too");
     assert_eq!(fixture.get("/healthz").await.0, StatusCode::UNAUTHORIZED);
-    let missing = ClientCas::open(Some("/no/such/file".as_ref()), fixture.pki.client_ca());
+    let missing = ClientCas::open(Some("/no/such/file".as_ref()), Arc::new(fixture.pki.ca_bundle()));
     let told = missing.err().unwrap().to_string();
     assert!(told.starts_with("unable to load client CA file /no/such/file: "), "{told}");
 }

@@ -193,7 +193,7 @@ impl Fixture {
         let (stopper, stop): (Stopper, Stop) = Stopper::new();
         std::fs::write(directory.path().join("clients.crt"), pki.ca_pem()).unwrap();
         let of_file = config.authentication.client_ca_file.as_deref();
-        let client_cas = Arc::new(ClientCas::open(of_file, pki.client_ca()).unwrap());
+        let client_cas = Arc::new(ClientCas::open(of_file, Arc::new(pki.ca_bundle())).unwrap());
         let settings = Settings {
             address: "127.0.0.1".to_owned(),
             port: 0,
