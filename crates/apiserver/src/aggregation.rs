@@ -34,6 +34,7 @@ use parking_lot::Mutex;
 use rustls::client::ResolvesClientCert;
 
 use crate::controllers::api_service_registration::API_SERVICES;
+use crate::effects::Bell;
 use crate::loopback::LoopbackClient;
 use documents::Documents;
 use metrics::AggregationMetrics;
@@ -50,6 +51,8 @@ pub(crate) struct Aggregation {
     pub documents: Documents,
     /// What this process's own clients know of their resources.
     pub served: Arc<Served>,
+    /// Rung for an APIService that is followed.
+    bell: Bell,
 }
 
 impl Aggregation {
@@ -61,6 +64,7 @@ impl Aggregation {
             metrics: AggregationMetrics::default(),
             documents: Documents::default(),
             served: Arc::new(Served::new(catalog)),
+            bell: Bell::default(),
         }
     }
 
@@ -114,5 +118,12 @@ impl Aggregation {
             }
         }
         self.routes.store(Arc::new(routes));
+        self.bell.ring(name);
+    }
+
+    /// Returns when a group version has an APIService, whoever serves it.
+    pub async fn until_registered(&self, group: &str, version: &str) {
+        let name = priorities::name(group, version);
+        self.bell.until(&name, || self.routes.load().get(&name).is_some()).await;
     }
 }

@@ -23,8 +23,9 @@ use crate::connect::{BackendCount, KubeletClient};
 use crate::connections::Connections;
 use crate::controllers::Advertised;
 use crate::conversion::ConversionWebhooks;
-use crate::custom_resources::CustomResources;
+use crate::custom_resources::{CustomResources, DEFINITIONS, Definition};
 use crate::debug_admission::AdmissionLog;
+use crate::effects::Effects;
 use crate::health::Health;
 use crate::metrics::{AdmissionMetrics, MeteredEngine, Metrics};
 use crate::openapi_cache::OpenApiCache;
@@ -46,6 +47,8 @@ pub struct Api {
     pub(crate) openapi_cache: OpenApiCache,
     /// What CustomResourceDefinitions have defined.
     pub(crate) custom_resources: CustomResources,
+    /// What writes are answered after.
+    pub(crate) effects: Effects,
     pub(crate) conversion: Arc<ConversionWebhooks>,
     /// Where webhooks and aggregated servers are.
     pub(crate) service_endpoints: Arc<ServiceEndpoints>,
@@ -151,6 +154,7 @@ impl Api {
         let conversion = Arc::new(ConversionWebhooks::new(webhooks));
         let registry = Registry::new(config.table, store.clone(), config.env, admission);
         let aggregation = Aggregation::new(registry.catalog(), config.cluster.proxy_client.clone());
+        let effects = Effects::new(&registry.catalog(), vec![(DEFINITIONS, Box::new(Definition))]);
         Ok(Arc::new(Api {
             registry: registry.convert_with(conversion.clone()),
             authorizer,
@@ -160,6 +164,7 @@ impl Api {
             health: Health::default(),
             openapi_cache: OpenApiCache::default(),
             custom_resources: CustomResources::new(conversion.clone()),
+            effects,
             conversion: conversion.clone(),
             service_endpoints,
             aggregation,

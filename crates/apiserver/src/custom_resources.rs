@@ -6,11 +6,14 @@ use std::sync::{Arc, Weak};
 
 use apiextensions::{Fingerprint, Served};
 use catalog::{Resource, Storage, Verified};
-use object::{Status, Value};
+use futures_util::future::BoxFuture;
+use object::{Obj, Revision, Status, Value};
 use parking_lot::Mutex;
 use registry::Registry;
 
+use crate::api::Api;
 use crate::conversion::ConversionWebhooks;
+use crate::effects::{Bell, Effect};
 use crate::loopback::{GroupResource, LoopbackClient};
 
 pub(crate) const DEFINITIONS: GroupResource = ("apiextensions.k8s.io", "customresourcedefinitions");
@@ -21,12 +24,18 @@ pub(crate) struct CustomResources {
     defined: Mutex<BTreeMap<String, Defined>>,
     /// Definitions that replaced others, whose last requests may still be writing.
     replaced: Mutex<Vec<Replaced>>,
+    /// Up to which revision of each CRD everything was done that follows from it.
+    done: Mutex<BTreeMap<String, Revision>>,
+    /// Rung when more is done.
+    bell: Bell,
 }
 
 struct Defined {
     fingerprint: Fingerprint,
     group: String,
     plural: String,
+    /// Those it is served in.
+    versions: Vec<String>,
 }
 
 struct Replaced {
@@ -37,7 +46,13 @@ struct Replaced {
 
 impl CustomResources {
     pub fn new(conversion: Arc<ConversionWebhooks>) -> CustomResources {
-        CustomResources { conversion, defined: Mutex::default(), replaced: Mutex::default() }
+        CustomResources {
+            conversion,
+            defined: Mutex::default(),
+            replaced: Mutex::default(),
+            done: Mutex::default(),
+            bell: Bell::default(),
+        }
     }
 
     /// Every established CRD there is.
@@ -95,11 +110,38 @@ impl CustomResources {
                         }
                     }
                 }
-                let now = Defined { fingerprint, group: group.to_owned(), plural: plural.to_owned() };
+                let now = Defined {
+                    fingerprint,
+                    group: group.to_owned(),
+                    plural: plural.to_owned(),
+                    versions: def.served.iter().map(|resource| resource.version.to_string()).collect(),
+                };
                 defined.insert(name.to_owned(), now);
             }
             Err(error) => tracing::warn!(crd = name, %error, "a CustomResourceDefinition cannot be served"),
         }
+    }
+
+    /// Everything was done that follows from this state of a CRD; `None`: it is gone.
+    pub fn done(&self, name: &str, revision: Option<Revision>) {
+        match revision {
+            Some(revision) => drop(self.done.lock().insert(name.to_owned(), revision)),
+            None => drop(self.done.lock().remove(name)),
+        }
+        self.bell.ring(name);
+    }
+
+    /// Returns when that is so, for this state or a later one.
+    async fn until_done(&self, name: &str, revision: Revision) {
+        let so = || self.done.lock().get(name).is_some_and(|done| *done >= revision);
+        self.bell.until(name, so).await;
+    }
+
+    /// The group versions a CRD serves now.
+    fn versions_of(&self, name: &str) -> Vec<(String, String)> {
+        let defined = self.defined.lock();
+        let Some(Defined { group, versions, .. }) = defined.get(name) else { return Vec::new() };
+        versions.iter().map(|version| (group.clone(), version.clone())).collect()
     }
 
     /// Trusts what is written under definitions whose predecessors nobody uses any more. Returns whether some are still used.
@@ -113,6 +155,22 @@ impl CustomResources {
             !gone
         });
         !replaced.is_empty()
+    }
+}
+
+/// What follows from a CRD: its names are decided on, and where they are accepted its resource is served, and its group versions
+/// are registered.
+pub(crate) struct Definition;
+
+impl Effect for Definition {
+    fn in_place<'a>(&'a self, api: &'a Api, crd: &'a Obj) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let resources = &api.custom_resources;
+            resources.until_done(crd.name(), crd.revision()).await;
+            for (group, version) in resources.versions_of(crd.name()) {
+                api.aggregation.until_registered(&group, &version).await;
+            }
+        })
     }
 }
 

@@ -76,6 +76,7 @@ mod certificate_rotation;
 mod controllers;
 mod conversion;
 mod custom_resources;
+mod effects;
 mod local;
 mod loopback;
 

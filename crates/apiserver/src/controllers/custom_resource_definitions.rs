@@ -148,13 +148,18 @@ impl Reconcile for Defining {
             }
             let name = request.key.name();
             let obj = self.known.lock().0.get(name).map(|known| known.obj.clone());
+            let revision = obj.as_ref().map(|obj| obj.revision());
             let crd = obj.and_then(|obj| codec::json::parse(obj.body(), None).ok());
             self.api.custom_resources.sync(registry, name, crd.as_ref());
             if self.api.custom_resources.settle(registry) {
                 self.queue.add_after(replaced(), SETTLE, None);
             }
-            let Some(crd) = crd else { return Ok(Action::AwaitChange) };
+            let Some(crd) = crd else {
+                self.api.custom_resources.done(name, revision);
+                return Ok(Action::AwaitChange);
+            };
             if finalizer::is_due(&crd) {
+                self.api.custom_resources.done(name, revision);
                 if let Some(finalizing) = &mut *self.finalizing.lock() {
                     finalizing.begin(name);
                 }
@@ -162,7 +167,11 @@ impl Reconcile for Defining {
                 return Ok(Action::Requeue(RETRY));
             }
             let decided = self.known.lock().decide(name, &crd, registry.env().now_seconds() as i64);
-            let Some(status) = decided else { return Ok(Action::AwaitChange) };
+            let Some(status) = decided else {
+                self.api.custom_resources.done(name, revision);
+                return Ok(Action::AwaitChange);
+            };
+            // It is done once that is written, and has woken us.
             match write_status(&LoopbackClient::new(&self.api), &crd, status).await {
                 // Whoever changed it meanwhile has woken us again.
                 Err(error) if !lost_race(&error) => Err(error.into()),

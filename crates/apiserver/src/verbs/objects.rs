@@ -19,11 +19,13 @@ impl Call<'_> {
         let wanted = self.wanted(Offer::Object)?;
         let request = self.writing(None)?;
         let of = BodyType::of(request.resource);
-        let (bytes, _permit) = self.read(body).await?;
+        let (bytes, permit) = self.read(body).await?;
         let (value, warnings) = self.decode(&bytes, of, request.options.field_validation)?;
         // The body itself is all that another try needs.
         let again = || self.decode(&bytes, of, FieldValidation::Ignore).map(|(value, _)| value);
         let mut written = self.api.registry.create(&request, value, &again).await?;
+        drop(permit);
+        self.effect(&request, &written).await;
         written.warnings.splice(0..0, warnings);
         Ok(self.written(written, wanted))
     }
@@ -34,6 +36,7 @@ impl Call<'_> {
         let of = BodyType::of(request.resource);
         let (value, warnings) = self.decoded(body, of, request.options.field_validation).await?;
         let mut written = self.api.registry.update(&request, value).await?;
+        self.effect(&request, &written).await;
         written.warnings.splice(0..0, warnings);
         Ok(self.written(written, wanted))
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use object::normalise::normalise_written;
 use object::{Map, Obj, Status, Value};
-use registry::{BodyType, Written, protobuf_body, shared_body};
+use registry::{BodyType, RequestContext, Written, protobuf_body, shared_body};
 
 use super::Call;
 use super::options::include;
@@ -44,6 +44,17 @@ impl Call<'_> {
             respond::encoded(catalog, code, bytes, wanted)
         };
         if may_compress { gzip::compress_object(answer, &self.parts.headers) } else { answer }
+    }
+
+    /// Waits for what follows from a write, where this server acts on its resource. Meanwhile the request occupies nothing.
+    pub(super) async fn effect(&self, request: &RequestContext<'_>, written: &Written) {
+        let Some(storage) = request.resource.storage.as_ref().filter(|_| request.subresource.is_none())
+        else {
+            return;
+        };
+        let Some(effect) = self.api.effects.of(storage).filter(|_| !request.options.dry_run) else { return };
+        drop(self.authorized.take_guard());
+        self.api.effect(effect, &written.obj, self.authorized.deadline()).await;
     }
 
     pub(super) fn written(&self, written: Written, wanted: Negotiated) -> Answer {

@@ -27,6 +27,7 @@ impl Call<'_> {
             Patch::Apply(config) => registry.apply(&request, config, repeated.as_deref()).await?,
             patch => registry.patch(&request, patch).await?,
         };
+        self.effect(&request, &written).await;
         Ok(self.written(written, wanted))
     }
 

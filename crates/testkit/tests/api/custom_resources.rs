@@ -424,3 +424,81 @@ async fn definitions_and_objects_are_there_at_once_after_a_restart() {
     cluster.merge(format!("{PATH}/a"), json!({"spec": {"size": 8}})).await.ok(200);
     cluster.shutdown().await;
 }
+
+/// A definition of its own for each number.
+fn numbered(group: &str, number: usize) -> Value {
+    let mut crd = crd(json!([version("v1", true)]));
+    crd["metadata"]["name"] = format!("things{number}.{group}").into();
+    crd["spec"]["group"] = group.into();
+    crd["spec"]["names"] = json!({"plural": format!("things{number}"), "kind": format!("Thing{number}")});
+    crd
+}
+
+/// Discovery lists it, its group version is registered, and an object of it can be created: at once.
+async fn is_served(cluster: &TestCluster, group: &str, version: &str, number: usize) {
+    let plural = format!("things{number}");
+    let listed = cluster.get(format!("/apis/{group}/{version}")).await.ok(200);
+    let names = listed["resources"].as_array().unwrap().iter();
+    assert!(names.map(|resource| &resource["name"]).any(|name| *name == plural), "{number}: {listed}");
+    let groups = cluster.get("/apis").await.ok(200);
+    let groups = groups["groups"].as_array().unwrap().iter();
+    assert!(groups.map(|served| &served["name"]).any(|name| *name == group), "{group}");
+    let aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    let groups = cluster.request("GET", "/apis").accept(aggregated).send().await.ok(200);
+    let mut groups = groups["items"].as_array().unwrap().iter();
+    let found = groups.find(|served| served["metadata"]["name"] == group).unwrap();
+    assert!(found.to_string().contains(&format!("\"{plural}\"")), "{number}: {found}");
+    cluster.get(format!("/apis/apiregistration.k8s.io/v1/apiservices/{version}.{group}")).await.ok(200);
+    let object = json!({"apiVersion": format!("{group}/{version}"), "kind": format!("Thing{number}"),
+        "metadata": {"name": format!("at-once-{version}")}});
+    cluster.post(format!("/apis/{group}/{version}/namespaces/default/{plural}"), object).await.ok(201);
+}
+
+#[tokio::test]
+async fn what_a_definition_defines_is_there_when_its_write_is_answered() {
+    let cluster = TestCluster::start().await;
+    for number in 0..100 {
+        // Of each group there are two.
+        let group = format!("group{}.example.io", number / 2);
+        let name = format!("things{number}.{group}");
+        let body = numbered(&group, number);
+        let path = format!("{CRDS}/{name}");
+        let written = match number % 3 {
+            0 | 1 => cluster.post(CRDS, body).await.ok(201),
+            _ => {
+                let apply = cluster.request("PATCH", format!("{path}?fieldManager=me"));
+                apply.typed("application/apply-patch+yaml", body.to_string()).send().await.ok(201)
+            }
+        };
+        assert!(written["status"]["conditions"].is_null(), "it is answered as it was committed: {written}");
+        is_served(&cluster, &group, "v1", number).await;
+        if number % 10 == 0 {
+            let mut current = cluster.get(&path).await.ok(200);
+            current["spec"]["versions"].as_array_mut().unwrap().push(version("v2", false));
+            cluster.put(&path, current).await.ok(200);
+            is_served(&cluster, &group, "v2", number).await;
+        }
+    }
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn writes_that_define_nothing_are_answered_without_waiting_for_it() {
+    let cluster = TestCluster::simulated(71).await;
+    let took = |begun: tokio::time::Instant| cluster.env().monotonic() - begun;
+    let soon = Duration::from_millis(100);
+    let begun = cluster.env().monotonic();
+    cluster.post(format!("{CRDS}?dryRun=All"), numbered("example.io", 1)).await.ok(201);
+    assert!(took(begun) < soon);
+    cluster.post(CRDS, numbered("example.io", 1)).await.ok(201);
+    // Its kind is another's: it is decided on, and not served.
+    let mut refused = numbered("example.io", 2);
+    refused["spec"]["names"]["kind"] = "Thing1".into();
+    cluster.post(CRDS, refused).await.ok(201);
+    assert!(took(begun) < soon);
+    let path = format!("{CRDS}/things2.example.io");
+    assert_eq!(condition(&cluster.get(&path).await.json(), "NamesAccepted"), "False");
+    cluster.delete(path).await.ok(200);
+    assert!(took(begun) < soon);
+    cluster.shutdown().await;
+}

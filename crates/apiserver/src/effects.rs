@@ -1,0 +1,138 @@
+//! Writes that are answered once this server has done what follows from them.
+//!
+//! ```text
+//! create, update, patch ── commit ── a controller of this process acts on it ── Bell ── the answer, as it was committed
+//! ```
+//! Clients may rely on what they were told: who has created a definition looks for what it defines at once.
+//! Differs from kube-apiserver, which answers first; its clients look again and again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use catalog::{Catalog, Storage, StorageId};
+use futures_util::future::BoxFuture;
+use object::Obj;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::api::Api;
+use crate::loopback::GroupResource;
+
+/// An answer waits no longer: the write is done, whatever becomes of the rest.
+const LIMIT: Duration = Duration::from_millis(100);
+
+/// What follows from the writes of one resource, inside this server.
+pub(crate) trait Effect: Send + Sync {
+    /// Returns when all of it is in place, for this state of the object or a later one.
+    fn in_place<'a>(&'a self, api: &'a Api, obj: &'a Obj) -> BoxFuture<'a, ()>;
+}
+
+/// By resource; of most there are none.
+pub(crate) struct Effects(Vec<(StorageId, Box<dyn Effect>)>);
+
+impl Effects {
+    pub fn new(catalog: &Catalog, all: Vec<(GroupResource, Box<dyn Effect>)>) -> Effects {
+        let id = |(group, plural): GroupResource| catalog.find_storage(group, plural).map(|s| s.id);
+        Effects(all.into_iter().filter_map(|(resource, effect)| Some((id(resource)?, effect))).collect())
+    }
+
+    pub fn of(&self, storage: &Storage) -> Option<&dyn Effect> {
+        self.0.iter().find(|(id, _)| *id == storage.id).map(|(_, effect)| &**effect)
+    }
+}
+
+impl Api {
+    /// Waits for what follows from a write, well within the deadline of the request. Nobody acts while the controllers do not run.
+    pub(crate) async fn effect(&self, effect: &dyn Effect, obj: &Obj, deadline: Instant) {
+        if !self.controllers_started.load(Ordering::Acquire) || self.shutdown.has_begun() {
+            return;
+        }
+        let env = self.registry.env();
+        let left = deadline.saturating_duration_since(env.monotonic());
+        // What takes longer is answered all the same.
+        let _ = env.timeout(LIMIT.min(left / 2), effect.in_place(self, obj)).await;
+    }
+}
+
+/// Rung when something has happened to a name, for those who wait for that.
+#[derive(Default)]
+pub(crate) struct Bell {
+    /// Who waits now; held for a look-up.
+    waiting: Mutex<BTreeMap<String, Arc<Notify>>>,
+}
+
+struct Waiting<'b> {
+    bell: &'b Bell,
+    name: &'b str,
+    notify: Arc<Notify>,
+}
+
+impl Bell {
+    pub fn ring(&self, name: &str) {
+        if let Some(notify) = self.waiting.lock().get(name) {
+            notify.notify_waiters();
+        }
+    }
+
+    /// Looks whether it is so now, and whenever the bell is rung for the name.
+    pub async fn until(&self, name: &str, so: impl Fn() -> bool) {
+        let notify = self.waiting.lock().entry(name.to_owned()).or_default().clone();
+        let waiting = Waiting { bell: self, name, notify };
+        loop {
+            // Before the look: what is rung between the two is heard.
+            let rung = waiting.notify.notified();
+            if so() {
+                return;
+            }
+            rung.await;
+        }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut waiting = self.bell.waiting.lock();
+        // The map's own, and this one.
+        if Arc::strong_count(&self.notify) == 2 {
+            waiting.remove(self.name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use env::Env;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_bell_wakes_those_who_wait_for_its_name_and_forgets_them() {
+        let env = Env::simulated(1);
+        let (bell, so) = (Arc::new(Bell::default()), Arc::new(AtomicBool::new(false)));
+        let wait = || {
+            let (bell, so) = (bell.clone(), so.clone());
+            env.spawn("wait", async move { bell.until("a", || so.load(Ordering::Relaxed)).await })
+        };
+        let (first, second) = (wait(), wait());
+        let short = Duration::from_millis(1);
+        env.sleep(short).await;
+        bell.ring("a");
+        so.store(true, Ordering::Relaxed);
+        bell.ring("b");
+        env.sleep(short).await;
+        assert!(!first.is_finished() && !second.is_finished(), "it was not so, or not for them");
+        bell.ring("a");
+        first.await.unwrap();
+        second.await.unwrap();
+        assert!(bell.waiting.lock().is_empty());
+        // Who comes later waits for nothing.
+        bell.until("a", || so.load(Ordering::Relaxed)).await;
+        assert!(env.timeout(short, bell.until("a", || false)).await.is_err());
+        assert!(bell.waiting.lock().is_empty());
+    }
+}
