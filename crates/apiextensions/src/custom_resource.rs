@@ -331,7 +331,7 @@ fn check_rules(
         errors.push(FieldError::invalid("<nil>", "null", detail));
         return;
     }
-    let outcome = rules.validate(new, old, Limits::default());
+    let outcome = rules.validate(new, old, Limits::default(), ctx.meter);
     errors.extend(outcome.errors);
     outcome.warnings.into_iter().for_each(|warning| ctx.warnings.warn(warning));
 }

@@ -53,6 +53,7 @@ fn all_metrics(api: &Api) -> String {
     api.flow.write_metrics(&mut text);
     api.metrics.write(&mut text, api.registry.table(), &api.store, api.started);
     api.conversion.metrics.write(&mut text);
+    api.registry.meter().write(&mut text);
     api.aggregation.metrics.write(&mut text);
     api.admission_log.write_metrics(&mut text);
     match api.controller_status() {

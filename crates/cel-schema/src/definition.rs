@@ -9,6 +9,7 @@ use structural::rules::RuleSite;
 use structural::{Additional, ListType, Node, Rule, Structural, Type};
 
 use crate::compile::{Compiled, How, compile};
+use crate::meter::Meter;
 use crate::place::Place;
 
 const MAX_COST: u64 = 10_000_000;
@@ -52,6 +53,7 @@ pub struct Definition<'d> {
     pub stored: &'d Expressions,
     /// The schema is stored as it is: what its rules may cost each was accepted before.
     pub unchanged: bool,
+    pub meter: Option<&'d Meter>,
 }
 
 impl Definition<'_> {
@@ -210,8 +212,9 @@ impl Walk<'_> {
             }
             Info::Known(decl) => decl,
         };
-        let compiled =
-            decl.and_then(|decl| Some((decl, compile(self.schema, node.rules(), node, decl, how)?)));
+        let compile = |decl| compile(self.schema, node.rules(), node, decl, how);
+        let compile = |decl| Meter::compilation(self.definition.meter, || compile(decl));
+        let compiled = decl.and_then(|decl| Some((decl, compile(decl)?)));
         let Some((decl, compiled)) = compiled else {
             return self.internal("failed to convert to declType for CEL validation rules");
         };

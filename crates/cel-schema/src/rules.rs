@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use structural::{Node, Structural};
 
 use crate::compile::{Compiled, How, compile};
+use crate::meter::Meter;
 use crate::place::{Place, Spot};
 use crate::view::View;
 
@@ -69,7 +70,7 @@ impl Rules {
         })
     }
 
-    pub(crate) fn at(&self, at: &At<'_>) -> Arc<NodeRules> {
+    pub(crate) fn at(&self, at: &At<'_>, meter: Option<&Meter>) -> Arc<NodeRules> {
         let value = Place::Node { node: at.node, resource: at.resource }.spot();
         let key = Key { rules: at.rules.index() as u32, value, decl: at.decl.map(Place::spot) };
         // A panic elsewhere cannot leave the map half-written.
@@ -77,8 +78,9 @@ impl Rules {
             return Arc::clone(found);
         }
         // Compiled outside of the lock; of two that do it at once, the first stays.
-        let rules =
-            at.decl.and_then(|decl| compile(&self.schema, at.rules.rules(), at.node, decl, How::SERVE));
+        let rules = at.decl.and_then(|decl| {
+            Meter::compilation(meter, || compile(&self.schema, at.rules.rules(), at.node, decl, How::SERVE))
+        });
         let made = Arc::new(NodeRules {
             uses_old_self: rules.iter().flatten().any(|rule| rule.uses_old_self),
             rules: rules.map(Into::into),

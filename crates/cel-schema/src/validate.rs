@@ -6,6 +6,7 @@ use structural::{Additional, Node, Rule};
 
 use crate::compile::Compiled;
 use crate::correlate::{Correlation, MapList};
+use crate::meter::Meter;
 use crate::path::Path;
 use crate::place::Place;
 use crate::rules::{At, NodeRules, Rules};
@@ -40,10 +41,16 @@ pub struct Outcome {
 
 impl Rules {
     /// Validates an object, or its update. What an update leaves as it was may break rules, and is warned about.
-    pub fn validate(&self, new: &Value, old: Option<&Value>, limits: Limits) -> Outcome {
+    pub fn validate(
+        &self,
+        new: &Value,
+        old: Option<&Value>,
+        limits: Limits,
+        meter: Option<&Meter>,
+    ) -> Outcome {
         let root = self.schema.root();
         let correlation = old.map(|old| Correlation::root(root, new, old)).unwrap_or_default();
-        self.walk(At::root(root, true), &Path::Root(""), new, old, correlation, limits)
+        self.walk(At::root(root, true), &Path::Root(""), new, old, correlation, (limits, meter))
     }
 
     /// Validates the default of a node, whose path is given, as a new value and as one that was there before.
@@ -55,12 +62,14 @@ impl Rules {
         path: &str,
         default: &Value,
         limits: Limits,
+        meter: Option<&Meter>,
     ) -> Outcome {
         if !node.has_rules() {
             return Outcome { remaining: limits.budget, ..Outcome::default() };
         }
         let at = At::root(node, resource);
-        let run = |old| self.walk(at, &Path::Root(path), default, old, Correlation::default(), limits);
+        let run =
+            |old| self.walk(at, &Path::Root(path), default, old, Correlation::default(), (limits, meter));
         let mut outcome = run(Some(default));
         if outcome.errors.is_empty() {
             let created = run(None);
@@ -77,18 +86,19 @@ impl Rules {
         new: &'v Value,
         old: Option<&'v Value>,
         correlation: Correlation<'v, '_>,
-        limits: Limits,
+        (limits, meter): (Limits, Option<&Meter>),
     ) -> Outcome {
         let out = Outcome { remaining: limits.budget, ..Outcome::default() };
-        let mut walk = Walk { rules: self, per_call: limits.per_call, out };
+        let mut walk = Walk { rules: self, meter, per_call: limits.per_call, out };
         // Whether the budget lasted shows in what remains of it.
-        let _ = walk.value(at, path, new, old, correlation);
+        let _ = Meter::evaluation(meter, || walk.value(at, path, new, old, correlation));
         walk.out
     }
 }
 
 struct Walk<'r> {
     rules: &'r Rules,
+    meter: Option<&'r Meter>,
     per_call: u64,
     out: Outcome,
 }
@@ -202,7 +212,7 @@ impl Walk<'_> {
         old: Option<&Value>,
         correlation: Correlation<'_, '_>,
     ) -> Step {
-        let compiled = self.rules.at(&at);
+        let compiled = self.rules.at(&at, self.meter);
         let Some(rules) = &compiled.rules else {
             let detail =
                 "rule compiler initialization error: failed to convert to declType for CEL validation rules";

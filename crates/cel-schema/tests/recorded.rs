@@ -91,13 +91,13 @@ impl Replay {
                 let Some(rules) = Rules::new(Arc::clone(schema)) else { return Vec::new() };
                 let node = schema.node_at(node.index()).unwrap();
                 let resource = node.index() == schema.root().index() || node.is_embedded_resource();
-                rules.validate_default(node, resource, path, default, Limits::default()).errors
+                rules.validate_default(node, resource, path, default, Limits::default(), None).errors
             },
         };
         let checked = rules::check(new, "spec.validation", &options);
         let mut stored = Expressions::default();
         old.iter().for_each(|old| stored.collect(old));
-        let definition = Definition { stored: &stored, unchanged: old == Some(new) };
+        let definition = Definition { stored: &stored, unchanged: old == Some(new), meter: None };
         let mut got = checked.errors;
         got.extend(definition.check(schema, SCHEMA, &checked.sites));
         let wanted = texts(list(want, "crd"));
@@ -117,7 +117,7 @@ impl Replay {
         structural::sort(&mut new);
         old.iter_mut().for_each(|old| _ = structural::sort(old));
         let outcome = match Rules::new(schema) {
-            Some(rules) => rules.validate(&new, old.as_ref(), limits),
+            Some(rules) => rules.validate(&new, old.as_ref(), limits, None),
             None => cel_schema::Outcome { remaining: limits.budget, ..Default::default() },
         };
         self.compare(case, "validate", shown(&outcome.errors), texts(list(want, "validate")));

@@ -33,6 +33,8 @@ pub struct Context<'a> {
     pub permissions: &'a dyn Permissions,
     /// Takes what validation lets pass and the client should know.
     pub warnings: &'a dyn Warn,
+    /// Measures rules of schemas, if anybody wants to know.
+    pub meter: Option<&'a cel_schema::Meter>,
 }
 
 /// Takes warnings.
@@ -123,6 +125,7 @@ impl<'a> Context<'a> {
             namespace: &NoLabels,
             permissions: &Unrestricted,
             warnings: &(),
+            meter: None,
         }
     }
 

@@ -35,6 +35,7 @@ use std::sync::Arc;
 use admission::{Attempt, Body, Chain, Operation};
 pub use admission::{LeaderFence, RequestContext};
 use catalog::{Catalog, DefineError, Name, ResourceDef, Storage};
+use cel_schema::Meter;
 use env::Env;
 use object::{Obj, Status};
 use store::{CommitError, Engine, Revision, State, Unreadable};
@@ -61,10 +62,13 @@ pub struct Registry {
     turns: convert::webhook::Turns,
     contended: ContendedKeys,
     writers: writers::Writers,
+    /// Of the rules of schemas.
+    meter: Meter,
 }
 
 impl Registry {
     pub fn new(table: Arc<Table>, engine: Arc<dyn Engine>, env: Env, admission: Chain) -> Registry {
+        let meter = Meter::new(&env);
         Registry {
             table,
             engine,
@@ -74,6 +78,7 @@ impl Registry {
             turns: Default::default(),
             contended: ContendedKeys::default(),
             writers: Default::default(),
+            meter,
         }
     }
 
@@ -81,6 +86,11 @@ impl Registry {
     pub fn convert_with(mut self, webhook: Arc<dyn ConversionWebhook>) -> Registry {
         self.conversion = Some(webhook);
         self
+    }
+
+    /// How long the rules of schemas take.
+    pub fn meter(&self) -> &Meter {
+        &self.meter
     }
 
     /// What is defined now.

@@ -15,6 +15,7 @@ use ::managed_fields::keep_times_of_unchanged;
 use admission::{Attempt, Authorize, Effects, Operation, Refusal};
 use auth::Attributes;
 use catalog::{Resource, Storage};
+use cel_schema::Meter;
 use kinds::{Context, Labels, Permission, Permissions, Requester};
 use object::normalise::{Strict, normalise, normalise_decoded};
 use object::{About, FieldError, Obj, Status, Value};
@@ -412,8 +413,13 @@ impl Registry {
     }
 
     pub(crate) fn in_namespace<'a>(&'a self, request: &'a RequestContext<'a>) -> InNamespace<'a> {
-        let (table, authorize) = (self.table(), self.admission.authorize());
-        InNamespace { table, request, authorize, asked: Cell::new(false) }
+        InNamespace {
+            table: self.table(),
+            request,
+            authorize: self.admission.authorize(),
+            meter: &self.meter,
+            asked: Cell::new(false),
+        }
     }
 
     /// What `verb` makes of `old`, in the storage version; and the old tree.
@@ -604,6 +610,7 @@ pub(crate) fn context<'a>(
         namespace,
         permissions: namespace,
         warnings: &(),
+        meter: Some(namespace.meter),
     }
 }
 
@@ -612,6 +619,7 @@ pub(crate) struct InNamespace<'a> {
     pub table: &'a Table,
     pub request: &'a RequestContext<'a>,
     pub authorize: &'a Authorize,
+    pub meter: &'a Meter,
     /// Whether a permission was: what is refused then is looked at again in the newest state.
     pub asked: Cell<bool>,
 }

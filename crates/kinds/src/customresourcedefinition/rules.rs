@@ -6,7 +6,7 @@ mod tests;
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 
-use cel_schema::{Definition, Expressions, Limits, Rules};
+use cel_schema::{Definition, Expressions, Limits, Meter, Rules};
 use object::{FieldError, Value};
 use structural::rules::Checked;
 use structural::{Node, Structural};
@@ -57,12 +57,13 @@ pub(super) struct SchemaRules<'c> {
     rules: OnceCell<Option<Rules>>,
     /// What defaults may still cost.
     budget: Cell<i64>,
+    meter: Option<&'c Meter>,
 }
 
 impl<'c> SchemaRules<'c> {
-    pub(super) fn new(schema: &'c Value) -> SchemaRules<'c> {
+    pub(super) fn new(schema: &'c Value, meter: Option<&'c Meter>) -> SchemaRules<'c> {
         let budget = Cell::new(Limits::default().budget);
-        SchemaRules { schema, parsed: OnceCell::new(), rules: OnceCell::new(), budget }
+        SchemaRules { schema, parsed: OnceCell::new(), rules: OnceCell::new(), budget, meter }
     }
 
     fn parsed(&self) -> Option<&Arc<Structural>> {
@@ -83,7 +84,7 @@ impl<'c> SchemaRules<'c> {
         let is_root = self.parsed().is_some_and(|schema| schema.root().index() == own.index());
         let limits = Limits { budget: self.budget.get(), ..Limits::default() };
         let resource = is_root || own.is_embedded_resource();
-        let outcome = rules.validate_default(own, resource, at, default, limits);
+        let outcome = rules.validate_default(own, resource, at, default, limits, self.meter);
         self.budget.set(outcome.remaining);
         outcome.errors
     }
@@ -98,6 +99,7 @@ impl<'c> SchemaRules<'c> {
     ) -> Vec<FieldError> {
         let Some(parsed) = self.parsed().filter(|_| !checked.sites.is_empty()) else { return Vec::new() };
         let unchanged = stored.unchanged.iter().any(|name| name == version);
-        Definition { stored: &stored.expressions, unchanged }.check(parsed, at, &checked.sites)
+        let definition = Definition { stored: &stored.expressions, unchanged, meter: self.meter };
+        definition.check(parsed, at, &checked.sites)
     }
 }

@@ -30,7 +30,7 @@ pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
         return check_names(accepted, &STATUS.child("acceptedNames"), errors);
     }
     let established = write.old_status().is_some_and(is_established);
-    check_spec(spec, old, established, &write.storage.types, errors);
+    check_spec(write, established, errors);
     if let Some(old) = old {
         check_update(spec, old, established, errors);
     }
@@ -78,7 +78,8 @@ impl<'a> Hoisted<'a> {
     }
 }
 
-fn check_spec(spec: &Value, old: Option<&Value>, established: bool, types: &Schema, errors: &mut Errors) {
+fn check_spec(write: &Write<'_>, established: bool, errors: &mut Errors) {
+    let (spec, old, types) = (write.spec(), write.old_spec(), &write.storage.types);
     let none = Value::Null;
     let hoisted = Hoisted::of(spec);
     let group = text(spec, "group");
@@ -105,6 +106,7 @@ fn check_spec(spec: &Value, old: Option<&Value>, established: bool, types: &Sche
             && !schemas(spec).any(rules::has_extensions),
         types,
         stored: old.map(|old| Stored::of(spec, old)).unwrap_or_default(),
+        meter: write.ctx.meter,
     };
     let old_hoisted = old.map(Hoisted::of);
     let list = SPEC.child("versions");
@@ -236,6 +238,7 @@ struct Schemas<'c> {
     types: &'c Schema,
     /// What was accepted of CEL rules before.
     stored: Stored,
+    meter: Option<&'c cel_schema::Meter>,
 }
 
 impl Schemas<'_> {
@@ -249,7 +252,7 @@ impl Schemas<'_> {
         errors: &mut Errors,
     ) {
         let Some(schema) = schema else { return };
-        let rules = SchemaRules::new(schema);
+        let rules = SchemaRules::new(schema, self.meter);
         let options = rules::Options {
             lenience: &self.lenience,
             has_status,

@@ -12,12 +12,13 @@ const SLI: &str = "0.05 0.1 0.2 0.4 0.6 0.8 1 1.25 1.5 2 3 4 5 6 8 10 15 20 30 4
 const IDENTITY: &str =
     "0.001 0.002 0.004 0.008 0.016 0.032 0.064 0.128 0.256 0.512 1.024 2.048 4.096 8.192 16.384 +Inf";
 const ADMISSION: &str = "0.005 0.025 0.1 0.5 1 2.5 +Inf";
+const CEL: &str = "0.005 0.01 0.025 0.05 0.1 0.25 0.5 1 2.5 5 10 +Inf";
 const FLOW: &str = "flow_schema priority_level";
 const WAIT: &str = "0 0.005 0.02 0.05 0.1 0.2 0.5 1 2 5 10 15 30 +Inf";
 const ROUTE: &str = "component group resource scope subresource verb version";
 
 /// What kube-apiserver v1.36.4 serves under these names: type, labels, buckets.
-const RECORDED: [(&str, &str, &str, &str); 74] = [
+const RECORDED: [(&str, &str, &str, &str); 76] = [
     (
         "apiserver_request_total",
         "counter",
@@ -112,6 +113,8 @@ const RECORDED: [(&str, &str, &str, &str); 74] = [
         "",
     ),
     ("apiserver_admission_match_condition_exclusions_total", "counter", "kind name operation type", ""),
+    ("apiserver_cel_compilation_duration_seconds", "histogram", "", CEL),
+    ("apiserver_cel_evaluation_duration_seconds", "histogram", "", CEL),
     ("authentication_attempts", "counter", "result", ""),
     ("authentication_duration_seconds", "histogram", "result", IDENTITY),
     ("authenticated_user_requests", "counter", "username", ""),
@@ -487,5 +490,31 @@ async fn health_checks_are_counted_by_result() {
     assert_eq!(scrape.sum("kubernetes_healthcheck", &of("shutdown", "readyz")), 0.0);
     let errors = [("name", "shutdown"), ("type", "readyz"), ("status", "error")];
     assert_eq!(scrape.sum("kubernetes_healthchecks_total", &errors), 1.0);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn rules_of_schemas_are_measured_where_they_are_compiled_and_evaluated() {
+    let cluster = TestCluster::simulated(710).await;
+    let counts = async || {
+        let scrape = Scrape::of(&cluster).await;
+        ["compilation", "evaluation"]
+            .map(|what| scrape.sum(&format!("apiserver_cel_{what}_duration_seconds_count"), &[]))
+    };
+    assert_eq!(counts().await, [0.0, 0.0]);
+    let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "rules.example.io"},
+        "spec": {"group": "example.io", "scope": "Cluster", "names": {"plural": "rules", "kind": "Rule"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                "type": "object", "properties": {"size": {"type": "integer",
+                    "x-kubernetes-validations": [{"rule": "self > 0"}, {"rule": "self < 10"}]}}}}}]}});
+    cluster.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd).await.ok(201);
+    let [compiled, evaluated] = counts().await;
+    assert!(compiled >= 1.0, "when it is written");
+    assert_eq!(evaluated, 0.0);
+    let rule = |name: &str, size: u8| json!({"apiVersion": "example.io/v1", "kind": "Rule", "metadata": {"name": name}, "size": size});
+    cluster.post("/apis/example.io/v1/rules", rule("a", 1)).await.ok(201);
+    cluster.post("/apis/example.io/v1/rules", rule("b", 11)).await.ok(422);
+    assert_eq!(counts().await, [compiled + 1.0, 2.0], "both rules of the node once, for all objects");
     cluster.shutdown().await;
 }
