@@ -31,6 +31,7 @@ use client_http::Served;
 use env::Env;
 use object::{Status, Value};
 use parking_lot::Mutex;
+use registry::ResourceResolver;
 use rustls::client::ResolvesClientCert;
 
 use crate::controllers::api_service_registration::API_SERVICES;
@@ -125,5 +126,14 @@ impl Aggregation {
     pub async fn until_registered(&self, group: &str, version: &str) {
         let name = priorities::name(group, version);
         self.bell.until(&name, || self.routes.load().get(&name).is_some()).await;
+    }
+}
+
+/// As their discovery says it, which is fetched in the background.
+impl ResourceResolver for Aggregation {
+    fn plural(&self, group: &str, version: &str, kind: &str) -> Option<String> {
+        let service = self.routes.load().remote(group, version)?.clone();
+        let known = self.documents.discovered.load().of.get(&service.name)?.clone();
+        discovery::plural(&known.resources, group, version, kind)
     }
 }

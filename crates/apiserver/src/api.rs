@@ -53,7 +53,7 @@ pub struct Api {
     /// Where webhooks and aggregated servers are.
     pub(crate) service_endpoints: Arc<ServiceEndpoints>,
     /// Group versions that other servers serve.
-    pub(crate) aggregation: Aggregation,
+    pub(crate) aggregation: Arc<Aggregation>,
     /// The last requests that admission had something to say about.
     pub(crate) admission_log: AdmissionLog,
     pub(crate) shutdown: Shutdown,
@@ -152,11 +152,13 @@ impl Api {
         let watches = Arc::<WatchCounts>::default();
         let (trigger, shutdown) = Trigger::new();
         let conversion = Arc::new(ConversionWebhooks::new(webhooks));
+        let proxy_client = config.cluster.proxy_client.clone();
+        let aggregation = Arc::new(Aggregation::new(config.table.catalog(), proxy_client));
         let registry = Registry::new(config.table, store.clone(), config.env, admission);
-        let aggregation = Aggregation::new(registry.catalog(), config.cluster.proxy_client.clone());
+        let registry = registry.convert_with(conversion.clone()).resolve_with(aggregation.clone());
         let effects = Effects::new(&registry.catalog(), vec![(DEFINITIONS, Box::new(Definition))]);
         Ok(Arc::new(Api {
-            registry: registry.convert_with(conversion.clone()),
+            registry,
             authorizer,
             token_authenticator,
             metrics,

@@ -52,6 +52,12 @@ pub use read::{List, Match, validate as check_list_options};
 pub use watch::{Watch, WatchStart};
 pub use write::Written;
 
+/// Knows the resources that other servers serve through this one.
+pub trait ResourceResolver: Send + Sync {
+    /// The plural of a kind, if another server serves it.
+    fn plural(&self, group: &str, version: &str, kind: &str) -> Option<String>;
+}
+
 /// The verbs on one cluster.
 pub struct Registry {
     table: Arc<Table>,
@@ -59,6 +65,7 @@ pub struct Registry {
     env: Env,
     admission: Chain,
     conversion: Option<Arc<dyn ConversionWebhook>>,
+    resolver: Option<Arc<dyn ResourceResolver>>,
     turns: convert::webhook::Turns,
     contended: ContendedKeys,
     writers: writers::Writers,
@@ -75,6 +82,7 @@ impl Registry {
             env,
             admission,
             conversion: None,
+            resolver: None,
             turns: Default::default(),
             contended: ContendedKeys::default(),
             writers: Default::default(),
@@ -85,6 +93,12 @@ impl Registry {
     /// Custom resources whose versions a webhook converts are served too.
     pub fn convert_with(mut self, webhook: Arc<dyn ConversionWebhook>) -> Registry {
         self.conversion = Some(webhook);
+        self
+    }
+
+    /// Kinds that other servers serve have resources too.
+    pub fn resolve_with(mut self, resolver: Arc<dyn ResourceResolver>) -> Registry {
+        self.resolver = Some(resolver);
         self
     }
 

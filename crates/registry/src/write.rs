@@ -27,7 +27,9 @@ use crate::convert::memo::Conversions;
 use crate::convert::webhook::{Asked, converted_storage};
 use crate::read::parse_unsigned;
 use crate::subresource::ScaleChange;
-use crate::{BodyType, Registry, RequestContext, convert, decode, managed_fields, store_failed};
+use crate::{
+    BodyType, Registry, RequestContext, ResourceResolver, convert, decode, managed_fields, store_failed,
+};
 
 /// Upstream's etcd refuses requests above this; so do all our engines, so that data can move between them.
 const MAX_OBJECT_BYTES: usize = 3 * 512 * 1024;
@@ -418,6 +420,7 @@ impl Registry {
             request,
             authorize: self.admission.authorize(),
             meter: &self.meter,
+            resolver: self.resolver.as_deref(),
             asked: Cell::new(false),
         }
     }
@@ -620,6 +623,7 @@ pub(crate) struct InNamespace<'a> {
     pub request: &'a RequestContext<'a>,
     pub authorize: &'a Authorize,
     pub meter: &'a Meter,
+    pub resolver: Option<&'a dyn ResourceResolver>,
     /// Whether a permission was: what is refused then is looked at again in the newest state.
     pub asked: Cell<bool>,
 }
@@ -664,7 +668,9 @@ impl Permissions for InNamespace<'_> {
     }
 
     fn plural(&self, group: &str, version: &str, kind: &str) -> Option<String> {
-        self.request.catalog.find_kind(group, version, kind).map(|resource| resource.plural.to_string())
+        let ours = || self.request.catalog.find_kind(group, version, kind);
+        let others = self.resolver.and_then(|resolver| resolver.plural(group, version, kind));
+        others.or_else(|| ours().map(|resource| resource.plural.to_string()))
     }
 
     fn find(&self, plural: &str, name: &str) -> Option<Value> {

@@ -108,6 +108,16 @@ fn kind(group: &str, version: &str, kind: &str) -> Map {
     map
 }
 
+/// The resource of a kind; one of another group or version is not meant.
+pub(crate) fn plural(resources: &[Value], group: &str, version: &str, kind: &str) -> Option<String> {
+    let fits = |resource: &&Value| {
+        let says = |name: &str| resource.str_at(&["responseKind", name]).unwrap_or("");
+        let own = |name: &str, expected: &str| says(name).is_empty() || says(name) == expected;
+        says("kind") == kind && own("group", group) && own("version", version)
+    };
+    resources.iter().find(fits)?.str_at(&["resource"]).map(str::to_owned)
+}
+
 /// From an APIResourceList, as servers told before there was the aggregated form.
 fn from_resource_list(document: &Value) -> Vec<Value> {
     let mut resources: Vec<(String, Map, Vec<Value>)> = Vec::new();

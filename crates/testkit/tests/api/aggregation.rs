@@ -742,3 +742,43 @@ async fn connections_of_a_server_that_hangs_are_limited() {
     assert_eq!(count(429) + count(504), most + 10);
     cluster.shutdown().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_may_read_parameters_of_another_server_may_refer_to_their_kind() {
+    let (cluster, _server) = aggregating(40).await;
+    until(&cluster, "its resources are known", async || {
+        let versions = discovered(&cluster, GROUP).await.unwrap_or_default();
+        versions[0]["resources"][0]["resource"] == "flunders"
+    })
+    .await;
+    let rbac = "/apis/rbac.authorization.k8s.io/v1";
+    let rule = |group: &str, resource: &str, verb: &str| json!({"apiGroups": [group], "resources": [resource], "verbs": [verb]});
+    let role = |rules: Value| json!({"metadata": {"name": "eve"}, "rules": rules});
+    let writes = rule("admissionregistration.k8s.io", "*", "*");
+    cluster.post(format!("{rbac}/clusterroles"), role(json!([writes]))).await.ok(201);
+    let group = "rbac.authorization.k8s.io";
+    let binding = json!({"metadata": {"name": "eve"},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "eve"},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": "eve"}]});
+    cluster.post(format!("{rbac}/clusterrolebindings"), binding).await.ok(201);
+    let create = async |name: &str, kind: &str| {
+        let policy = json!({"metadata": {"name": name}, "spec": {
+            "paramKind": {"apiVersion": format!("{GROUP}/v1alpha1"), "kind": kind},
+            "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"],
+                "operations": ["CREATE"], "resources": ["configmaps"]}]},
+            "validations": [{"expression": "object != params"}]}});
+        let eve = UserInfo::new("eve", &[auth::groups::AUTHENTICATED]);
+        let path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+        cluster.request("POST", path).json(&policy).by(eve).send().await
+    };
+    create("a", "Flunder").await.ok(422);
+    let rules = json!([writes, rule(GROUP, "flunders", "get")]);
+    cluster.put(format!("{rbac}/clusterroles/eve"), role(rules)).await.ok(200);
+    create("a", "Flunder").await.ok(201);
+    // A kind nobody knows may be any resource.
+    create("b", "Other").await.ok(422);
+    let rules = json!([writes, rule(GROUP, "*", "get")]);
+    cluster.put(format!("{rbac}/clusterroles/eve"), role(rules)).await.ok(200);
+    create("b", "Other").await.ok(201);
+    cluster.shutdown().await;
+}
