@@ -61,7 +61,7 @@ async fn statuses(shared: &Arc<Shared>, filter: Option<cri::ContainerFilter>) ->
         else {
             continue;
         };
-        if is_known(&task, name, &container) {
+        if is_known(&task, name, &container) || remove_unstarted(shared, &task, name, &container).await {
             continue;
         }
         shared.refresh(&task, name, &container.id).await;
@@ -69,6 +69,47 @@ async fn statuses(shared: &Arc<Shared>, filter: Option<cri::ContainerFilter>) ->
         shared.wake(&task);
     }
     Ok(())
+}
+
+/// A container that a process before this one made and did not come to start: it never ran, and has the name of the one that is to
+/// be made in its place. Kubelet keeps it and counts a restart. `false`: it is none of those, or still there.
+async fn remove_unstarted(
+    shared: &Arc<Shared>,
+    task: &PodTask,
+    name: &str,
+    container: &cri::Container,
+) -> bool {
+    let is_unstarted = |state: i32| state == cri::ContainerState::Created as i32;
+    // Nobody but this process starts it, and of what that is at the slot knows.
+    let is_ours = || {
+        let cache = task.cache.lock();
+        cache.containers.get(name).is_some_and(|slot| slot.starting || slot.is(&container.id))
+    };
+    if !is_unstarted(container.state) || is_ours() {
+        return false;
+    }
+    let (cri, container_id) = (&shared.parts.cri, container.id.clone());
+    // It may have been started since the list was made.
+    let asked = cri::ContainerStatusRequest { container_id: container_id.clone(), verbose: false };
+    let status = cri.container_status(asked).await.ok().and_then(|answer| answer.status);
+    if !status.is_some_and(|status| is_unstarted(status.state)) || is_ours() {
+        return false;
+    }
+    match cri.remove_container(cri::RemoveContainerRequest { container_id }).await {
+        Ok(_) => {
+            tracing::info!(
+                pod = task.key.as_str(),
+                container = name,
+                id = container.id,
+                "removed a container that was never started"
+            );
+            true
+        }
+        Err(error) => {
+            tracing::warn!(pod = task.key.as_str(), container = name, %error, "failed to remove container");
+            false
+        }
+    }
 }
 
 /// Whether the latest run is of the sandbox there is.

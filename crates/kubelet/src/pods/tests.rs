@@ -2,6 +2,7 @@
 
 mod create;
 mod fake;
+mod recover;
 mod stop;
 
 use std::sync::Arc;
