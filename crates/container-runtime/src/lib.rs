@@ -185,7 +185,12 @@ impl Embedded {
 
     /// Leaves nothing: processes, cgroups, interfaces, rules, files. No agent may be using it.
     pub async fn reset(settings: Settings) -> Result<(), ResetError> {
-        reset::reset(settings).await
+        reset::reset(settings, true).await
+    }
+
+    /// The same where bridge, table and cgroup of these names are another agent's by now: they stay.
+    pub async fn reset_beside_another(settings: Settings) -> Result<(), ResetError> {
+        reset::reset(settings, false).await
     }
 }
 

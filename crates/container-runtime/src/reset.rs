@@ -17,11 +17,12 @@ use crate::{Settings, cgroups, pod_network};
 #[error("{0}")]
 pub struct ResetError(String);
 
-pub async fn reset(settings: Settings) -> Result<(), ResetError> {
-    block(move || run(&settings).map_err(unknown)).await.map_err(|error| ResetError(error.message))
+/// `names`: bridge, table and cgroup are this agent's.
+pub async fn reset(settings: Settings, names: bool) -> Result<(), ResetError> {
+    block(move || run(&settings, names).map_err(unknown)).await.map_err(|error| ResetError(error.message))
 }
 
-fn run(settings: &Settings) -> Result<(), String> {
+fn run(settings: &Settings, names: bool) -> Result<(), String> {
     let mut sandboxes = Vec::new();
     for directory in all(&records::sandboxes(&settings.directory))? {
         if let Err(error) = end_helper(&directory) {
@@ -38,12 +39,15 @@ fn run(settings: &Settings) -> Result<(), String> {
         }
     }
     let ids: Vec<String> = sandboxes.iter().map(|record| record.id.clone()).collect();
-    pod_network::remove(settings, &ids).map_err(|error| error.to_string())?;
+    pod_network::disconnect_all(settings, &ids).map_err(|error| error.to_string())?;
+    if names {
+        pod_network::remove(settings).map_err(|error| error.to_string())?;
+    }
     // The pods' own, if nobody uses them for anything else.
     for record in sandboxes.iter().filter(|record| !record.cgroup_parent().is_empty()) {
         let _ = Cgroup::at_host(Path::new(record.cgroup_parent())).remove();
     }
-    for group in below(&settings.cgroup) {
+    for group in if names { below(&settings.cgroup) } else { Vec::new() } {
         remove_cgroup(&group)?;
     }
     container::tree::remove(&settings.directory)
