@@ -16,6 +16,7 @@ use image::Verification;
 use object::{Map, Value};
 
 use crate::machine::taint;
+use crate::pod_logs;
 
 /// Why a configuration file is refused.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -39,6 +40,8 @@ pub struct Config {
     pub root_directory: PathBuf,
     /// `NAMESPACE_NAME_UID/CONTAINER/N.log` below it.
     pub pod_logs_directory: PathBuf,
+    /// Links for log collectors, where the logs are outside the root directory.
+    pub container_logs_directory: PathBuf,
     pub static_pod_path: Option<PathBuf>,
     /// Empty: none is asked.
     pub static_pod_url: String,
@@ -185,7 +188,8 @@ impl Config {
         };
         Config {
             node_name: node_name.to_owned(),
-            pod_logs_directory: root_directory.join("logs"),
+            pod_logs_directory: root_directory.join(pod_logs::OWN),
+            container_logs_directory: PathBuf::from(pod_logs::CONTAINER_LOGS),
             seccomp_profile_root: root_directory.join("seccomp"),
             root_directory,
             static_pod_path: None,

@@ -23,6 +23,7 @@ pub mod images;
 pub mod machine;
 pub mod objects;
 pub mod pods;
+pub mod pod_logs;
 mod preflight;
 pub mod probes;
 pub mod run;

@@ -32,6 +32,7 @@ use crate::hooks::Hooks;
 use crate::images::{ImageOptions, Images};
 use crate::machine::{self, LocalMachine, RuntimeFacts, SharedMachine};
 use crate::objects::Objects;
+use crate::pod_logs::PodLogs;
 use crate::pods::{Changes, Facts, NodeEvents, Parts, Pods};
 use crate::preflight::{self, CGROUP_V1_WARNING};
 use crate::server::{self, ClientCas, Server};
@@ -115,6 +116,9 @@ impl Kubelet {
         }
         let root = Path::new("/");
         preflight::swap(root, &config)?;
+        make_directory(&config.root_directory.join("pods"))?;
+        let logs = PodLogs::of(&config).create();
+        logs.map_err(|source| directory_error(&config.pod_logs_directory, source))?;
         preflight::kernel(root, &config)?;
         let cgroup_v2 = preflight::cgroup_v2(root, &config)?;
         let runtime = RuntimeFacts::read(&*cri).await?;

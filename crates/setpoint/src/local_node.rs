@@ -317,6 +317,7 @@ pub fn reset_directory(directory: &Path) -> Result<()> {
     }
     unmount_below(directory)?;
     kubelet::volumes::remove_provisioned(directory).context("cannot remove the volumes of claims")?;
+    kubelet::pod_logs::remove_shared(directory).context("cannot remove the logs of pods")?;
     let done = runtime.block_on(Embedded::reset(runtime_settings(directory.to_owned(), bridge.trim())));
     done.map_err(|error| anyhow!("cannot remove the node in {}: {error}", directory.display()))
 }

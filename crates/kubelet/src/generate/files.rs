@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::generate::hosts::{Hostname, host_network_hosts, managed_hosts};
 use crate::generate::labels::log_directory;
 use crate::generate::read::{flag, pod_directory, text};
+use crate::pod_logs::PodLogs;
 
 const NODE_HOSTS: &str = "/etc/hosts";
 const MAX_VOLUME_FILE: u64 = 1 << 20;
@@ -68,7 +69,7 @@ pub fn container_directory(config: &Config, uid: &str, container: &str) -> PathB
 
 /// One for each pod and one for each of its containers, before the runtime writes there.
 pub fn make_log_directory(config: &Config, pod: &Value, container: &str) -> io::Result<()> {
-    fs::create_dir_all(log_directory(&config.pod_logs_directory, pod).join(container))
+    PodLogs::of(config).make(&log_directory(Path::new(""), pod), container)
 }
 
 /// A file of a volume, at most a mebibyte of text; links in it lead nowhere but into the volume.

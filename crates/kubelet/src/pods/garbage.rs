@@ -14,7 +14,8 @@ use super::{Pods, Shared};
 use crate::blocking::block;
 use crate::generate::cgroups::{PodCgroups, enforcement_event};
 use crate::images::ImageFileSystem;
-use crate::images::collect::{ContainerPolicy, containers, sandboxes, uid_of_logs};
+use crate::images::collect::{ContainerPolicy, containers, sandboxes};
+use crate::pod_logs::{ContainerLog, PodLogs};
 
 /// Images, and volumes whose object may be gone, are looked at once in so many periods.
 const IMAGE_PERIODS: u64 = 5;
@@ -89,14 +90,18 @@ pub(super) async fn collect_containers(shared: &Arc<Shared>, over: bool) {
         match cri.remove_container(cri::RemoveContainerRequest { container_id }).await {
             Ok(_) => {
                 let at = left.iter().position(|container| container.id == removal.id);
-                if let Some(log) = at.and_then(|at| log_of(shared, &left.swap_remove(at))) {
+                if let Some(container) = at.map(|at| left.swap_remove(at)) {
+                    let shared = shared.clone();
                     // What cannot be removed goes with its pod.
-                    let _ = block(move || container_log::remove(&log)).await;
+                    let _ = block(move || remove_log(&shared, &container)).await;
                 }
             }
             Err(error) => tracing::warn!(id = removal.id, %error, "failed to remove a dead container"),
         }
     }
+    let known: BTreeSet<String> = left.iter().map(|container| container.id.clone()).collect();
+    let logs = PodLogs::of(&shared.parts.config);
+    let _ = block(move || logs.remove_dead_links(&|id| known.contains(id))).await;
     let Ok(listed) = cri.list_pod_sandbox(cri::ListPodSandboxRequest { filter: None }).await else { return };
     for pod_sandbox_id in sandboxes(&listed.items, &left, &gone) {
         // Whatever it holds is given back first.
@@ -112,13 +117,18 @@ pub(super) async fn collect_containers(shared: &Arc<Shared>, over: bool) {
     }
 }
 
-fn log_of(shared: &Shared, container: &cri::Container) -> Option<PathBuf> {
+/// With the link of log collectors.
+fn remove_log(shared: &Shared, container: &cri::Container) -> Option<()> {
     let label = |name: &str| container.labels.get(name).map(String::as_str);
     let (namespace, name) = (label("io.kubernetes.pod.namespace")?, label("io.kubernetes.pod.name")?);
     let metadata = container.metadata.as_ref()?;
-    let logs = &shared.parts.config.pod_logs_directory;
-    let pod = container_log::pod_directory(logs, namespace, name, label("io.kubernetes.pod.uid")?);
-    Some(container_log::container_log(&pod, &metadata.name, metadata.attempt))
+    let config = &shared.parts.config;
+    let uid = label("io.kubernetes.pod.uid")?;
+    let pod = container_log::pod_directory(&config.pod_logs_directory, namespace, name, uid);
+    let log = container_log::container_log(&pod, &metadata.name, metadata.attempt);
+    container_log::remove(&log).ok()?;
+    let of = ContainerLog { namespace, pod: name, container: &metadata.name, id: &container.id };
+    PodLogs::of(config).unlink(of, &log).ok()
 }
 
 /// Of pods that were not known at the last look either. Those found now.
@@ -133,8 +143,9 @@ async fn collect_directories(shared: &Arc<Shared>, before: &BTreeSet<String>) ->
             BTreeSet::new()
         }
     };
-    let logs = shared.parts.config.pod_logs_directory.clone();
-    let listed = block(move || log_directories(logs)).await.unwrap_or_default();
+    let logs = PodLogs::of(&shared.parts.config);
+    let of_pods = logs.clone();
+    let listed = block(move || of_pods.own()).await.unwrap_or_default();
     let orphaned: Vec<(String, PathBuf)> =
         listed.into_iter().filter(|(uid, _)| !known.contains(uid)).collect();
     for uid in found.intersection(before) {
@@ -151,22 +162,11 @@ async fn collect_directories(shared: &Arc<Shared>, before: &BTreeSet<String>) ->
         if before.contains(uid) {
             let directory = directory.clone();
             // What cannot be removed now is found again.
-            let _ = block(move || container::tree::remove(&directory)).await;
+            let _ = block(move || logs.remove(&directory)).await;
         }
     }
     found.extend(orphaned.into_iter().map(|(uid, _)| uid));
     found
-}
-
-/// With the uid of the pod.
-fn log_directories(logs: PathBuf) -> Vec<(String, PathBuf)> {
-    let entries = std::fs::read_dir(logs).into_iter().flatten().flatten();
-    let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    let named = directories.filter_map(|entry| {
-        let name = entry.file_name().into_string().ok()?;
-        Some((uid_of_logs(&name)?.to_owned(), entry.path()))
-    });
-    named.collect()
 }
 
 /// Takes note of which images are used, and removes some if their disk is nearly full, or they were not used for long. `age`: how

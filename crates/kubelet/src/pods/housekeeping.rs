@@ -1,10 +1,11 @@
 //! What has to be done from time to time: logs that grew, containers and images nobody needs.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::{Arc, Weak};
 
 use super::{PodTask, Shared};
 use crate::blocking::block;
+use crate::pod_logs::PodLogs;
 
 #[cfg(test)]
 mod tests;
@@ -81,20 +82,17 @@ impl Shared {
 
     pub(super) async fn remove_directories(&self, task: &PodTask) {
         let config = &self.parts.config;
-        let mut directories: Vec<PathBuf> = vec![config.root_directory.join("pods").join(&task.uid)];
-        let (namespace, name) = (task.key.namespace(), task.key.name());
-        directories.push(container_log::pod_directory(
-            &config.pod_logs_directory,
-            namespace,
-            name,
-            &task.uid,
-        ));
+        let directory = config.root_directory.join("pods").join(&task.uid);
+        let logs = PodLogs::of(config);
+        let of_pod =
+            container_log::pod_directory(Path::new(""), task.key.namespace(), task.key.name(), &task.uid);
         let removed = block(move || {
-            for directory in directories {
-                // Never onto a mount: what is still mounted there is somebody else's.
-                if let Err(error) = container::tree::remove(&directory) {
-                    tracing::warn!(directory = %directory.display(), %error, "failed to remove directory");
-                }
+            // Never onto a mount: what is still mounted there is somebody else's.
+            if let Err(error) = container::tree::remove(&directory) {
+                tracing::warn!(directory = %directory.display(), %error, "failed to remove directory");
+            }
+            if let Err(error) = logs.remove(&of_pod) {
+                tracing::warn!(pod = %of_pod.display(), %error, "failed to remove logs");
             }
         });
         let _ = removed.await;

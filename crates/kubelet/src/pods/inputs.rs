@@ -15,6 +15,7 @@ use crate::generate::{
     UserNamespaces, Wanted, files, labels,
 };
 use crate::images::{self, ImageError, ImageEvent, PulledImage, WantedImage};
+use crate::pod_logs::{ContainerLog, PodLogs};
 use crate::probes::{RuntimeTarget, Target};
 
 /// The images that are volumes, by the names of the volumes.
@@ -294,6 +295,25 @@ impl Shared {
     pub(super) fn log_path(&self, pod: &Value, container: &str, attempt: u32) -> PathBuf {
         labels::log_directory(&self.parts.config.pod_logs_directory, pod)
             .join(labels::log_path(container, attempt))
+    }
+
+    /// For log collectors, who may be without it.
+    pub(super) async fn link_log(&self, pod: &Value, container: &str, id: &str, attempt: u32) {
+        let logs = PodLogs::of(&self.parts.config);
+        if !logs.are_shared() {
+            return;
+        }
+        let log = self.log_path(pod, container, attempt);
+        let text = |name: &str| pod.str_at(&["metadata", name]).unwrap_or("").to_owned();
+        let (namespace, pod) = (text("namespace"), text("name"));
+        let (container, id) = (container.to_owned(), id.to_owned());
+        let linked = block(move || {
+            let of = ContainerLog { namespace: &namespace, pod: &pod, container: &container, id: &id };
+            logs.link(of, &log)
+        });
+        if let Err(error) = linked.await.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
+            tracing::warn!(%error, "failed to link a container's log");
+        }
     }
 
     /// The pod's cgroup, and those above it.

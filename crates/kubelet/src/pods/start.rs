@@ -143,6 +143,7 @@ async fn ensure_images(
     shared: &Arc<Shared>,
     task: &Arc<PodTask>,
     tree: &Arc<Value>,
+    shared.link_log(tree, name, &id, attempt).await;
     container: &Container<'_>,
 ) -> Result<(PulledImage, VolumeImages), (ImageError, Option<String>)> {
     let mut volumes = VolumeImages::new();
