@@ -41,6 +41,7 @@ pub struct Trace {
 #[derive(Default)]
 struct Notes {
     name: String,
+    dry_run: bool,
     /// Steps so far, with those that were dropped.
     added: usize,
     /// With the number each got when it was added.
@@ -60,6 +61,8 @@ pub struct Mark {
 pub struct Noted {
     /// Of the object, once it has one.
     pub name: String,
+    /// It was asked for in the body, as deletions and evictions do.
+    pub dry_run: bool,
     pub steps: Vec<Step>,
     /// Steps beyond the limit.
     pub left_off: usize,
@@ -113,6 +116,11 @@ impl Trace {
         }
     }
 
+    /// The body asks for a dry run; what the query says is known from the request.
+    pub fn set_dry_run(&self) {
+        self.notes.lock().dry_run = true;
+    }
+
     fn annotate(&self, key: String, mut value: String) {
         let fits = value.floor_char_boundary(MAX_ANNOTATION_BYTES);
         value.truncate(fits);
@@ -142,9 +150,10 @@ impl Trace {
 
     /// What was noted so far; nothing of it stays.
     pub fn take(&self) -> Noted {
-        let Notes { name, added, steps, annotations } = std::mem::take(&mut *self.notes.lock());
+        let Notes { name, dry_run, added, steps, annotations } = std::mem::take(&mut *self.notes.lock());
         let left_off = added - steps.len();
-        Noted { name, steps: steps.into_iter().map(|(_, step)| step).collect(), left_off, annotations }
+        let steps = steps.into_iter().map(|(_, step)| step).collect();
+        Noted { name, dry_run, steps, left_off, annotations }
     }
 }
 

@@ -99,12 +99,13 @@ impl<'a> Served<'a> {
         let types = catalog.types().clone();
         let ty = types.find("apiextensions.v1.CustomResource").ok_or(DefinitionError::NoStorageVersion)?;
         let name_of = |v: &Value| Name::from(v.str_at(&["name"]).unwrap_or_default().to_owned());
-        let storage = Storage {
+        let mut storage = Storage {
             id: StorageId(0),
             prefix: Name::from(format!("/registry/{group}/{plural}/")),
             group: group.clone(),
             version: Name::from(stored.to_owned()),
             earlier_versions: self.versions().iter().map(name_of).filter(|name| &**name != stored).collect(),
+            versions: Vec::new(),
             verified: Verified::none(),
             kind: kind.clone(),
             plural: plural.clone(),
@@ -121,8 +122,8 @@ impl<'a> Served<'a> {
             ttl_seconds: None,
             strategy: kinds::strategy(Arc::new(CustomResource::new(self, catalog.types())?)),
         };
-        let mut served = Vec::new();
-        for version in self.versions().iter().filter(|v| has(v, "served")) {
+        let (mut served, mut versions) = (Vec::new(), Vec::new());
+        for version in self.versions() {
             let name = name_of(version);
             let sub = |sub: &'static str, (group, api, kind): (&Name, &Name, &Name), ty| Subresource {
                 name: Name::Static(sub),
@@ -146,8 +147,10 @@ impl<'a> Served<'a> {
             if labels.is_empty() && !storage.selectable.is_empty() {
                 labels.push(Name::EMPTY);
             }
-            served.push(Arc::new(Resource {
-                id: ResourceId(0),
+            // Ids that nothing in the catalogue has, and each version another.
+            let id = ResourceId(u32::MAX - 1 - versions.len() as u32);
+            let resource = Resource {
+                id,
                 group: group.clone(),
                 version: name.clone(),
                 plural: plural.clone(),
@@ -167,8 +170,14 @@ impl<'a> Served<'a> {
                 custom: true,
                 terminating: self.terminating,
                 deprecation: has(version, "deprecated").then(|| self.deprecation(version)),
-            }));
+            };
+            let resource = Arc::new(resource);
+            if has(version, "served") {
+                served.push(resource.clone());
+            }
+            versions.push(resource);
         }
+        storage.versions = versions;
         Ok(ResourceDef { storage: Some(Arc::new(storage)), served })
     }
 

@@ -80,12 +80,13 @@ impl AdmissionLog {
     ) {
         let noted = request.trace.map(Trace::take).unwrap_or_default();
         let reads = Verbs::GET | Verbs::LIST | Verbs::WATCH;
-        let shown = request.options.dry_run && !reads.contains(request.verb);
+        let dry_run = request.options.dry_run || noted.dry_run;
+        let shown = dry_run && !reads.contains(request.verb);
         if noted.steps.is_empty() && noted.annotations.is_empty() && !shown {
             return;
         }
         // A webhook about everything that is asked about little must not push out what people look for.
-        let is_kept = request.options.dry_run
+        let is_kept = dry_run
             || refused.is_some()
             || noted.annotations.iter().any(|(key, value)| !admission::is_unrestricted(key, value))
             || noted.steps.iter().any(|step| step.asked);
@@ -226,7 +227,7 @@ impl Record {
             resource,
             namespace: request.namespace.to_owned(),
             name: if request.name.is_empty() { noted.name } else { request.name.to_owned() },
-            dry_run: request.options.dry_run,
+            dry_run: request.options.dry_run || noted.dry_run,
             refused,
             steps: noted.steps,
             left_off: noted.left_off,

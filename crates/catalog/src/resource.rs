@@ -172,6 +172,9 @@ pub struct Storage {
     pub version: Name,
     /// Other versions in which objects may be stored from earlier.
     pub earlier_versions: Vec<Name>,
+    /// Of a custom resource: all its versions in the order of the definition, those that are not served too. Rules of admission
+    /// may name any of them. They have ids of their own and no storage.
+    pub versions: Vec<Arc<Resource>>,
     /// Which objects are stored as this definition would store them.
     pub verified: Verified,
     pub kind: Name,

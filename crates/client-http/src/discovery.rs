@@ -196,6 +196,7 @@ pub(crate) fn definition(catalog: &Catalog, versions: &[Discovered]) -> Option<R
         group: first.group.clone(),
         version: first.version.clone(),
         earlier_versions: versions[1..].iter().map(|other| other.version.clone()).collect(),
+        versions: Vec::new(),
         verified: Verified::none(),
         kind: first.kind.clone(),
         plural: first.plural.clone(),

@@ -171,14 +171,22 @@ pub fn namespace<'a>(attempt: &Attempt<'a>) -> &'a str {
     }
 }
 
-/// Other groups and versions the same objects are served in.
+/// Other groups and versions of the same objects. Those of a custom resource come in the order of its definition, and need not
+/// be served: what names an old version counts until the definition has it no more.
 fn equivalents<'a>(attempt: &Attempt<'a>) -> impl Iterator<Item = &'a Arc<Resource>> {
-    let (own, subresource) = (attempt.resource.id, attempt.request.subresource);
+    let (own, subresource) = (attempt.resource, attempt.request.subresource);
+    let catalog = attempt.request.catalog;
     // What is only answered stands for another resource, and is equivalent to none.
     let storage = attempt.resource.storage.as_ref().map(|_| attempt.storage);
-    let served = storage.into_iter().flat_map(|storage| attempt.request.catalog.served_by(storage));
-    served.filter(move |resource| {
-        resource.id != own && subresource.is_none_or(|name| resource.subresource(name).is_some())
+    let versions = storage
+        .into_iter()
+        .flat_map(|storage| &storage.versions)
+        .map(|version| catalog.find(&version.group, &version.version, &version.plural).unwrap_or(version));
+    let built_in = storage.filter(|storage| storage.versions.is_empty());
+    let served = built_in.into_iter().flat_map(|storage| catalog.served_by(storage));
+    versions.chain(served).filter(move |resource| {
+        (&resource.group, &resource.version) != (&own.group, &own.version)
+            && subresource.is_none_or(|name| resource.subresource(name).is_some())
     })
 }
 

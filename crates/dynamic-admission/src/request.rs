@@ -37,6 +37,27 @@ pub fn admission_request(attempt: &Attempt<'_>, invocation: &Invocation) -> Valu
     out
 }
 
+/// `request` of match conditions, of webhooks and policies alike: they see the resource of the request, whichever equivalent one a
+/// rule named; the kind is the equivalent's.
+pub fn condition_request(attempt: &Attempt<'_>, invocation: &Invocation) -> Value {
+    let mut request = expression_request(attempt, invocation);
+    if let Some(own) = request.get("requestResource").cloned() {
+        request.make_map().set("resource", own);
+    }
+    request
+}
+
+/// `request` of other expressions.
+pub fn expression_request(attempt: &Attempt<'_>, invocation: &Invocation) -> Value {
+    let mut request = admission_request(attempt, invocation);
+    let map = request.make_map();
+    // Fields that are there whatever the request is, and say nothing: the objects have variables of their own.
+    map.set("uid", "");
+    map.set("object", Value::Null);
+    map.set("oldObject", Value::Null);
+    request
+}
+
 fn set_text(map: &mut object::Map, name: &'static str, text: &str) {
     if !text.is_empty() {
         map.set(name, text);

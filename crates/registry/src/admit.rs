@@ -338,6 +338,7 @@ fn unstored(resource: &Resource) -> Storage {
         group: resource.group.clone(),
         version: resource.version.clone(),
         earlier_versions: Vec::new(),
+        versions: Vec::new(),
         verified: Verified::default(),
         kind: resource.kind.clone(),
         plural: resource.plural.clone(),

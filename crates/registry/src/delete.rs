@@ -96,6 +96,17 @@ impl Registry {
             };
             request.begin_attempt(mark);
             let old_tree = convert::tree(storage, &old);
+            let version = old.revision().to_string();
+            let kind = kinds::kind_of(storage);
+            let decide = || {
+                let now = self.env().now_seconds() as i64;
+                kinds::decide(kind, storage, &old_tree, &version, &options, now)
+            };
+            // Nobody is asked about what fails a precondition, or is being deleted already.
+            let mut decided = decide()?;
+            if matches!(decided, Decision::Nothing) {
+                return Ok((old, false));
+            }
             let mut attempt =
                 self.attempt(request, storage, Operation::Delete, request.name, options.dry_run);
             attempt.old = Some(&old_tree);
@@ -117,12 +128,11 @@ impl Registry {
                 // It may be asked again, after the object was marked.
                 warnings.clear();
                 warnings.append(&mut effects.warnings);
+                // That took time, and a grace period may be over.
+                decided = decide()?;
             }
 
-            let now = self.env().now_seconds() as i64;
-            let version = old.revision().to_string();
-            let kind = kinds::kind_of(storage);
-            let (op, answer) = match kinds::decide(kind, storage, &old_tree, &version, &options, now)? {
+            let (op, answer) = match decided {
                 Decision::Nothing => return Ok((old, false)),
                 // A kind with graceful deletion is marked first even if it goes at once: watchers see both.
                 Decision::Remove { marked: Some(marked) } if !options.dry_run => {

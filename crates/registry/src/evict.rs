@@ -62,6 +62,11 @@ impl Registry {
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));
         }
         let (wanted, checked) = self.delete_options(request, &body)?;
+        if wanted.dry_run
+            && let Some(trace) = request.trace
+        {
+            trace.set_dry_run();
+        }
         self.validate_answered(request, &body, warnings).await?;
 
         let mut tries = 0;
@@ -99,8 +104,12 @@ impl Registry {
                 };
             }
             // The budget is checked first, but nothing is taken from it if the deletion is refused then.
-            let only_ask = wanted.dry_run || checked.is_err();
-            self.take_disruption(request, name, only_ask).await?;
+            if wanted.dry_run || checked.is_err() {
+                // On a copy: nobody is asked about a status that is not written.
+                eviction::take(&mut budget.clone(), request.name, self.env().now_seconds() as i64)?;
+            } else {
+                self.take_disruption(request, name).await?;
+            }
             return self.mark_and_delete(request, &wanted, &checked).await;
         }
     }
@@ -159,12 +168,7 @@ impl Registry {
     }
 
     /// Counts the eviction in the budget, as the server itself: the client may evict, not write budgets.
-    async fn take_disruption(
-        &self,
-        request: &RequestContext<'_>,
-        budget: &str,
-        dry_run: bool,
-    ) -> Result<(), Status> {
+    async fn take_disruption(&self, request: &RequestContext<'_>, budget: &str) -> Result<(), Status> {
         let resource = request.catalog.find("policy", "v1", "poddisruptionbudgets");
         let resource = resource.ok_or_else(Status::no_such_resource)?;
         let user = UserInfo::new(names::API_SERVER, &[groups::MASTERS, groups::AUTHENTICATED]);
@@ -175,7 +179,7 @@ impl Registry {
             resource,
             subresource: Some("status"),
             name: budget,
-            options: WriteOptions { dry_run, ..WriteOptions::default() },
+            options: WriteOptions::default(),
             ..*request
         };
         let now = self.env().now_seconds() as i64;

@@ -95,7 +95,13 @@ impl Call<'_> {
             normalise(catalog.schema(), ty, &mut value, &mut Strict::off())
                 .map_err(|e| Status::bad_request(e.to_string()))?;
         }
-        kinds::delete_options(&value)
+        let options = kinds::delete_options(&value)?;
+        if options.dry_run
+            && let Some(trace) = self.request.trace
+        {
+            trace.set_dry_run();
+        }
+        Ok(options)
     }
 }
 

@@ -300,6 +300,7 @@ impl<'f> Draft<'f> {
             group,
             version,
             earlier_versions: Vec::new(),
+            versions: Vec::new(),
             verified: Verified::default(),
             kind,
             plural,

@@ -8,7 +8,7 @@ use catalog::Resource;
 use object::{About, Obj, Status, Value};
 
 use crate::criteria::{Invocation, namespace};
-use crate::request::admission_request;
+use crate::request::{condition_request, expression_request};
 
 /// The objects of a request in one version.
 pub(super) struct Versioned<'a> {
@@ -69,26 +69,10 @@ pub(super) fn lazy_namespace<'a>(attempt: &'a Attempt<'a>, namespace: &'a Obj) -
 
 /// `request`, of an invocation.
 pub(super) fn lazy_request<'a>(attempt: &'a Attempt<'a>, invocation: &'a Invocation) -> Lazy<'a> {
-    LazyLock::new(Box::new(|| request(attempt, invocation)))
+    LazyLock::new(Box::new(|| expression_request(attempt, invocation)))
 }
 
-/// `request` of match conditions: they see the resource of the request, whichever equivalent one a rule named.
+/// `request` of match conditions.
 pub(super) fn lazy_condition_request<'a>(attempt: &'a Attempt<'a>, invocation: &'a Invocation) -> Lazy<'a> {
-    LazyLock::new(Box::new(|| {
-        let mut request = request(attempt, invocation);
-        if let Some(own) = request.get("requestResource").cloned() {
-            request.make_map().set("resource", own);
-        }
-        request
-    }))
-}
-
-fn request(attempt: &Attempt<'_>, invocation: &Invocation) -> Value {
-    let mut request = admission_request(attempt, invocation);
-    let map = request.make_map();
-    // Fields that are there whatever the request is, and say nothing: the objects have variables of their own.
-    map.set("uid", "");
-    map.set("object", Value::Null);
-    map.set("oldObject", Value::Null);
-    request
+    LazyLock::new(Box::new(|| condition_request(attempt, invocation)))
 }

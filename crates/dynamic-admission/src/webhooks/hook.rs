@@ -16,7 +16,7 @@ use crate::authorizer::RequestAuthorizer;
 use crate::conditions::Whose;
 use crate::criteria::{Invocation, MatchCriteria};
 use crate::index::Ruled;
-use crate::request::admission_request;
+use crate::request::condition_request;
 use crate::rule::texts;
 
 const DEFAULT_TIMEOUT_SECONDS: i64 = 10;
@@ -125,7 +125,7 @@ impl Webhook {
         if self.conditions.is_empty() {
             return Ok(true);
         }
-        let request = LazyLock::new(|| admission_request(attempt, invocation));
+        let request = LazyLock::new(|| condition_request(attempt, invocation));
         let authorizer = RequestAuthorizer { attempt, authorize: &webhooks.authorize };
         let inputs = Inputs {
             request: &request,

@@ -10,6 +10,7 @@ mod account_tokens;
 mod admission;
 mod admission_configuration;
 mod admission_log;
+mod admission_order;
 mod admission_policies;
 mod admission_races;
 mod admission_subjects;
