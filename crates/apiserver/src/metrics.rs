@@ -10,7 +10,6 @@ mod auth;
 mod bounds;
 mod by_id;
 mod connect;
-mod process;
 mod routes;
 mod store;
 
@@ -28,7 +27,7 @@ use tokio::time::Instant;
 pub use admission::AdmissionMetrics;
 pub use auth::AuthMetrics;
 pub use connect::{ConnectMetrics, ProxyType};
-pub use process::process;
+pub use metrics::process;
 pub use routes::{DryRun, Extent, Route, Routes, Verb};
 pub use store::MeteredEngine;
 

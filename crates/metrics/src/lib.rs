@@ -1,10 +1,12 @@
 //! The Prometheus text format, and histograms of atomics. The metrics themselves are defined by their owners.
 
 pub mod histogram;
+mod process;
 
 use std::fmt::Write as _;
 
 pub use histogram::{Bounds, Histogram};
+pub use process::process;
 
 /// HELP and TYPE lines of a metric.
 pub fn header(out: &mut String, name: &str, kind: &str, help: &str) {

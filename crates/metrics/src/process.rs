@@ -1,6 +1,6 @@
 //! Metrics of this process, from /proc.
 
-use metrics::single;
+use crate::single;
 
 /// The `process_*` families; one that cannot be read is left out.
 pub fn process(out: &mut String, started: f64) {
