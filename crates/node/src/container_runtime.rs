@@ -25,6 +25,11 @@ pub trait Runtime: Send {
     /// How the node is, and what its object asks of the runtime; called whenever the object changed.
     fn node_changed(&mut self, node: &object::Value) -> Health;
 
+    /// How the node is before it has an object.
+    fn health(&self) -> Health {
+        Health::Ready
+    }
+
     /// What speaks against a new pod, before anything else is asked: the machine is short of something.
     fn refuses(&self, _pod: &Pod<'_>) -> Option<Rejection> {
         None
@@ -171,6 +176,9 @@ pub enum Container {
     Restarting(Exit),
     /// It could not be started, and is to be asked for again.
     Failed(StartError),
+    /// Made and never started, as whoever was at it was interrupted, or the runtime cannot tell whether it runs: another run takes
+    /// its place, whatever the pod's policy.
+    Interrupted,
     Running {
         since: Millis,
         /// Its startup probe succeeded, or there is none.
@@ -232,6 +240,6 @@ impl Sandbox {
         self.containers
             .iter()
             .flatten()
-            .any(|c| !matches!(c.state, Container::Exited(_) | Container::Failed(_)))
+            .any(|c| !matches!(c.state, Container::Exited(_) | Container::Failed(_) | Container::Interrupted))
     }
 }

@@ -13,6 +13,7 @@
 mod backoff;
 mod conditions;
 mod devices;
+mod forgotten;
 mod resize;
 mod restart_all;
 mod status;
@@ -325,6 +326,10 @@ impl PodWorker {
         runtime: &mut dyn Runtime,
         step: &mut SyncResult,
     ) {
+        if runtime.look(pod, 0).is_some() {
+            // A process before this one began with it, and nobody could be told.
+            runtime.recover(pod);
+        }
         if ending {
             self.stage = Stage::Running;
             return;
@@ -416,6 +421,8 @@ impl PodWorker {
         step: &mut SyncResult,
     ) -> Sandbox {
         match runtime.look(pod, now) {
+            // Of one that has run, and will not again, the runtime knows nothing any more.
+            None if self.is_done(pod, &self.look(pod, runtime, now)) => {}
             None => runtime.create(pod, now),
             Some(_) => runtime.update(pod, now),
         }
@@ -439,7 +446,7 @@ impl PodWorker {
 
     /// What counts of what runs.
     fn look(&self, pod: &Pod<'_>, runtime: &mut dyn Runtime, now: Millis) -> Sandbox {
-        self.restart_all.without_old(pod, runtime.look(pod, now).unwrap_or_default())
+        forgotten::fill(pod, self.restart_all.without_old(pod, runtime.look(pod, now).unwrap_or_default()))
     }
 
     /// A container that could not be started: is it to be tried again now?
@@ -513,7 +520,7 @@ impl PodWorker {
             }
             if !there.is_some_and(|c| matches!(c.state, Container::Running { .. })) {
                 // It starts with what it was given.
-                self.resize.restarted(index);
+                self.resize.ended(index);
             }
             let settled = match there.map(|c| (&c.state, c.attempt)) {
                 None => {
@@ -534,7 +541,7 @@ impl PodWorker {
                 {
                     let told = format!("Container {} resize requires restart", container.name);
                     step.tell(Some(index), Severity::Normal, "Killing", told);
-                    self.resize.restarted(index);
+                    self.resize.asked(index);
                     starts.push((index, attempt + 1));
                     true
                 }
@@ -548,6 +555,10 @@ impl PodWorker {
                         let ran = there.is_some_and(|c| c.last.is_some());
                         starts.push((index, if ran { attempt + 1 } else { attempt }));
                     }
+                    false
+                }
+                Some((Container::Interrupted, attempt)) => {
+                    starts.push((index, attempt + 1));
                     false
                 }
                 Some((Container::Exited(_), attempt))
@@ -629,10 +640,11 @@ impl PodWorker {
         terminal: bool,
         now: Millis,
     ) -> Option<Value> {
+        let sandbox = forgotten::fill(pod, sandbox.clone());
         status::changed(&status::View {
             pod,
             host,
-            sandbox,
+            sandbox: &sandbox,
             evicted: self.evicted(pod, sandbox.evicted.clone()).as_ref(),
             backoffs: &self.backoffs,
             failures: &self.failures,

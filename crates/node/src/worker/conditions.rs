@@ -48,7 +48,7 @@ pub fn set(status: &mut Map, view: &View<'_>, shown: &[ContainerStatus], phase: 
     let has_sandbox = !view.terminal && !matches!(phase, "Succeeded" | "Failed") && view.sandbox.ready;
     let sandbox = if has_sandbox { Word::yes() } else { Word::no("", String::new()) };
     let of_all = view.pod.may_restart_all().then(|| restarting_all(view, phase));
-    let words = [sandbox, initialized(view, shown, phase), ready, containers, Word::yes()].into_iter();
+    let words = [sandbox, initialized(view, shown, phase, &find), ready, containers, Word::yes()].into_iter();
     let words = words.chain(of_all);
     let is_ours = |kind: &str| OURS.contains(&kind) || PASSING.contains(&kind);
     let mut conditions: Vec<Value> =
@@ -179,7 +179,12 @@ fn pod_ready<'a>(view: &View<'_>, containers: &Word, find: &dyn Fn(&str) -> Opti
     if missing.is_empty() { Word::yes() } else { Word::no("ReadinessGatesNotReady", missing.join(", ")) }
 }
 
-fn initialized(view: &View<'_>, shown: &[ContainerStatus], phase: &str) -> Word {
+fn initialized<'a>(
+    view: &View<'_>,
+    shown: &[ContainerStatus],
+    phase: &str,
+    find: &dyn Fn(&str) -> Option<&'a Value>,
+) -> Word {
     if phase == "Succeeded" {
         return Word { reason: "PodCompleted", ..Word::yes() };
     }
@@ -196,7 +201,9 @@ fn initialized(view: &View<'_>, shown: &[ContainerStatus], phase: &str) -> Word 
         Role::Sidecar => shown.started,
     };
     let open: Vec<&str> = all().filter(|(c, s)| !complete(c.role, s)).map(|(c, _)| c.name).collect();
-    if open.is_empty() {
+    // Once a pod is initialized it stays so, whatever is run again.
+    let was_said = || find(INITIALIZED).is_some_and(|c| c.str_at(&["status"]) == Some("True"));
+    if open.is_empty() || was_said() {
         return Word::yes();
     }
     Word::no("ContainersNotInitialized", format!("containers with incomplete status: [{}]", open.join(" ")))

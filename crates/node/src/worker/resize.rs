@@ -7,7 +7,7 @@
 //! What a pod was given is written down before anything goes by it ([`Runtime::allocate`]), so that a process that comes later neither
 //! takes it back nor gives more. Without such a record, the status of the pod tells, of what was started.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use object::{Map, Value};
 use runtime::Severity;
@@ -47,6 +47,8 @@ pub struct Progress {
     pub error: Option<String>,
     /// Containers that get it by a restart, by their place, with the number of restarts of the run that has what was before.
     restarts: BTreeMap<usize, u32>,
+    /// Those of them that were asked for, and whose old run may not have ended yet.
+    asked: BTreeSet<usize>,
 }
 
 impl Resize {
@@ -111,7 +113,7 @@ impl Resize {
             return;
         }
         let generation = told.and_then(observed_generation).unwrap_or(pod.generation);
-        self.progress = Some(Box::new(Progress { generation, error: None, restarts }));
+        self.progress = Some(Box::new(Progress { generation, restarts, ..Progress::default() }));
     }
 
     /// What the status shows of the pod, or of one of its containers, until the resize is done.
@@ -125,12 +127,19 @@ impl Resize {
 
     /// Is the run of the container, by its number of restarts, to be restarted with what the container was given?
     pub fn restarts(&self, index: usize, attempt: u32) -> bool {
-        let restarts = self.progress.as_ref().and_then(|progress| progress.restarts.get(&index));
-        restarts.is_some_and(|at| attempt <= *at)
+        let Some(progress) = &self.progress else { return false };
+        !progress.asked.contains(&index) && progress.restarts.get(&index).is_some_and(|at| attempt <= *at)
     }
 
-    /// It was asked for.
-    pub fn restarted(&mut self, index: usize) {
+    /// The container is to be restarted: the resize is not done before its next run is there.
+    pub fn asked(&mut self, index: usize) {
+        if let Some(progress) = &mut self.progress {
+            progress.asked.insert(index);
+        }
+    }
+
+    /// The container does not run: whatever comes next has what it was given.
+    pub fn ended(&mut self, index: usize) {
         if let Some(progress) = &mut self.progress {
             progress.restarts.remove(&index);
         }
@@ -204,7 +213,8 @@ impl PodWorker {
                 }
                 self.resize.pending = None;
                 self.resize.allocated = Some(Box::new(allocated));
-                self.resize.progress = Some(Box::new(Progress { generation, error: None, restarts }));
+                self.resize.progress =
+                    Some(Box::new(Progress { generation, restarts, ..Progress::default() }));
                 if !is_said(pod, conditions::RESIZE_IN_PROGRESS, generation) {
                     let told = told(pod, "Pod resize started", generation, "");
                     step.tell(None, Severity::Normal, "ResizeStarted", told);

@@ -13,6 +13,7 @@ use crate::pod::{Container, Pod, Role, resources};
 use crate::worker::backoff::{BackOff, StartBackOff};
 use crate::worker::conditions;
 use crate::worker::devices::{ClaimDevices, allocated_status};
+use crate::worker::forgotten;
 use crate::worker::resize::Resize;
 use crate::worker::restart_all::{self, RestartAll};
 
@@ -213,6 +214,8 @@ fn show(view: &View<'_>, index: usize) -> ContainerStatus {
     let creating = || match (view.terminal, container.role) {
         // One that was never to start, because an init container failed, still waits.
         (true, Role::Main) if was_initialized(view) => ContainerState::Lost,
+        // Of these, all that came before one that ran were to run, and the first one always.
+        (true, Role::Init | Role::Sidecar) if was_begun(view, index) => ContainerState::Lost,
         _ if let Some(failure) = failure => failed(failure, view.now),
         _ => ContainerState::Waiting { reason: Cow::Borrowed(waiting), message: String::new() },
     };
@@ -239,8 +242,9 @@ fn show(view: &View<'_>, index: usize) -> ContainerStatus {
             user: None,
         };
     };
-    let restarts = there.attempt.max(first);
+    let restarts = forgotten::shown_restarts(pod, index, there).max(first);
     let before = view.restart_all.last(pod, index, restarts).or_else(|| there.last.clone());
+    let before = before.or_else(|| forgotten::last(pod, index, there));
     let (mut last, mut started, mut ready) = (before, false, false);
     let is_of_all =
         |last: &Option<Exit>| last.as_ref().is_some_and(|exit| exit.reason == restart_all::REASON);
@@ -256,7 +260,7 @@ fn show(view: &View<'_>, index: usize) -> ContainerStatus {
             }
             None => ContainerState::Ended(exit.clone()),
         },
-        State::Created | State::Failed(_) => match (&there.last, view.terminal) {
+        State::Created | State::Failed(_) | State::Interrupted => match (&there.last, view.terminal) {
             // Not to be started again: what counts is how it ended.
             (Some(exit), true) => {
                 last = None;
@@ -268,6 +272,10 @@ fn show(view: &View<'_>, index: usize) -> ContainerStatus {
             started = *is_started;
             ready = *is_ready && matches!(container.role, Role::Main | Role::Sidecar);
             ContainerState::Running { since: *since }
+        }
+        State::Exited(exit) if forgotten::waits(pod, index, there) => {
+            last = Some(exit.clone());
+            if view.terminal { ContainerState::Lost } else { creating() }
         }
         State::Exited(exit) => {
             ready = container.role == Role::Init && exit.code == 0;
@@ -340,6 +348,20 @@ fn was_initialized(view: &View<'_>) -> bool {
     let last_init = all().rfind(|(_, c)| c.role.is_init());
     all().any(|(index, c)| c.role == Role::Main && begun(index))
         || last_init.is_none_or(|(index, _)| succeeded(index))
+}
+
+/// Of init containers: did it ever come to this one?
+fn was_begun(view: &View<'_>, index: usize) -> bool {
+    let ran = |index: usize| {
+        let there = view.sandbox.container(index);
+        there.is_some_and(|c| {
+            c.last.is_some()
+                || matches!(c.state, State::Running { .. } | State::Exited(_) | State::Restarting(_))
+        })
+    };
+    let inits = || view.pod.containers.iter().enumerate().filter(|(_, c)| c.role.is_init());
+    let last = inits().map(|(index, _)| index).filter(|index| ran(*index)).max();
+    index <= last.or(inits().map(|(index, _)| index).next()).unwrap_or(0)
 }
 
 /// Ended, and waiting to be started again.

@@ -1,6 +1,7 @@
 //! The life of a pod step by step, on a runtime the test moves by hand.
 
 mod as_kubelet;
+mod interrupted;
 mod resize;
 mod restart_all;
 
@@ -30,6 +31,8 @@ struct ByHand {
     outlived: Vec<usize>,
     /// Its sandbox is still being made.
     unready: bool,
+    /// What is to be started waits for something.
+    holds_starts: bool,
     user: Option<Box<crate::container_runtime::LinuxUser>>,
     /// As which object the pod of another process was taken over.
     recovered: Option<Value>,
@@ -105,6 +108,9 @@ impl Runtime for ByHand {
         self.log.push("create".to_owned());
     }
     fn start(&mut self, pod: &Pod<'_>, container: usize, attempt: u32, now: Millis) {
+        if self.holds_starts {
+            return self.log.push(format!("start-{container}-{attempt}"));
+        }
         self.outlived.retain(|index| *index != container);
         let last = self.there.remove(&container).and_then(|c| match c.state {
             Container::Exited(exit) => Some(exit),

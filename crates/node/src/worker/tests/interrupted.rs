@@ -1,0 +1,201 @@
+//! What a process finds that comes after another, or that the runtime lost.
+
+use super::*;
+
+impl Life {
+    fn of(&self, list: &str, index: usize, path: &[&str]) -> Option<&Value> {
+        self.tree.at(&["status", list])?.as_list()?.get(index)?.at(path)
+    }
+
+    fn restarts(&self, index: usize) -> Option<i64> {
+        self.of("containerStatuses", index, &["restartCount"])?.as_int()
+    }
+
+    fn says(&self, condition: &str) -> Option<&str> {
+        let all = self.tree.at(&["status", "conditions"])?.as_list()?;
+        all.iter().find(|c| c.str_at(&["type"]) == Some(condition))?.str_at(&["status"])
+    }
+
+    /// Another process comes, and the runtime has nothing of these containers any more.
+    fn forget(&mut self, forgotten: &[usize]) {
+        self.worker = PodWorker::new(&Pod::read(&self.tree));
+        self.runtime.there.retain(|index, _| !forgotten.contains(index));
+        self.runtime.log();
+    }
+}
+
+#[test]
+fn a_container_that_was_made_and_never_started_is_started_anew() {
+    for policy in ["Always", "Never"] {
+        let mut life = Life::new(&format!(r#"{{"restartPolicy":"{policy}","containers":[{{"name":"c"}}]}}"#));
+        life.step();
+        life.runtime.set(0, Container::Interrupted);
+        life.runtime.log();
+        life.step();
+        assert_eq!(life.runtime.log(), "start-0-1", "{policy}");
+        assert_eq!((life.phase(), life.restarts(0)), ("Running", Some(1)));
+    }
+}
+
+#[test]
+fn a_pod_that_nobody_heard_of_is_taken_up() {
+    let mut life = Life::new(PLAIN);
+    life.step_unwritten();
+    life.forget(&[]);
+    life.step();
+    assert_eq!(life.runtime.log(), "recover");
+}
+
+const INIT: &str =
+    r#"{"initContainers":[{"name":"i"},{"name":"j"}],"containers":[{"name":"c"},{"name":"d"}]}"#;
+
+fn initialized() -> Life {
+    let mut life = Life::new(INIT);
+    for index in 0..2 {
+        life.step();
+        life.runtime.exit(index, 0, life.now);
+    }
+    life.step();
+    assert_eq!(life.phase(), "Running");
+    life
+}
+
+#[test]
+fn an_init_container_that_is_gone_has_done_its_part() {
+    for told in [true, false] {
+        let mut life = initialized();
+        if !told {
+            life.tree.map_at(&["status"]).remove("initContainerStatuses");
+        }
+        life.forget(&[0, 1]);
+        life.step();
+        assert_eq!((&*life.runtime.log(), life.phase()), ("recover", "Running"), "{told}");
+        let ended = life.of("initContainerStatuses", 0, &["state", "terminated"]).unwrap();
+        assert_eq!(ended.str_at(&["reason"]), Some("Completed"));
+        assert_eq!(ended.str_at(&["containerID"]), told.then_some("id-0"));
+        assert_eq!(life.says("Initialized"), Some("True"));
+        assert_eq!(life.says("Ready"), Some("True"));
+    }
+}
+
+#[test]
+fn a_container_that_is_gone_is_restarted_and_counted() {
+    let mut life = initialized();
+    life.runtime.unready = true;
+    life.forget(&[3]);
+    for _ in 0..2 {
+        life.step();
+        let (_, status) = (life.phase(), life.of("containerStatuses", 1, &[]).unwrap());
+        assert_eq!(status.str_at(&["state", "waiting", "reason"]), Some("PodInitializing"));
+        let reason = status.str_at(&["lastState", "terminated", "reason"]);
+        assert_eq!((reason, life.restarts(1)), (Some("ContainerStatusUnknown"), Some(1)));
+        assert_eq!((life.phase(), life.restarts(0)), ("Running", Some(0)));
+    }
+    life.runtime.unready = false;
+    life.step();
+    assert_eq!(life.runtime.log(), "recover start-3-1");
+    let last = life.of("containerStatuses", 1, &["lastState", "terminated", "exitCode"]);
+    assert_eq!((last.and_then(Value::as_int), life.restarts(1)), (Some(137), Some(1)));
+}
+
+#[test]
+fn a_pod_of_which_nothing_is_left_begins_anew() {
+    let mut life = initialized();
+    life.forget(&[0, 1, 2, 3]);
+    life.runtime.created = false;
+    life.step();
+    assert_eq!(life.runtime.log(), "recover create start-0-1");
+    life.runtime.exit(0, 0, life.now);
+    life.step();
+    assert_eq!(life.runtime.log(), "start-1-1");
+    life.runtime.exit(1, 0, life.now);
+    life.step();
+    assert_eq!(life.runtime.log(), "start-2-1 start-3-1");
+    life.step();
+    assert_eq!((&*life.runtime.log(), life.phase()), ("", "Running"));
+}
+
+#[test]
+fn a_pod_that_may_run_once_has_failed_when_it_is_gone() {
+    let mut life = Life::new(r#"{"restartPolicy":"Never","containers":[{"name":"c"}]}"#);
+    life.step();
+    life.forget(&[0]);
+    life.runtime.created = false;
+    let step = life.step();
+    assert_eq!((&*life.runtime.log(), life.phase(), step.over), ("recover", "Failed", true));
+    let ended = |state: &str| life.of("containerStatuses", 0, &[state, "terminated", "exitCode"]);
+    assert_eq!(ended("state").and_then(Value::as_int), Some(137));
+    assert_eq!(ended("lastState").and_then(Value::as_int), Some(137));
+    assert_eq!(life.restarts(0), Some(1));
+    assert!(life.step().status.is_none(), "said once");
+}
+
+#[test]
+fn an_end_that_was_told_counts_though_the_runtime_forgot_it() {
+    let mut life = Life::new(r#"{"restartPolicy":"OnFailure","containers":[{"name":"c"},{"name":"d"}]}"#);
+    life.step();
+    life.runtime.exit(0, 0, life.now);
+    life.step();
+    life.forget(&[0]);
+    life.step();
+    assert_eq!((&*life.runtime.log(), life.phase()), ("recover", "Running"));
+    let ended = life.of("containerStatuses", 0, &["state", "terminated", "containerID"]);
+    assert_eq!(ended.and_then(Value::as_str), Some("id-0"));
+}
+
+#[test]
+fn a_pod_that_ended_before_its_first_init_container_ran_has_lost_it() {
+    let mut life = Life::new(INIT);
+    life.runtime.unready = true;
+    life.step();
+    life.delete(30);
+    life.step();
+    let state = |index: usize| life.of("initContainerStatuses", index, &["state"]).unwrap();
+    assert_eq!(state(0).str_at(&["terminated", "reason"]), Some("ContainerStatusUnknown"));
+    assert!(state(1).at(&["waiting"]).is_some());
+    assert!(life.of("containerStatuses", 0, &["state", "waiting"]).is_some());
+    assert_eq!(life.phase(), "Failed");
+}
+
+#[test]
+fn a_pod_that_was_initialized_stays_so() {
+    let spec = r#"{"initContainers":[{"name":"s","restartPolicy":"Always"}],"containers":[{"name":"c"}]}"#;
+    let mut life = Life::new(spec);
+    life.step();
+    assert_eq!(life.says("Initialized"), Some("True"));
+    // Both keep ending, and wait.
+    for _ in 0..2 {
+        life.now += 1000;
+        life.runtime.exit(1, 1, life.now);
+        life.step();
+    }
+    life.runtime.exit(0, 1, life.now);
+    life.step();
+    life.runtime.exit(0, 1, life.now);
+    life.step();
+    assert_eq!(life.says("Initialized"), Some("True"));
+}
+
+#[test]
+fn a_resize_is_over_when_the_restarts_it_asks_for_are() {
+    let spec = |cpu: &str| {
+        format!(
+            r#"{{"containers":[{{"name":"c","resizePolicy":[{{"resourceName":"cpu","restartPolicy":"RestartContainer"}}],"resources":{{"requests":{{"cpu":"{cpu}"}}}}}}]}}"#
+        )
+    };
+    let mut life = Life::new(&spec("1"));
+    life.step();
+    let wanted = codec::json::parse(spec("2").as_bytes(), None).unwrap();
+    life.tree.make_map().set("spec", wanted);
+    life.tree.map_at(&["metadata"]).set("generation", Value::Int(2));
+    life.runtime.log();
+    life.runtime.holds_starts = true;
+    let reasons =
+        |step: &SyncResult| step.events.iter().map(|event| event.reason.clone()).collect::<Vec<_>>();
+    assert_eq!(reasons(&life.step()), ["ResizeStarted", "Killing"]);
+    assert!(reasons(&life.step()).is_empty(), "asked for once, and not over");
+    assert_eq!(life.runtime.log(), "start-0-1");
+    // Its old run has ended, and the next one begins.
+    life.runtime.there.get_mut(&0).unwrap().attempt = 1;
+    assert_eq!(reasons(&life.step()), ["ResizeCompleted"]);
+}
