@@ -15,7 +15,7 @@ use catalog::{Catalog, Storage, StorageId};
 use futures_util::future::BoxFuture;
 use object::Obj;
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
 use crate::api::Api;
@@ -23,6 +23,9 @@ use crate::loopback::GroupResource;
 
 /// An answer waits no longer: the write is done, whatever becomes of the rest.
 const LIMIT: Duration = Duration::from_millis(100);
+/// So many answers wait at a time. Who writes more at once installs something large, and should get on with it: what follows is done in
+/// batches then.
+const AT_ONCE: usize = 16;
 
 /// What follows from the writes of one resource, inside this server.
 pub(crate) trait Effect: Send + Sync {
@@ -30,17 +33,21 @@ pub(crate) trait Effect: Send + Sync {
     fn in_place<'a>(&'a self, api: &'a Api, obj: &'a Obj) -> BoxFuture<'a, ()>;
 }
 
-/// By resource; of most there are none.
-pub(crate) struct Effects(Vec<(StorageId, Box<dyn Effect>)>);
+pub(crate) struct Effects {
+    /// By resource; of most there are none.
+    all: Vec<(StorageId, Box<dyn Effect>)>,
+    places: Semaphore,
+}
 
 impl Effects {
     pub fn new(catalog: &Catalog, all: Vec<(GroupResource, Box<dyn Effect>)>) -> Effects {
         let id = |(group, plural): GroupResource| catalog.find_storage(group, plural).map(|s| s.id);
-        Effects(all.into_iter().filter_map(|(resource, effect)| Some((id(resource)?, effect))).collect())
+        let all = all.into_iter().filter_map(|(resource, effect)| Some((id(resource)?, effect))).collect();
+        Effects { all, places: Semaphore::new(AT_ONCE) }
     }
 
     pub fn of(&self, storage: &Storage) -> Option<&dyn Effect> {
-        self.0.iter().find(|(id, _)| *id == storage.id).map(|(_, effect)| &**effect)
+        self.all.iter().find(|(id, _)| *id == storage.id).map(|(_, effect)| &**effect)
     }
 }
 
@@ -50,6 +57,7 @@ impl Api {
         if !self.controllers_started.load(Ordering::Acquire) || self.shutdown.has_begun() {
             return;
         }
+        let Ok(_place) = self.effects.places.try_acquire() else { return };
         let env = self.registry.env();
         let left = deadline.saturating_duration_since(env.monotonic());
         // What takes longer is answered all the same.
@@ -122,6 +130,7 @@ mod tests {
         let short = Duration::from_millis(1);
         env.sleep(short).await;
         bell.ring("a");
+        env.sleep(short).await;
         so.store(true, Ordering::Relaxed);
         bell.ring("b");
         env.sleep(short).await;
