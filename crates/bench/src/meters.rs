@@ -40,7 +40,16 @@ impl Processes {
     pub fn rss(&self) -> Result<Option<u64>, BenchError> {
         let mut bytes = 0;
         for &pid in &self.pids {
-            bytes += resident_bytes(&self.read(pid, "status")?).unwrap_or(0);
+            bytes += kilobytes(&self.read(pid, "status")?, "VmRSS:").unwrap_or(0);
+        }
+        Ok((!self.pids.is_empty()).then_some(bytes))
+    }
+
+    /// The proportional set size: what processes share counts once.
+    pub fn pss(&self) -> Result<Option<u64>, BenchError> {
+        let mut bytes = 0;
+        for &pid in &self.pids {
+            bytes += kilobytes(&self.read(pid, "smaps_rollup")?, "Pss:").unwrap_or(0);
         }
         Ok((!self.pids.is_empty()).then_some(bytes))
     }
@@ -70,8 +79,9 @@ fn cpu_ticks(stat: &str) -> Option<u64> {
     Some(user + system)
 }
 
-fn resident_bytes(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+/// In bytes, of a line that has kilobytes.
+fn kilobytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024)
 }
@@ -139,13 +149,18 @@ mod tests {
 
     #[test]
     fn resident_memory_is_read_in_bytes() {
-        assert_eq!(resident_bytes("Name:\tx\nVmRSS:\t   1204 kB\nThreads:\t1\n"), Some(1204 * 1024));
-        assert_eq!(resident_bytes("Name:\tkthreadd\n"), None);
+        let status = "Name:\tx\nVmRSS:\t   1204 kB\nThreads:\t1\n";
+        assert_eq!(kilobytes(status, "VmRSS:"), Some(1204 * 1024));
+        assert_eq!(kilobytes("Name:\tkthreadd\n", "VmRSS:"), None);
+        let rollup = "5592-7ffd ---p 00:00 0 [rollup]\nRss:    900 kB\nPss:    512 kB\nPss_Anon: 100 kB\n";
+        assert_eq!(kilobytes(rollup, "Pss:"), Some(512 * 1024));
     }
 
     #[test]
     fn own_process_uses_memory_and_a_missing_one_is_an_error() {
-        assert!(Processes::new(vec![std::process::id()], "--pids").unwrap().rss().unwrap().unwrap() > 0);
+        let own = Processes::new(vec![std::process::id()], "--pids").unwrap();
+        assert!(own.rss().unwrap().unwrap() > 0);
+        assert!(own.pss().unwrap().unwrap() > 0);
         assert!(Processes::new(vec![u32::MAX], "--pids").unwrap_err().to_string().contains("--pids"));
         assert_eq!(Processes::new(Vec::new(), "--pids").unwrap().cpu().unwrap(), None);
     }

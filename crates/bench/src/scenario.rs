@@ -169,8 +169,14 @@ pub const ALL: &[Row] = &[
     .only_when_named(),
     row(
         "pod-churn",
-        "100 pods at once until all are Running, then deleted; needs nodes and --image, runs only when named",
+        "100 pods at once until all are Running, then deleted until the node has ended them; needs nodes and --image whose process ends on SIGTERM, runs only when named",
         &Containers { what: containers::What::Churn },
+    )
+    .only_when_named(),
+    row(
+        "node-idle",
+        "a minute with 100 pods that run: CPU, PSS, writes; needs nodes, --image and --pids, runs only when named",
+        &Containers { what: containers::What::Idle },
     )
     .only_when_named(),
     row(

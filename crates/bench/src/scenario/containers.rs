@@ -1,8 +1,9 @@
-//! pod-start, pod-churn: how fast a node brings pods up and takes them away, as a client of the API sees it. The image must be on
-//! the nodes already: pulls are not measured.
+//! pod-start, pod-churn, node-idle: how fast a node brings pods up and takes them away, as a client of the API sees it, and what it
+//! costs while they run. The image must be on the nodes already: pulls are not measured.
 
 use std::time::{Duration, Instant};
 
+use super::hold::quiet;
 use super::schedule::wait;
 use super::{Scenario, Settings};
 use crate::error::BenchError;
@@ -18,12 +19,19 @@ pub(super) const LOOK: Duration = Duration::from_millis(2);
 const STARTS: usize = 40;
 /// At once.
 const CHURN: u64 = 100;
+/// With some grace a pod is gone from the API when its node has said that nothing of it runs any more, and without when it is deleted.
+/// An image that does not end on SIGTERM takes all of it.
+const GRACE_SECONDS: u64 = 2;
+/// Time for a node to settle after a burst of starts.
+const SETTLE: Duration = Duration::from_secs(15);
 
 pub enum What {
     /// One pod after the other, from its creation until it is Running.
     Start,
     /// 100 pods at once until all are Running, then all deleted until none is left.
     Churn,
+    /// A minute with 100 pods that run.
+    Idle,
 }
 
 pub struct Containers {
@@ -32,7 +40,7 @@ pub struct Containers {
 
 pub(super) fn pod(name: &str, image: &str) -> String {
     format!(
-        r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}"}},"spec":{{"terminationGracePeriodSeconds":0,"containers":[{{"name":"c","image":{image:?},"imagePullPolicy":"IfNotPresent"}}]}}}}"#
+        r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}"}},"spec":{{"terminationGracePeriodSeconds":{GRACE_SECONDS},"containers":[{{"name":"c","image":{image:?},"imagePullPolicy":"IfNotPresent"}}]}}}}"#
     )
 }
 
@@ -45,6 +53,7 @@ impl Scenario for Containers {
         match self.what {
             What::Start => start(site, settings),
             What::Churn => churn(site, settings),
+            What::Idle => idle(site, settings),
         }
     }
 }
@@ -76,12 +85,7 @@ fn start(site: &mut Site<'_>, settings: &Settings) -> Result<Tally, BenchError> 
 fn churn(site: &mut Site<'_>, settings: &Settings) -> Result<Tally, BenchError> {
     let mut tally = Tally::new();
     let (began, cpu, own) = (Instant::now(), site.cpu()?, thread_cpu());
-    site.create_all("pods", &pod(&format!("churn-{SLOT}"), &settings.image), CHURN)?;
-    let pods = site.path("pods");
-    wait(site, "waiting for all pods to run", (began, TIME_LIMIT), &mut |site| {
-        let listed = site.get(&pods)?;
-        Ok(memchr::memmem::find_iter(&listed, b"\"phase\":\"Running\"").count() as u64 >= CHURN)
-    })?;
+    let pods = run_all(site, settings, began)?;
     let up = began.elapsed();
     let gone = Instant::now();
     site.delete(&pods)?;
@@ -97,6 +101,45 @@ fn churn(site: &mut Site<'_>, settings: &Settings) -> Result<Tally, BenchError> 
     tally.seconds = up.as_secs_f64();
     tally.server_cpu = site.cpu()?.zip(cpu).map(|(after, before)| after - before);
     tally.generator_cpu = thread_cpu() - own;
+    Ok(tally)
+}
+
+/// All of them, and their collection.
+fn run_all(site: &mut Site<'_>, settings: &Settings, began: Instant) -> Result<String, BenchError> {
+    site.create_all("pods", &pod(&format!("churn-{SLOT}"), &settings.image), CHURN)?;
+    let pods = site.path("pods");
+    wait(site, "waiting for all pods to run", (began, TIME_LIMIT), &mut |site| {
+        let listed = site.get(&pods)?;
+        Ok(memchr::memmem::find_iter(&listed, b"\"phase\":\"Running\"").count() as u64 >= CHURN)
+    })?;
+    Ok(pods)
+}
+
+fn idle(site: &mut Site<'_>, settings: &Settings) -> Result<Tally, BenchError> {
+    let mut tally = Tally::new();
+    let before = site.processes().pss()?;
+    let began = Instant::now();
+    run_all(site, settings, began)?;
+    finish(site, &mut tally, began, CHURN)?;
+    site.progress.show("letting it settle");
+    std::thread::sleep(SETTLE);
+    let (measured, cpu, own) = (Instant::now(), site.cpu()?, thread_cpu());
+    let writes = quiet(site)?;
+    let seconds = measured.elapsed().as_secs_f64();
+    tally.server_cpu = site.cpu()?.zip(cpu).map(|(after, before)| after - before);
+    tally.generator_cpu = thread_cpu() - own;
+    let share = tally
+        .server_cpu
+        .map_or("unknown".to_owned(), |cpu| format!("{:.2} %", 100.0 * cpu.as_secs_f64() / seconds));
+    let mega = |bytes: Option<u64>| {
+        bytes.map_or("unknown".to_owned(), |bytes| format!("{:.1} MB", bytes as f64 / 1e6))
+    };
+    tally.notes.push(format!(
+        "with {CHURN} pods for {seconds:.0} s: {share} of a core, {} PSS ({} before the pods) of the processes in --pids",
+        mega(site.processes().pss()?),
+        mega(before)
+    ));
+    tally.notes.push(writes);
     Ok(tally)
 }
 

@@ -98,7 +98,7 @@ impl Scenario for Hold {
 }
 
 /// What is written while nothing changes. A revision is a write; of the leases, those with a newer one were renewed.
-fn quiet(site: &mut Site<'_>) -> Result<String, BenchError> {
+pub(super) fn quiet(site: &mut Site<'_>) -> Result<String, BenchError> {
     site.progress.show("a minute without a change");
     let (mut writes, mut renewed) = (0, 0);
     let (began, cpu) = (Instant::now(), site.cpu()?);
