@@ -15,6 +15,8 @@ pub enum PreflightError {
         "running with swap on is not supported, please disable swap or set failSwapOn to false in the configuration; /proc/swaps: {0}"
     )]
     Swap(String),
+    #[error("memorySwap.swapBehavior LimitedSwap needs cgroup v2, and this machine has v1; choose NoSwap")]
+    LimitedSwap,
     #[error(
         "kubelet is configured to not run on a host using cgroup v1. cgroup v1 support is unsupported and will be removed in a future \
          release; set failCgroupV1 to false in the configuration to run on it with a warning"
@@ -63,6 +65,9 @@ pub fn cgroup_v2(root: &Path, config: &Config) -> Result<bool, PreflightError> {
     let v2 = root.join("sys/fs/cgroup/cgroup.controllers").exists();
     if !v2 && config.fail_cgroup_v1 {
         return Err(PreflightError::CgroupV1);
+    }
+    if !v2 && config.swap_behavior == "LimitedSwap" {
+        return Err(PreflightError::LimitedSwap);
     }
     if !v2 {
         tracing::warn!("{CGROUP_V1_WARNING}");

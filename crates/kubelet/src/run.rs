@@ -445,6 +445,7 @@ fn pod_facts(facts: &machine::Facts, config: &Config, runtime: &RuntimeFacts, cg
         pid_capacity: facts.most_processes,
         cgroup_v2,
         swap_controller: cgroups::counts_swap(Path::new("/"), cgroup_v2),
+        swap_capacity: facts.swap_bytes,
         hugepage_sizes: cgroups::hugepage_sizes(),
         masked_paths: cgroups::masked_paths(),
         handlers: runtime.handlers.clone(),

@@ -77,11 +77,6 @@ pub const UNSUPPORTED: &[Unsupported] = &[
     ignored("makeIPTablesUtilChains", &[], "rules are nftables', in a table of their own"),
     ignored("iptablesMasqueradeBit", &[], "rules are nftables', in a table of their own"),
     ignored("iptablesDropBit", &[], "rules are nftables', in a table of their own"),
-    refused(
-        "memorySwap",
-        &[r#"{"swapBehavior":"NoSwap"}"#, r#"{"swapBehavior":""}"#],
-        "containers do not swap",
-    ),
     ignored("containerLogMaxWorkers", &[], "one task rotates the logs"),
     ignored("configMapAndSecretChangeDetectionStrategy", &[], "ConfigMaps and Secrets are watched"),
     refused(

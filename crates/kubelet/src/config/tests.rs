@@ -144,14 +144,13 @@ fn what_cannot_be_had_is_refused_by_name() {
         ("cpuManagerPolicy: static\n", "cpuManagerPolicy"),
         ("memoryManagerPolicy: Static\n", "memoryManagerPolicy"),
         ("topologyManagerPolicy: best-effort\n", "topologyManagerPolicy"),
-        ("memorySwap: {swapBehavior: LimitedSwap}\n", "memorySwap"),
         ("userNamespaces: {idsPerPod: 131072}\n", "userNamespaces"),
         ("reservedSystemCPUs: 0-1\n", "reservedSystemCPUs"),
     ] {
         let told = refused(text);
         assert!(told.starts_with(&format!("invalid configuration: {field} is not supported: ")), "{told}");
     }
-    let fine = "cpuManagerPolicy: none\nmemorySwap: {swapBehavior: NoSwap}\nuserNamespaces: {idsPerPod: 65536}\n\
+    let fine = "cpuManagerPolicy: none\nmemorySwap: {swapBehavior: LimitedSwap}\nuserNamespaces: {idsPerPod: 65536}\n\
                 enforceNodeAllocatable: [none]\nrotateCertificates: true\n";
     assert_eq!(config(fine).expect("read").without_effect().count(), 0);
     let ignored = config("syncFrequency: 30s\neventRecordQPS: 0\nmaxPods: 7\nruntimeRequestTimeout: 2m\n")

@@ -6,8 +6,8 @@ use object::Value;
 use object::quantity::Quantity;
 
 use crate::generate::NodeView;
-use crate::generate::oom::oom_score_adj;
-use crate::generate::read::present;
+use crate::generate::oom::{is_critical, oom_score_adj};
+use crate::generate::read::{present, qos_class};
 use crate::generate::resources::{
     Overhead, amount, amount_of_pod, amounts, has_pod_level, hugepage_bytes, hugepage_name, milli,
     pod_limits, pod_requests,
@@ -62,13 +62,33 @@ pub fn container_resources(
     resources.hugepage_limits = hugepage_limits(pod, container, node);
     if node.swap_controller {
         if node.cgroup_v2 {
-            resources.unified.insert("memory.swap.max".to_owned(), "0".to_owned());
+            let swap = swap_limit(pod, container, node);
+            resources.unified.insert("memory.swap.max".to_owned(), swap.to_string());
         } else {
             // Memory and swap together: none is left for swap.
             resources.memory_swap_limit_in_bytes = resources.memory_limit_in_bytes;
         }
     }
     resources
+}
+
+/// Bytes a container may have swapped out, on cgroup v2: as much of the machine's swap as it asks for of its memory, by
+/// `swapBehavior: LimitedSwap`. None for critical pods, nor for a container that asks for no memory or for all it may use.
+fn swap_limit(pod: &Value, container: &Value, node: &NodeView<'_>) -> i64 {
+    if node.config.swap_behavior != "LimitedSwap" || is_critical(pod) || qos_class(pod) != "Burstable" {
+        return 0;
+    }
+    let requested = amount(container, "requests", "memory");
+    // Without both they are equal as well.
+    if requested == amount(container, "limits", "memory") {
+        return 0;
+    }
+    let (requested, memory) = (requested.as_i64(), node.memory_capacity);
+    if memory <= 0 || requested > memory {
+        return 0;
+    }
+    // With a fraction as wide as kubelet's, so that both come to the same bytes.
+    (requested as f64 / memory as f64 * node.swap_capacity as f64) as i64
 }
 
 /// What all containers of a pod get together, without what the sandbox itself needs.

@@ -25,6 +25,8 @@ pub struct NodeView<'a> {
     pub cgroup_v2: bool,
     /// Swap is counted by cgroups, and so can be kept from containers.
     pub swap_controller: bool,
+    /// Bytes; 0: the machine does not swap.
+    pub swap_capacity: i64,
     /// As the kernel names them in cgroups: `2MB`, `1GB`.
     pub hugepage_sizes: &'a [String],
     /// Paths of this machine that containers do not see, beside those hidden everywhere.
@@ -51,6 +53,7 @@ impl<'a> NodeView<'a> {
             pid_capacity: 0,
             cgroup_v2: false,
             swap_controller: false,
+            swap_capacity: 0,
             hugepage_sizes: &[],
             masked_paths: &[],
             selinux: false,

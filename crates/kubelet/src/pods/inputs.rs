@@ -29,6 +29,7 @@ pub struct Facts {
     pub pid_capacity: i64,
     pub cgroup_v2: bool,
     pub swap_controller: bool,
+    pub swap_capacity: i64,
     pub hugepage_sizes: Vec<String>,
     /// Files that would tell a container of its neighbours.
     pub masked_paths: Vec<String>,
@@ -58,6 +59,7 @@ impl Shared {
             pid_capacity: facts.pid_capacity,
             cgroup_v2: facts.cgroup_v2,
             swap_controller: facts.swap_controller,
+            swap_capacity: facts.swap_capacity,
             hugepage_sizes: &facts.hugepage_sizes,
             masked_paths: &facts.masked_paths,
             ..NodeView::new(&parts.config, &facts.resolv)

@@ -93,3 +93,11 @@ fn a_kernel_that_is_set_otherwise_is_refused_where_the_configuration_says_so() {
     assert!(told.starts_with(first) && told.contains("kernel/keys/root_maxbytes: "), "{told}");
     assert!(kernel(made(&files).path(), &config).is_ok());
 }
+
+#[test]
+fn limited_swap_needs_version_2() {
+    let config = Config { swap_behavior: "LimitedSwap".to_owned(), ..Config::new("n", "/nowhere".into()) };
+    assert!(matches!(cgroup_v2(tree(&[]).path(), &config), Err(PreflightError::LimitedSwap)));
+    let v2 = tree(&[("sys/fs/cgroup/cgroup.controllers", "memory\n")]);
+    assert!(matches!(cgroup_v2(v2.path(), &config), Ok(true)));
+}

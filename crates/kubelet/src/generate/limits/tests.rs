@@ -96,6 +96,55 @@ fn swap_is_kept_from_containers_where_it_can_be() {
 }
 
 #[test]
+fn burstable_containers_may_swap_as_much_as_they_ask_for_of_the_memory() {
+    let resolv = resolv();
+    let limited = crate::config::Config { swap_behavior: "LimitedSwap".to_owned(), ..config() };
+    let none = crate::config::Config { swap_behavior: "NoSwap".to_owned(), ..config() };
+    let node = NodeView {
+        swap_controller: true,
+        cgroup_v2: true,
+        memory_capacity: 8 << 30,
+        swap_capacity: 2 << 30,
+        ..NodeView::new(&limited, &resolv)
+    };
+    let swap = |tree: &Value, container: &Value, node: &NodeView<'_>| {
+        let made = container_resources(tree, container, node);
+        (made.unified.get("memory.swap.max").cloned().unwrap_or_default(), made.memory_swap_limit_in_bytes)
+    };
+    let of = |resources: &str, more: &str, node: &NodeView<'_>| {
+        let spec = format!(r#"{{{more}"containers":[{{"name":"c","resources":{resources}}}]}}"#);
+        let tree = pod(&spec);
+        let container = tree.at(&["spec", "containers"]).and_then(Value::as_list).unwrap()[0].clone();
+        swap(&tree, &container, node)
+    };
+    let told = |bytes: i64| (bytes.to_string(), 0);
+    let burstable = r#"{"requests":{"memory":"1Gi"},"limits":{"memory":"2Gi"}}"#;
+    for (resources, bytes) in [
+        (burstable, 256 << 20),
+        (r#"{"requests":{"memory":"1Gi"}}"#, 256 << 20),
+        (r#"{"requests":{"memory":"8Gi"}}"#, 2 << 30),
+        // Rounded down.
+        (r#"{"requests":{"memory":"1000003"}}"#, 250_000),
+        // More than the machine has.
+        (r#"{"requests":{"memory":"9Gi"}}"#, 0),
+        (r#"{"requests":{"memory":"1Gi"},"limits":{"memory":"1Gi"}}"#, 0),
+        (r#"{"requests":{"cpu":"1"}}"#, 0),
+        ("{}", 0),
+        (r#"{"requests":{"cpu":"1","memory":"1Gi"},"limits":{"cpu":"1","memory":"1Gi"}}"#, 0),
+    ] {
+        assert_eq!(of(resources, "", &node), told(bytes), "{resources}");
+    }
+    assert_eq!(of(burstable, r#""priority":2000000000,"#, &node), told(0), "a critical pod");
+    assert_eq!(of(burstable, r#""priority":1000000000,"#, &node), told(256 << 20));
+    assert_eq!(of(burstable, "", &NodeView { swap_capacity: 0, ..node }), told(0), "no swap");
+    assert_eq!(of(burstable, "", &NodeView { config: &none, ..node }), told(0));
+    let v1 = NodeView { cgroup_v2: false, ..node };
+    assert_eq!(of(burstable, "", &v1), (String::new(), 2 << 30), "version 1 has none");
+    let uncounted = NodeView { swap_controller: false, ..node };
+    assert_eq!(of(burstable, "", &uncounted), (String::new(), 0));
+}
+
+#[test]
 fn a_sandbox_has_the_sum_and_its_overhead_apart() {
     let (config, resolv) = (config(), resolv());
     let node = NodeView::new(&config, &resolv);

@@ -205,8 +205,8 @@ const GROUPS: [(&str, &str, &str, ReadGroup); 23] = [
         |of| bytes(of.reservation_bytes),
     ),
     ("container_spec_memory_swap_limit_bytes", "gauge", "Memory swap limit for the container.", |of| {
-        // No container has swap beside its memory.
-        of.memory_limit_bytes.map(|_| 0.0)
+        // Where it is limited with its memory, nothing is left for it.
+        bytes(of.swap_limit_bytes).or(of.memory_limit_bytes.map(|_| 0.0))
     }),
 ];
 

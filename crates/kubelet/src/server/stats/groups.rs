@@ -22,6 +22,8 @@ pub struct Group {
     pub mapped_file_bytes: Option<u64>,
     pub max_usage_bytes: Option<u64>,
     pub swap_bytes: Option<u64>,
+    /// 0: no limit.
+    pub swap_limit_bytes: Option<u64>,
     pub failures: Option<u64>,
     pub oom_kills: Option<u64>,
     /// 0: none.
@@ -91,6 +93,7 @@ impl Group {
                 mapped_file_bytes: field(&memory, "file_mapped"),
                 max_usage_bytes: number("", "memory.peak"),
                 swap_bytes: number("", "memory.swap.current"),
+                swap_limit_bytes: text("", "memory.swap.max").map(|text| text.trim().parse().unwrap_or(0)),
                 failures: field(&events, "max"),
                 oom_kills: field(&events, "oom_kill"),
                 memory_limit_bytes: text("", "memory.max").map(|text| text.trim().parse().unwrap_or(0)),
