@@ -30,6 +30,7 @@ mod tests;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 use env::Env;
 use node::admit::Rejection;
@@ -111,6 +112,8 @@ struct Shared {
     user_ranges: Option<UserRanges>,
     /// The machine goes down: no pod is taken any more.
     shutting_down: AtomicBool,
+    /// The process ends: what keeps pods from being worked at. Held to push.
+    settled: Mutex<Vec<tokio::sync::OwnedMutexGuard<()>>>,
 }
 
 /// One pod: what is known of it, and what goes on.
@@ -160,6 +163,7 @@ impl Pods {
             pod_cidr: Mutex::default(),
             user_ranges,
             shutting_down: AtomicBool::new(false),
+            settled: Mutex::default(),
         });
         // Set once: pods are opened once.
         let _ = changes.0.set(Arc::downgrade(&shared));
@@ -189,6 +193,19 @@ impl Pods {
         self.shared.shutting_down.store(true, Ordering::Relaxed);
         if let Some(wake) = self.shared.wake.get() {
             wake(&Key::new("", &self.shared.parts.config.node_name));
+        }
+    }
+
+    /// For a process that ends while its pods go on: waits, not for long, until nothing is half made, and lets nothing else begin. A
+    /// container that is given up between being made and being started would be one restart more.
+    pub async fn settle(&self, most: Duration) {
+        let tasks = self.shared.tasks();
+        let all = tasks.iter().map(|task| async {
+            let guard = task.uninterrupted.clone().lock_owned().await;
+            self.shared.settled.lock().push(guard);
+        });
+        if self.shared.parts.env.timeout(most, futures_util::future::join_all(all)).await.is_err() {
+            tracing::warn!("containers that are being started are given up");
         }
     }
 

@@ -92,6 +92,8 @@ pub enum StartError {
 
 /// How often the runtime is looked at for what the Node says.
 const LOOK: Duration = Duration::from_secs(10);
+/// How long a start of a container may keep the process from ending.
+const SETTLE: Duration = Duration::from_secs(4);
 /// What `/logs/` shows.
 const SYSTEM_LOGS: &str = "/var/log";
 
@@ -292,6 +294,11 @@ impl Kubelet {
     /// Why it will take no pods, though it is there.
     pub fn warning(&self) -> Option<String> {
         eviction::full_disk(&self.config)
+    }
+
+    /// Before it is stopped: what it is at with its pods is done, if that does not take long.
+    pub async fn settle(&self) {
+        self.pods.settle(SETTLE).await;
     }
 
     /// Waits for everything that ends with the [`Stop`] it was started with.

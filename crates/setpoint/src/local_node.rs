@@ -413,6 +413,11 @@ impl LocalNode {
         self.kubelet.end_pods().await;
     }
 
+    /// Before it stops: what it is at is done.
+    pub async fn settle(&self) {
+        self.kubelet.settle().await;
+    }
+
     /// Its pods go on.
     pub async fn stop(self) {
         self.stopper.stop();

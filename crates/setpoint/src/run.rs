@@ -320,6 +320,9 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
         tracing::info!("the machine goes down: ending pods");
         node.end_pods().await;
     }
+    if let Some(node) = &node {
+        node.settle().await;
+    }
     tracing::info!("stopping: ending controllers and watches, draining requests");
     let stopping = async {
         if let Some(node) = node {

@@ -132,6 +132,7 @@ pub async fn run(env: &Env, joined: Joined, settings: Run, mut signals: Signals)
     if ending == Ending::EndPods {
         node.end_pods().await;
     }
+    node.settle().await;
     stopper.stop();
     node.stopped().await;
     containers.shutdown().await;

@@ -83,3 +83,30 @@ async fn a_lost_sandbox_is_made_anew_only_if_something_is_left_to_start() {
         assert_eq!(told, is_made, "{policy} {code}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_ends_makes_what_it_began_and_begins_nothing_else() {
+    let mut case = Case::new(PLAIN, |runtime| runtime.sandboxes = tokio::sync::Semaphore::new(0)).await;
+    let env = case.cluster.env().clone();
+    case.task.create();
+    env.sleep(std::time::Duration::from_secs(1)).await;
+    // It takes too long.
+    let began = env.monotonic();
+    case.pods.settle(std::time::Duration::from_secs(2)).await;
+    assert_eq!(env.monotonic().duration_since(began).as_secs(), 2);
+    let (pods, runtime) = (case.pods.clone(), case.runtime.clone());
+    let settling = async move {
+        pods.settle(std::time::Duration::from_secs(600)).await;
+        runtime.asked().len()
+    };
+    let makes = async {
+        env.sleep(std::time::Duration::from_secs(1)).await;
+        case.runtime.sandboxes.add_permits(9);
+    };
+    let (asked, ()) = tokio::join!(settling, makes);
+    assert_eq!(asked, 1);
+    case.until(has_sandbox).await;
+    case.task.create();
+    env.sleep(std::time::Duration::from_secs(600)).await;
+    assert_eq!(case.runtime.asked().len(), 1);
+}
