@@ -205,7 +205,7 @@ impl Evictor {
                 grace_seconds,
                 disruption: Some(told.message),
             };
-            if let Some(uid) = self.evict(&pod, evicted) {
+            if let Some(uid) = self.evict(&pod, evicted, told.annotations, threshold.signal.name()) {
                 return vec![uid];
             }
         }
@@ -236,16 +236,22 @@ impl Evictor {
                 None => usage::volumes_alone(&self.pods, uid).await,
             };
             let exceeded = limits::exceeded(&pod, &stats, file_systems.disks.own_image_fs);
-            let Some(message) = exceeded else { continue };
+            let Some(limits::Exceeded { signal, message }) = exceeded else { continue };
             let (reason, grace_seconds) = (REASON.into(), GRACE_SECONDS);
             let why = Evicted { reason, message, grace_seconds, disruption: None };
-            evicted.extend(self.evict(&pod, why));
+            evicted.extend(self.evict(&pod, why, Vec::new(), signal));
         }
         evicted
     }
 
     /// `None`: it must stay, or is gone.
-    fn evict(&self, pod: &Value, why: Evicted) -> Option<String> {
+    fn evict(
+        &self,
+        pod: &Value,
+        why: Evicted,
+        annotations: Vec<(String, String)>,
+        signal: &'static str,
+    ) -> Option<String> {
         let text = |name: &str| pod.str_at(&["metadata", name]).unwrap_or("");
         let (namespace, name, uid) = (text("namespace"), text("name"), text("uid"));
         if is_critical(pod) {
@@ -256,8 +262,9 @@ impl Evictor {
         if !self.pods.evict(uid, why) {
             return None;
         }
+        self.pods.parts().metrics.evicted(signal);
         tracing::info!(namespace, name, message, "evicting pod");
-        self.pods.parts().events.of_pod(pod, Severity::Warning, REASON, message);
+        self.pods.parts().events.of_pod(pod, annotations, Severity::Warning, REASON, message);
         Some(uid.to_owned())
     }
 }

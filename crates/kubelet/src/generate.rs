@@ -36,11 +36,11 @@ mod tests;
 mod user_ranges;
 
 pub use container::{ContainerInputs, DeviceResources, ImageUser, container_config, target_id};
-pub use dns::Resolv;
+pub use dns::{NO_RESOLV, Resolv};
 pub use env::EnvSources;
 pub use error::{About, Event, GenerateError};
 pub use fetched::{Fetched, Wanted};
-pub use mounts::{MountedVolume, WantedPart, wanted_parts};
+pub use mounts::{MountedVolume, WantedPart, absolute, wanted_parts};
 pub use namespaces::{IdRange, UserNamespaces};
 pub use node_view::NodeView;
 pub use read::{pod_directory, qos_class};

@@ -79,11 +79,16 @@ impl ImageOptions {
     pub fn of(config: &Config, home: Option<&std::path::Path>) -> ImageOptions {
         ImageOptions {
             verification: config.image_verification.clone(),
-            parallel: if config.serialize_image_pulls { Some(1) } else { config.max_parallel_image_pulls },
+            parallel: parallel_pulls(config),
             rate: (config.registry_pull_qps > 0).then_some((config.registry_pull_qps, config.registry_burst)),
             logins: NodeLogins::of(&config.root_directory, home),
         }
     }
+}
+
+/// How many pulls `serializeImagePulls` and `maxParallelImagePulls` let go on at once; `None`: any number.
+pub fn parallel_pulls(config: &Config) -> Option<usize> {
+    if config.serialize_image_pulls { Some(1) } else { config.max_parallel_image_pulls }
 }
 
 /// The image of a container or of an image volume.

@@ -39,7 +39,7 @@ use node::container_runtime::{Health, Held, Millis, PodEvent, Runtime, Sandbox, 
 use node::pod::{Pod, short_uid};
 use object::Value;
 use parking_lot::Mutex;
-use runtime::Key;
+use runtime::{Key, Severity};
 use tokio::sync::{mpsc, watch};
 
 use crate::config::Config;
@@ -47,13 +47,15 @@ use crate::eviction::Condition;
 use crate::generate::UserRanges;
 use crate::hooks::Hooks;
 use crate::images::Images;
+use crate::node_metrics::NodeMetrics;
 use crate::objects::Objects;
-use crate::probes::Probes;
+use crate::probes::{self, Probes};
+use crate::runtime_state::RuntimeState;
 use crate::shutdown;
 use crate::volumes::Volumes;
 use allocations::Allocations;
 use cache::{Cache, Release, SandboxRef};
-pub use inputs::Facts;
+pub use inputs::{Facts, HostIps};
 pub use tell::NodeEvents;
 
 /// What a node with containers is made of.
@@ -68,9 +70,10 @@ pub struct Parts {
     pub images: Arc<Images>,
     pub hooks: Hooks,
     pub facts: Facts,
-    /// The machine's own addresses.
-    pub host_ips: Vec<std::net::IpAddr>,
+    pub host_ips: HostIps,
     pub events: NodeEvents,
+    pub runtime_state: Arc<RuntimeState>,
+    pub metrics: Arc<NodeMetrics>,
 }
 
 /// Passes on that an object changed which a pod names; for [`Objects`], which are there before the pods.
@@ -102,8 +105,6 @@ struct Shared {
     pods: Mutex<HashMap<u128, Arc<PodTask>>>,
     /// The Node object, as it was last seen.
     node: Mutex<Arc<Value>>,
-    /// Why the runtime cannot take pods.
-    unready: Mutex<Option<String>>,
     /// What the node is short of.
     pressure: Mutex<BTreeSet<Condition>>,
     /// What the runtime was last asked to take addresses from.
@@ -158,7 +159,6 @@ impl Pods {
             wake: OnceLock::new(),
             pods: Mutex::default(),
             node: Mutex::new(Arc::new(Value::Null)),
-            unready: Mutex::default(),
             pressure: Mutex::default(),
             pod_cidr: Mutex::default(),
             user_ranges,
@@ -191,9 +191,22 @@ impl Pods {
     /// The machine goes down: no pod is taken any more, and the node says so.
     pub fn begin_shutdown(&self) {
         self.shared.shutting_down.store(true, Ordering::Relaxed);
+        let detected = "Shutdown manager detected shutdown event".to_owned();
+        self.shared.parts.events.of_node(Severity::Normal, "Shutdown", detected);
+        self.look_at_node();
+    }
+
+    /// The node has something else to say.
+    pub fn look_at_node(&self) {
         if let Some(wake) = self.shared.wake.get() {
             wake(&Key::new("", &self.shared.parts.config.node_name));
         }
+    }
+
+    /// So have its pods: it has other addresses.
+    pub fn look_at_all(&self) {
+        self.look_at_node();
+        self.shared.tasks().iter().for_each(|task| self.shared.wake(task));
     }
 
     /// For a process that ends while its pods go on: waits, not for long, until nothing is half made, and lets nothing else begin. A
@@ -328,13 +341,13 @@ impl Runtime for Pods {
     fn node_changed(&mut self, node: &Value) -> Health {
         *self.shared.node.lock() = Arc::new(node.clone());
         pod_cidr::node_changed(&self.shared, node);
-        if self.shared.shutting_down.load(Ordering::Relaxed) {
-            return Health::NotReady(shutdown::NODE_MESSAGE.to_owned());
-        }
-        match self.shared.unready.lock().clone() {
-            Some(why) => Health::NotReady(why),
-            None => Health::Ready,
-        }
+        self.health()
+    }
+
+    fn health(&self) -> Health {
+        let ends = self.shared.shutting_down.load(Ordering::Relaxed);
+        let ends = ends.then(|| shutdown::NODE_MESSAGE.to_owned());
+        self.shared.parts.runtime_state.problems(ends).map_or(Health::Ready, Health::NotReady)
     }
 
     fn refuses(&self, pod: &Pod<'_>) -> Option<Rejection> {
@@ -374,7 +387,11 @@ impl Runtime for Pods {
     fn recover(&mut self, pod: &Pod<'_>) {
         if let Some(task) = self.shared.task(short_uid(pod.uid)) {
             task.cache.lock().pod = Arc::new(pod.tree.clone());
-            if !pod.is_over() && pod.deletion.is_none() {
+            if pod.is_over() {
+                return;
+            }
+            recover::probes(&self.shared, &task);
+            if pod.deletion.is_none() {
                 recover::pod(&self.shared, &task);
             }
         }
@@ -405,6 +422,9 @@ impl Runtime for Pods {
         let same = version(&cache.pod) == version(pod.tree) && cache.pod.get("spec") == pod.tree.get("spec");
         if same && cache.resize_error.is_none() {
             return;
+        }
+        if !probes::is_same(&cache.pod, pod.tree) {
+            self.shared.probes.hurry(pod.uid);
         }
         if cache.pod.get("spec") != pod.tree.get("spec") {
             // It was about what the pod asked for before.

@@ -1,18 +1,17 @@
 //! A node with containers, put together: the agent, its pods and what they need, the HTTPS port.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use auth::CaBundle;
-use auth::pki::Identity;
+use auth::{CaBundle, FollowedFiles};
 use client::Client;
 use client::resources::{NODES, PODS};
 use env::Env;
 use futures_util::future::BoxFuture;
-use node::agent::{Agent, HeartbeatPeriods, Parts as AgentParts};
+use node::agent::{Agent, HeartbeatPeriods, HostIps, Parts as AgentParts};
 use node::machine::{Describe, Machine, NodeIdentity};
 use node::pod::Pod;
 use node::static_pods::{StaticPods, is_mirror};
@@ -26,18 +25,22 @@ use crate::certificates::{self, Keeper, Purpose, SERVER_FILE, ServingSlot};
 use crate::config::Config;
 use crate::eviction::{self, Evictor};
 use crate::generate::groups::root_group;
-use crate::generate::{Resolv, cgroups};
+use crate::generate::{Resolv, cgroups, dns};
 use crate::health_port;
 use crate::hooks::Hooks;
 use crate::images::{ImageOptions, Images};
 use crate::machine::{self, LocalMachine, RuntimeFacts, SharedMachine};
+use crate::node_metrics::NodeMetrics;
 use crate::objects::Objects;
 use crate::pod_logs::PodLogs;
 use crate::pods::{Changes, Facts, NodeEvents, Parts, Pods};
 use crate::preflight::{self, CGROUP_V1_WARNING};
+use crate::runtime_metrics::MeasuredRuntime;
+use crate::runtime_state::RuntimeState;
 use crate::server::{self, ClientCas, Server};
 use crate::shutdown::{self, Periods, RunningPod};
 use crate::static_pods;
+use crate::statuses::Statuses;
 use crate::volumes::{KeptStats, Volumes};
 
 pub use crate::preflight::PreflightError;
@@ -51,6 +54,8 @@ pub struct Settings {
     pub hostname: String,
     /// `--node-ip`; empty: found.
     pub node_ip: String,
+    /// The node's port, from [`server::bind`]; `None`: by `enableServer`.
+    pub listener: Option<TcpListener>,
     /// The cluster's, for clients of the node's port; `clientCAFile` of the configuration counts instead.
     pub client_ca: Arc<CaBundle>,
     /// Where its certificates are.
@@ -65,8 +70,12 @@ pub struct Kubelet {
     pub machine: Arc<LocalMachine>,
     env: Env,
     config: Arc<Config>,
+    /// The Node object, once there is one.
+    own_node: Arc<Informer>,
     /// `None`: by `enableServer`.
     server: Option<Server>,
+    #[cfg(test)]
+    view: Arc<NodeView>,
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -86,8 +95,8 @@ pub enum StartError {
     ClientCa(#[from] server::ClientCaError),
     #[error("the serving certificate cannot be used: {0}")]
     Certificate(String),
-    #[error("cannot listen on {address}:{port}: {source}; choose another port with --port")]
-    Listen { address: String, port: u16, source: std::io::Error },
+    #[error("cannot use the node's port: {0}")]
+    Listener(std::io::Error),
 }
 
 /// How often the runtime is looked at for what the Node says.
@@ -104,33 +113,36 @@ impl Kubelet {
         controllers: &Arc<ControllerRegistry>,
         stop: Stop,
     ) -> Result<Kubelet, StartError> {
-        let Settings { mut config, client, cri, hostname, node_ip, client_ca, certificates, flags } =
-            settings;
-        if config.port == 0 {
-            config.port = free_port(&config.address)?;
+        let Settings { mut config, client, cri, hostname, node_ip, listener, .. } = settings;
+        let Settings { client_ca, certificates, flags, .. } = settings;
+        if let Some(listener) = &listener {
+            config.port = listener.local_addr().map_err(StartError::Listener)?.port();
         }
-        for directory in [config.root_directory.join("pods"), config.pod_logs_directory.clone()] {
-            make_directory(&directory)?;
-        }
+        make_directory(&config.root_directory.join("pods"))?;
+        let logs = PodLogs::of(&config).create();
+        logs.map_err(|source| directory_error(&config.pod_logs_directory, source))?;
         make_private_directory(&config.root_directory.join(server::CHECKPOINTS))?;
         for (field, why) in config.without_effect() {
             tracing::warn!(field, why, "a field of the KubeletConfiguration has no effect");
         }
         let root = Path::new("/");
         preflight::swap(root, &config)?;
-        make_directory(&config.root_directory.join("pods"))?;
-        let logs = PodLogs::of(&config).create();
-        logs.map_err(|source| directory_error(&config.pod_logs_directory, source))?;
         preflight::kernel(root, &config)?;
         let cgroup_v2 = preflight::cgroup_v2(root, &config)?;
+        let measured = Arc::new(MeasuredRuntime::new(env, cri));
+        let cri: Arc<dyn cri::Runtime> = measured.clone();
         let runtime = RuntimeFacts::read(&*cri).await?;
+        let status = cri.status(cri::StatusRequest::default()).await?;
+        let runtime_state = Arc::new(RuntimeState::new(env, &status));
+        let metrics = Arc::new(NodeMetrics::default());
+        let statuses = Arc::new(Statuses::new(env, metrics.clone(), runtime_state.clone()));
         config.cgroup_driver = preflight::cgroup_driver(env, &*cri, &config.cgroup_driver).await?.to_owned();
         let addresses = machine::node_addresses(&node_ip)?;
         let facts = machine::Facts::read(root, &config.root_directory);
         let runtime_name = runtime.name.clone();
-        let known = pod_facts(&facts, &config, &runtime, cgroup_v2);
+        let known = pod_facts(&facts, &runtime, cgroup_v2);
         let kernel = Kernel::read(root, &facts.kernel_version);
-        let machine = Arc::new(LocalMachine::new(config.clone(), &hostname, facts, addresses.clone()));
+        let machine = Arc::new(LocalMachine::new(config.clone(), &hostname, facts, addresses));
         machine.set_runtime(runtime);
         let mut tasks = Vec::new();
         let changes = Changes::default();
@@ -149,6 +161,10 @@ impl Kubelet {
             ImageOptions::of(&config, home.as_deref()),
         );
         let images = images.map_err(|source| directory_error(&config.root_directory, source))?;
+        // Nobody may pull before: it would look like one that goes on.
+        if let Err(error) = images.recover().await {
+            tracing::warn!(error, "failed to find out what became of pulls that were cut off");
+        }
         let of_machine = Machine::new(SharedMachine(machine.clone()));
         let capacity = of_machine.capacity().map_err(StartError::Capacity)?;
         let (events, task) =
@@ -157,6 +173,13 @@ impl Kubelet {
         let of_node = node_events(&events, &config.node_name);
         if !cgroup_v2 {
             of_node.of_node(Severity::Warning, "CgroupV1", CGROUP_V1_WARNING.to_owned());
+        }
+        of_node.of_node(Severity::Normal, "Starting", "Starting kubelet.".to_owned());
+        if !config.resolv_conf.as_os_str().is_empty()
+            && let Some(event) = dns::resolv_conf_event(&config, &Resolv::read(&config.resolv_conf))
+        {
+            tracing::warn!(why = event.message, "the machine's resolv.conf does not fit pods");
+            of_node.of_node(event.severity, event.reason, event.message);
         }
         let volumes = Arc::new(volumes(env, &config, &client, &objects, &machine));
         let pods = Pods::open(
@@ -170,8 +193,10 @@ impl Kubelet {
                 objects,
                 hooks: Hooks::new(env),
                 facts: known,
-                host_ips: addresses.clone(),
+                host_ips: host_ips(&machine),
                 events: of_node,
+                runtime_state: runtime_state.clone(),
+                metrics: metrics.clone(),
             },
             &changes,
         )
@@ -192,22 +217,6 @@ impl Kubelet {
         let of_file = config.authentication.client_ca_file.as_deref();
         let client_cas = Arc::new(ClientCas::open(of_file, client_ca)?);
         tasks.push(env.spawn("client CA file", client_cas.clone().follow(env.clone(), stop.clone())));
-        let of_server = server::Settings {
-            address: config.address.clone(),
-            port: config.port,
-            certificate: serving,
-            client_cas,
-            authentication: config.authentication.clone(),
-            authorization: config.authorization.clone(),
-            tls: config.tls.clone(),
-            node_name: config.node_name.clone(),
-            enabled: server::Enabled {
-                debugging: config.enable_debugging_handlers,
-                system_logs: config.enable_system_log_handler,
-            },
-            system_logs: PathBuf::from(SYSTEM_LOGS),
-            flags,
-        };
         let view = NodeView {
             pods: pods.clone(),
             static_pods: own.clone(),
@@ -215,15 +224,29 @@ impl Kubelet {
             cri: cri.clone(),
             config: config.clone(),
             volumes: KeptStats::new(volumes),
+            statuses: statuses.clone(),
+            measured,
+            metrics,
         };
         let view = Arc::new(view);
-        let server = if config.enable_server {
-            let started = Server::start(env, of_server, view, client.clone(), stop.clone()).await;
-            Some(started.map_err(|source| StartError::Listen {
-                address: config.address.clone(),
-                port: config.port,
-                source,
-            })?)
+        let server = if let Some(listener) = listener {
+            let of_server = server::Settings {
+                listener,
+                certificate: serving,
+                client_cas,
+                authentication: config.authentication.clone(),
+                authorization: config.authorization.clone(),
+                tls: config.tls.clone(),
+                node_name: config.node_name.clone(),
+                enabled: server::Enabled {
+                    debugging: config.enable_debugging_handlers,
+                    system_logs: config.enable_system_log_handler,
+                },
+                system_logs: PathBuf::from(SYSTEM_LOGS),
+                flags,
+            };
+            let started = Server::start(env, of_server, view.clone(), client.clone(), stop.clone()).await;
+            Some(started.map_err(StartError::Listener)?)
         } else {
             tracing::warn!(
                 "enableServer is false: nobody can ask this node for logs, exec, attach or metrics"
@@ -234,7 +257,10 @@ impl Kubelet {
             env,
             AgentParts {
                 name: config.node_name.clone(),
-                ips: addresses.iter().map(IpAddr::to_string).collect(),
+                ips: HostIps::Current({
+                    let host_ips = host_ips(&machine);
+                    Arc::new(move || host_ips().iter().map(IpAddr::to_string).collect())
+                }),
                 zone: String::new(),
                 machine: Arc::new(of_machine),
                 heartbeat: HeartbeatPeriods {
@@ -249,6 +275,7 @@ impl Kubelet {
                 static_pods: Some(own),
                 longest_back_off: i64::try_from(config.crash_loop_max_restart_period.as_millis())
                     .unwrap_or(i64::MAX),
+                observer: Some(statuses),
             },
         );
         let catalog = client.catalog();
@@ -262,13 +289,32 @@ impl Kubelet {
         }
         let evictor = Evictor::new(env, pods.clone(), machine.clone());
         tasks.push(env.spawn("eviction", evictor.run(stop.clone())));
+        let look = {
+            let pods = pods.clone();
+            move || pods.look_at_node()
+        };
+        tasks.push(env.spawn("runtime state", runtime_state.follow(cri.clone(), look, stop.clone())));
         tasks.push(env.spawn("runtime facts", look_again(env.clone(), machine.clone(), cri, stop.clone())));
-        let watched = (env.clone(), machine.clone());
+        let watched = (env.clone(), machine.clone(), pods.clone());
         tasks.push(env.spawn("machine", async move {
-            let (env, machine) = watched;
-            machine.watch(&env, &node_ip, &|| renamed.notify_one(), stop).await;
+            let (env, machine, pods) = watched;
+            let changed = || {
+                renamed.notify_one();
+                pods.look_at_all();
+            };
+            machine.watch(&env, &node_ip, &changed, stop).await;
         }));
-        Ok(Kubelet { pods, machine, env: env.clone(), config, server, tasks })
+        Ok(Kubelet {
+            pods,
+            machine,
+            env: env.clone(),
+            config,
+            own_node,
+            server,
+            #[cfg(test)]
+            view,
+            tasks,
+        })
     }
 
     /// The machine goes down: pods end in the order of their priority, each group within its time.
@@ -289,6 +335,18 @@ impl Kubelet {
             }
         });
         shutdown::run(&self.env, &periods, running.collect(), &self.pods).await;
+    }
+
+    /// Until the cluster has shown this node its Node: made by it, or there already.
+    pub async fn registered(&self) {
+        let there = Arc::new(Notify::new());
+        let told = there.clone();
+        let handler: runtime::Handler = Box::new(move |_| told.notify_one());
+        let registration = self.own_node.add_handler(None, handler);
+        while self.own_node.store().get("", &self.config.node_name).is_none() {
+            there.notified().await;
+        }
+        self.own_node.remove_handler(&registration);
     }
 
     /// Why it will take no pods, though it is there.
@@ -313,16 +371,6 @@ impl Kubelet {
     }
 }
 
-/// For several nodes on one machine, such as those of tests. Somebody else may take it before the node does, which then says so.
-fn free_port(address: &str) -> Result<u16, StartError> {
-    let bound = std::net::TcpListener::bind((address, 0)).and_then(|listener| listener.local_addr());
-    bound.map(|bound| bound.port()).map_err(|source| StartError::Listen {
-        address: address.to_owned(),
-        port: 0,
-        source,
-    })
-}
-
 /// The certificate of the node's port: files that people gave, or one that the cluster signs.
 struct ServingCertificate {
     serving: Arc<ServingSlot>,
@@ -342,13 +390,12 @@ impl ServingCertificate {
     ) -> Result<Option<JoinHandle<()>>, StartError> {
         let ServingCertificate { serving, store, renamed } = self;
         if let Some((certificate, key)) = &config.tls_files {
-            let read = |path: &Path| {
-                std::fs::read(path)
-                    .map_err(|error| StartError::Certificate(format!("{}: {error}", path.display())))
-            };
-            let identity = Identity::from_pem(&read(certificate)?, &read(key)?);
-            serving.set(&identity.map_err(StartError::Certificate)?);
-            return Ok(None);
+            let files = FollowedFiles::open("the node's serving certificate", &[certificate, key])
+                .map_err(|error| StartError::Certificate(error.to_string()))?;
+            let take = move |contents: &[Vec<u8>]| serving.set_pem(&contents[0], &contents[1]);
+            take(files.contents()).map_err(StartError::Certificate)?;
+            let following = files.follow(env.clone(), async move { stop.stopped().await }, take);
+            return Ok(Some(env.spawn("serving certificate files", following)));
         }
         let current = store.read(SERVER_FILE, env.now_seconds());
         if let Some(identity) = &current {
@@ -379,6 +426,9 @@ struct NodeView {
     cri: Arc<dyn cri::Runtime>,
     config: Arc<Config>,
     volumes: KeptStats,
+    statuses: Arc<Statuses>,
+    measured: Arc<MeasuredRuntime>,
+    metrics: Arc<NodeMetrics>,
 }
 
 impl server::Node for NodeView {
@@ -398,7 +448,11 @@ impl server::Node for NodeView {
     }
     fn find(&self, namespace: &str, name: &str) -> Option<Arc<Value>> {
         let own = self.static_pods.get(&Key::new(namespace, name)).map(|pod| pod.tree);
-        own.or_else(|| self.objects.store().get(namespace, name).map(|pod| Arc::new(runtime::tree(&pod))))
+        let of_api = || self.objects.store().get(namespace, name).map(|pod| Arc::new(runtime::tree(&pod)));
+        own.or_else(of_api).map(|pod| self.statuses.newest(pod))
+    }
+    fn sync_loop(&self) -> Result<(), String> {
+        self.statuses.stuck()
     }
     fn runtime(&self) -> Arc<dyn cri::Runtime> {
         self.cri.clone()
@@ -420,6 +474,10 @@ impl server::Node for NodeView {
     }
     fn pod_groups(&self) -> BTreeMap<String, PathBuf> {
         cgroups::PodCgroups::new(&self.config).pods()
+    }
+    fn metrics(&self, out: &mut String) {
+        self.measured.write(out);
+        self.metrics.write(out);
     }
     fn probe_metrics(&self, out: &mut String) {
         self.pods.write_probe_metrics(out);
@@ -443,9 +501,7 @@ fn directory_error(directory: &Path, source: std::io::Error) -> StartError {
 }
 
 /// What the machine is, for those who make containers.
-fn pod_facts(facts: &machine::Facts, config: &Config, runtime: &RuntimeFacts, cgroup_v2: bool) -> Facts {
-    let resolv = std::fs::read_to_string(&config.resolv_conf).ok();
-    let resolv = resolv.and_then(|text| Resolv::parse(&text).ok()).unwrap_or_default();
+fn pod_facts(facts: &machine::Facts, runtime: &RuntimeFacts, cgroup_v2: bool) -> Facts {
     Facts {
         memory_capacity: facts.memory_bytes,
         cpu_capacity_milli: facts.cores.saturating_mul(1000),
@@ -456,7 +512,6 @@ fn pod_facts(facts: &machine::Facts, config: &Config, runtime: &RuntimeFacts, cg
         hugepage_sizes: cgroups::hugepage_sizes(),
         masked_paths: cgroups::masked_paths(),
         handlers: runtime.handlers.clone(),
-        resolv,
     }
 }
 
@@ -482,10 +537,16 @@ fn volumes(
     )
 }
 
+/// As they are whenever they are asked for.
+fn host_ips(machine: &Arc<LocalMachine>) -> Arc<dyn Fn() -> Vec<IpAddr> + Send + Sync> {
+    let machine = machine.clone();
+    Arc::new(move || machine.addresses())
+}
+
 fn node_events(events: &Recorder, node: &str) -> NodeEvents {
     let events = events.clone();
-    NodeEvents::new(node, move |about, severity, reason, message| {
-        events.event_on(about, severity, reason, message);
+    NodeEvents::new(node, move |about, annotations, severity, reason, message| {
+        events.annotated_event_on(about, annotations, severity, reason, message);
     })
 }
 
@@ -496,8 +557,9 @@ async fn look_again(env: Env, machine: Arc<LocalMachine>, cri: Arc<dyn cri::Runt
             () = stop.stopped() => return,
             () = env.sleep(LOOK) => {}
         }
-        if let Ok(runtime) = RuntimeFacts::read(&*cri).await {
-            machine.set_runtime(runtime);
+        match RuntimeFacts::read(&*cri).await {
+            Ok(runtime) => drop(machine.set_runtime(runtime)),
+            Err(error) => tracing::debug!(%error, "the container runtime does not tell what it has"),
         }
     }
 }

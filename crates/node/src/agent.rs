@@ -5,10 +5,12 @@
 
 mod devices;
 mod heartbeat;
+mod observer;
 mod pods;
 mod preempt;
 mod static_pods;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -27,11 +29,12 @@ use crate::static_pods::StaticPods;
 use crate::worker::PodWorker;
 
 pub use heartbeat::HeartbeatPeriods;
+pub use observer::Observer;
 
 pub struct Agent {
     env: Env,
     name: Box<str>,
-    ips: Box<[String]>,
+    ips: HostIps,
     zone: Box<str>,
     machine: Arc<Machine>,
     periods: HeartbeatPeriods,
@@ -41,6 +44,7 @@ pub struct Agent {
     events: Option<Arc<dyn EventSink>>,
     admit: Option<LocalAdmit>,
     static_pods: Option<Arc<StaticPods>>,
+    observer: Option<Arc<dyn Observer>>,
     /// Guards what the agent knows; held while a step is decided, never across a call.
     inner: Mutex<Inner>,
 }
@@ -48,8 +52,7 @@ pub struct Agent {
 /// What an agent is made of.
 pub struct Parts {
     pub name: String,
-    /// The primary first, then that of the other family.
-    pub ips: Vec<String>,
+    pub ips: HostIps,
     pub zone: String,
     pub machine: Arc<Machine>,
     pub heartbeat: HeartbeatPeriods,
@@ -63,6 +66,23 @@ pub struct Parts {
     pub static_pods: Option<Arc<StaticPods>>,
     /// How long a container waits at most before it is restarted.
     pub longest_back_off: Millis,
+    pub observer: Option<Arc<dyn Observer>>,
+}
+
+/// The addresses a node is reached at: the primary first, then that of the other family.
+pub enum HostIps {
+    Fixed(Box<[String]>),
+    /// Of a machine whose addresses may change: asked each time.
+    Current(Arc<dyn Fn() -> Vec<String> + Send + Sync>),
+}
+
+impl HostIps {
+    fn get(&self) -> Cow<'_, [String]> {
+        match self {
+            HostIps::Fixed(ips) => Cow::Borrowed(ips),
+            HostIps::Current(ask) => Cow::Owned(ask()),
+        }
+    }
 }
 
 pub type LocalAdmit = Arc<dyn Fn(&Pod<'_>) -> Result<(), Rejection> + Send + Sync>;
@@ -80,6 +100,7 @@ struct Inner {
     sweep_due: bool,
     /// Whom to ask for a reconcile of a pod; not under the lock.
     wake: Option<Wake>,
+    observer: Option<Arc<dyn Observer>>,
 }
 
 /// When to look again.
@@ -114,11 +135,12 @@ impl Agent {
             waiting: BTreeSet::new(),
             sweep_due: false,
             wake: None,
+            observer: parts.observer.clone(),
         };
         Agent {
             env: env.clone(),
             name: parts.name.into(),
-            ips: parts.ips.into(),
+            ips: parts.ips,
             zone: parts.zone.into(),
             machine: parts.machine,
             periods: parts.heartbeat,
@@ -127,6 +149,7 @@ impl Agent {
             events: parts.events,
             admit: parts.admit,
             static_pods: parts.static_pods,
+            observer: parts.observer,
             inner: Mutex::new(inner),
         }
     }
@@ -175,7 +198,12 @@ impl Agent {
         (self.env.now_nanos() / 1_000_000) as Millis
     }
     fn identity(&self) -> NodeIdentity<'_> {
-        NodeIdentity { name: &self.name, ip: self.ips.first().map_or("", |ip| ip), zone: &self.zone }
+        // A real machine knows its own.
+        let ip = match &self.ips {
+            HostIps::Fixed(ips) => ips.first().map_or("", |ip| ip),
+            HostIps::Current(_) => "",
+        };
+        NodeIdentity { name: &self.name, ip, zone: &self.zone }
     }
 
     fn tell(&self, about: ObjectRef, severity: runtime::Severity, reason: &str, message: String) {
@@ -193,10 +221,13 @@ fn wake_all(wake: Option<Wake>, keys: &[Key]) {
 }
 
 impl Inner {
-    /// Pods that would take more if there were more.
+    /// Pods that would take more if there were more. As kubelet has them: first those that ask for no more than they have, then by
+    /// priority, class and how long they wait.
     fn waiting_for_room(&self) -> Vec<Key> {
         let waiting = self.pods.iter().filter(|(_, worker)| worker.waits_for_room());
-        waiting.map(|(key, _)| key.clone()).collect()
+        let mut waiting: Vec<_> = waiting.map(|(key, worker)| (worker.room_order(), key.clone())).collect();
+        waiting.sort_by(|(a, _), (b, _)| a.cmp(b));
+        waiting.into_iter().map(|(_, key)| key).collect()
     }
 
     fn drop_worker(&mut self, key: &Key) {
@@ -205,6 +236,9 @@ impl Inner {
                 self.taken.remove(worker.uid, worker.requests);
             }
             self.runtime.remove(worker.uid);
+            if let Some(observer) = &self.observer {
+                observer.forgotten(worker.uid);
+            }
         }
     }
 

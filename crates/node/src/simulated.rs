@@ -30,7 +30,7 @@ use env::Env;
 use runtime::{ControllerRegistry, Informers, Stop};
 use tokio::task::JoinHandle;
 
-use crate::agent::{Agent, HeartbeatPeriods, Parts};
+use crate::agent::{Agent, HeartbeatPeriods, HostIps, Parts};
 use crate::events::{EventSink, Events};
 use crate::fleet;
 use crate::machine::{Machine, SimulatedMachine};
@@ -110,7 +110,7 @@ pub fn start(
         let addresses = Addresses::of_node(index, settings.pods);
         let parts = Parts {
             name,
-            ips: vec![addresses::of_machine(index).to_string()],
+            ips: HostIps::Fixed([addresses::of_machine(index).to_string()].into()),
             zone,
             machine: machine.clone(),
             capacity,
@@ -120,6 +120,7 @@ pub fn start(
             admit: None,
             static_pods: None,
             longest_back_off: crate::worker::LONGEST_MILLIS,
+            observer: None,
             heartbeat: HeartbeatPeriods::default(),
         };
         agents.push(Agent::new(env, parts));

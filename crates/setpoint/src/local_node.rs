@@ -2,7 +2,7 @@
 //! behind a socket.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +21,7 @@ use network::addresses::Cidr;
 use network::rules::Protocol;
 use runtime::Stopper;
 
+use crate::bridge_owner::{BridgeLock, Claim, Command, Owner};
 use crate::{cli, node_flags};
 
 pub fn flags() -> Vec<Arg> {
@@ -84,6 +85,8 @@ pub struct Settings {
     /// Of the pods of all nodes.
     cluster_ranges: Vec<Cidr>,
     bridge: String,
+    /// For whom the bridge is had.
+    owner: Owner,
     /// All that the command was started with.
     flags: BTreeMap<String, String>,
 }
@@ -94,6 +97,28 @@ pub struct Containers {
     pub cri: Arc<dyn cri::Runtime>,
     /// It ends with the node.
     embedded: Option<Embedded>,
+    /// Nobody else may have it as long as this is used.
+    _bridge: BridgeLock,
+}
+
+/// What a node must have for itself before anything of it is touched: another one may be running on this machine.
+pub struct Reserved {
+    pub bridge: BridgeLock,
+    /// `None`: by `enableServer`.
+    pub listener: Option<TcpListener>,
+}
+
+/// The bridge and the node's port.
+pub fn reserve(config: &Config, bridge: &str, owner: &Owner) -> Result<Reserved> {
+    // The bridge first: its refusal says whose all of it is.
+    let bridge = BridgeLock::acquire(bridge, owner)?;
+    let (address, port) = (&config.address, config.port);
+    let listener = config.enable_server.then(|| kubelet::server::bind(address, port)).transpose();
+    let listener = listener.map_err(|error| {
+        let flag = owner.command.port_flag();
+        anyhow!("cannot listen on {address}:{port}: {error}; choose another port for the node with {flag}")
+    })?;
+    Ok(Reserved { bridge, listener })
 }
 
 impl Containers {
@@ -125,19 +150,15 @@ impl Settings {
         if !name.is_empty() {
             node_flags::check_name("node-name", &name)?;
         }
-        let mut config = Config::new(&name, directory(&cli::data_dir_of(matches)));
+        let data_dir = node_flags::canonical(&cli::data_dir_of(matches));
+        let owner = Owner { command: Command::Up, directory: directory(&data_dir), data_dir };
+        let mut config = Config::new(&name, owner.directory.clone());
         if let Some(period) = matches.get_one::<u64>("garbage-period") {
             config.garbage_period = Duration::from_secs(*period);
         }
         let mut config = match matches.get_one::<PathBuf>("node-config") {
-            Some(file) => {
-                let bytes = std::fs::read(file);
-                let bytes =
-                    bytes.with_context(|| format!("--node-config: cannot read {}", file.display()))?;
-                // What is wrong with it is told before anything starts.
-                let read = config.with_file(&bytes);
-                read.map_err(|error| anyhow!("--node-config {}: {error}", file.display()))?
-            }
+            // What is wrong with it is told before anything starts.
+            Some(file) => node_flags::with_file(config, "node-config", file)?,
             None => config.without_file(),
         };
         node_flags::apply(matches, &mut config)?;
@@ -166,8 +187,17 @@ impl Settings {
             config,
             node_ip: text("node-ip"),
             bridge,
+            owner,
             flags: crate::flag_values::of(matches),
         }))
+    }
+
+    /// The machine's, unless another was given.
+    pub fn name(&self, hostname: &str) -> String {
+        match self.config.node_name.is_empty() {
+            true => hostname.to_ascii_lowercase(),
+            false => self.config.node_name.clone(),
+        }
     }
 
     /// The addresses of its pods that nobody else must be given.
@@ -182,17 +212,29 @@ impl Settings {
         Some(SocketAddr::new(range.gateway(), port))
     }
 
+    /// What no other node of this machine may have.
+    pub fn reserve(&self) -> Result<Reserved> {
+        reserve(&self.config, &self.bridge, &self.owner)
+    }
+
     /// The runtime, with what an earlier run left.
-    pub fn open_runtime(&self, env: &Env, kubernetes: IpAddr, api: SocketAddr) -> Result<Containers> {
+    pub fn open_runtime(
+        &self,
+        env: &Env,
+        lock: BridgeLock,
+        kubernetes: IpAddr,
+        api: SocketAddr,
+    ) -> Result<Containers> {
         let directory = &self.config.root_directory;
         let network = PodNetwork {
             bridge: &self.bridge,
+            lock,
             pod_ranges: &self.pod_ranges,
             cluster_ranges: &self.cluster_ranges,
         };
         match &self.config.container_runtime_endpoint {
-            Some(endpoint) => open_socket(env, directory, &self.bridge, endpoint),
-            None => open_runtime(env, directory, &network, Some((kubernetes, api))),
+            Some(endpoint) => open_socket(env, directory, network, endpoint),
+            None => open_runtime(env, &self.config, network, Some((kubernetes, api))),
         }
     }
 }
@@ -208,11 +250,16 @@ pub fn endpoint(matches: &ArgMatches) -> Result<Option<String>> {
 }
 
 /// A runtime behind a socket.
-pub fn open_socket(env: &Env, directory: &Path, bridge: &str, endpoint: &str) -> Result<Containers> {
+pub fn open_socket(
+    env: &Env,
+    directory: &Path,
+    network: PodNetwork<'_>,
+    endpoint: &str,
+) -> Result<Containers> {
     let cri = cri::Client::new(env, endpoint).map_err(|error| anyhow!("{error}"))?;
-    remember(directory, BRIDGE, bridge)?;
+    remember(directory, BRIDGE, network.bridge)?;
     remember(directory, ENDPOINT, endpoint)?;
-    Ok(Containers { cri: Arc::new(cri), embedded: None })
+    Ok(Containers { cri: Arc::new(cri), embedded: None, _bridge: network.lock })
 }
 
 /// Read by the reset, which has to undo what is outside of the directory.
@@ -233,6 +280,7 @@ pub fn ranges(flag: &str, text: &str) -> Result<Vec<Cidr>> {
 /// How the pods of a node are connected.
 pub struct PodNetwork<'a> {
     pub bridge: &'a str,
+    pub lock: BridgeLock,
     pub pod_ranges: &'a [Cidr],
     /// Pods of other nodes see those of this one under their own addresses; nobody else does.
     pub cluster_ranges: &'a [Cidr],
@@ -241,10 +289,11 @@ pub struct PodNetwork<'a> {
 /// The embedded runtime of a node. `kubernetes`: the address of that Service, and where pods of the node find the API server instead.
 pub fn open_runtime(
     env: &Env,
-    directory: &Path,
-    network: &PodNetwork<'_>,
+    config: &Config,
+    network: PodNetwork<'_>,
     kubernetes: Option<(IpAddr, SocketAddr)>,
 ) -> Result<Containers> {
+    let directory = &config.root_directory;
     let spawner = Spawner::start().context("cannot start the helper of the container runtime")?;
     remember(directory, BRIDGE, network.bridge)?;
     let same_family = kubernetes.filter(|(service, api)| service.is_ipv4() == api.is_ipv4());
@@ -253,11 +302,12 @@ pub fn open_runtime(
         pod_ranges: network.pod_ranges.to_vec(),
         cluster_ranges: network.cluster_ranges.to_vec(),
         redirects: redirects.into_iter().collect(),
+        parallel_pulls: kubelet::images::parallel_pulls(config).unwrap_or(PULLS),
         ..runtime_settings(directory.to_owned(), network.bridge)
     };
     let embedded = Embedded::open(env, settings, spawner)
         .map_err(|error| anyhow!("cannot start the container runtime: {error}"))?;
-    Ok(Containers { cri: Arc::new(embedded.clone()), embedded: Some(embedded) })
+    Ok(Containers { cri: Arc::new(embedded.clone()), embedded: Some(embedded), _bridge: network.lock })
 }
 
 /// All of the node, with the name of its bridge and the socket of its runtime, unless that is the embedded one.
@@ -269,6 +319,9 @@ pub fn directory(data_dir: &Path) -> PathBuf {
     node_flags::canonical(&data_dir.join(FOLDER))
 }
 
+/// Where the configuration has no limit: pods wait for no others' images.
+const PULLS: usize = 1000;
+
 fn runtime_settings(directory: PathBuf, bridge: &str) -> container_runtime::Settings {
     container_runtime::Settings {
         directory,
@@ -279,7 +332,7 @@ fn runtime_settings(directory: PathBuf, bridge: &str) -> container_runtime::Sett
         redirects: Vec::new(),
         mtu: 1500,
         registry_hosts: PathBuf::from("/etc/containerd/certs.d"),
-        parallel_pulls: 3,
+        parallel_pulls: 1,
         cgroup: PathBuf::from(bridge),
         cdi_directories: container_runtime::CDI_DIRECTORIES.map(PathBuf::from).to_vec(),
         machine_root: PathBuf::from("/"),
@@ -291,11 +344,36 @@ pub fn reset(data_dir: &Path) -> Result<()> {
     reset_directory(&directory(data_dir))
 }
 
+/// What goes on running when the node has stopped.
+pub fn pods_left(data_dir: &Path) -> Option<String> {
+    let directory = directory(data_dir);
+    if directory.join(ENDPOINT).exists() {
+        return Some("Pods of its node go on running in their container runtime".to_owned());
+    }
+    match container_runtime::running_pods(&directory) {
+        0 => None,
+        1 => Some("One pod goes on running".to_owned()),
+        pods => Some(format!("{pods} pods go on running")),
+    }
+}
+
 /// What a reset of this directory deletes elsewhere, to be told before it is asked for.
 pub fn deleted_elsewhere(directory: &Path) -> Option<String> {
     let volumes = kubelet::volumes::provisioned(directory).map_or(0, |names| names.len());
     let s = if volumes == 1 { "" } else { "s" };
     (volumes > 0).then(|| format!("the files of {volumes} claim{s} in {}", kubelet::volumes::PROVISIONED))
+}
+
+/// Directories outside of a node's own that a reset of it deletes.
+pub fn directories_elsewhere(directory: &Path) -> Vec<PathBuf> {
+    let names = kubelet::volumes::provisioned(directory).unwrap_or_default();
+    names.iter().map(|name| Path::new(kubelet::volumes::PROVISIONED).join(name)).collect()
+}
+
+/// Whether a mount is one that pods of this node need: of a volume, or of a part of it.
+pub fn is_own_mount(directory: &Path, mounted: &Path) -> bool {
+    // `pods/UID/...`. What is mounted above, such as a disk for the images, was mounted by people.
+    mounted.strip_prefix(directory).is_ok_and(|below| below.components().count() > 2)
 }
 
 /// The same of a node's own directory.
@@ -304,6 +382,9 @@ pub fn reset_directory(directory: &Path) -> Result<()> {
     if !rustix::process::geteuid().is_root() {
         return Err(anyhow!("{} holds a node with containers: run the reset as root", directory.display()));
     }
+    let bridge = bridge.trim();
+    // Before anything is ended: the node may be running.
+    let claim = Claim::of(bridge, directory)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     if let Ok(endpoint) = std::fs::read_to_string(directory.join(ENDPOINT)) {
         let removed = runtime.block_on(remove_pods(directory, endpoint.trim()));
@@ -315,11 +396,23 @@ pub fn reset_directory(directory: &Path) -> Result<()> {
             )
         })?;
     }
+    let settings = runtime_settings(directory.to_owned(), bridge);
+    let failed = |error| anyhow!("cannot remove the node in {}: {error}", directory.display());
+    // They still write to their volumes.
+    runtime.block_on(Embedded::end_pods(settings.clone())).map_err(failed)?;
     unmount_below(directory)?;
     kubelet::volumes::remove_provisioned(directory).context("cannot remove the volumes of claims")?;
     kubelet::pod_logs::remove_shared(directory).context("cannot remove the logs of pods")?;
-    let done = runtime.block_on(Embedded::reset(runtime_settings(directory.to_owned(), bridge.trim())));
-    done.map_err(|error| anyhow!("cannot remove the node in {}: {error}", directory.display()))
+    match claim {
+        Claim::Ours(ours) => {
+            runtime.block_on(Embedded::reset(settings)).map_err(failed)?;
+            ours.done().with_context(|| format!("cannot free the bridge {bridge}"))
+        }
+        Claim::AnotherNodes(owner) => {
+            println!("The bridge {bridge} stays: it belongs to the node of {}.", owner.data_dir.display());
+            runtime.block_on(Embedded::reset_beside_another(settings)).map_err(failed)
+        }
+    }
 }
 
 /// From a runtime that others may use as well: only pods that have a directory here.
@@ -374,12 +467,10 @@ pub async fn start(
     api: &Arc<Api>,
     settings: &Settings,
     client_ca: Arc<CaBundle>,
-    containers: Containers,
+    (containers, listener): (Containers, Option<TcpListener>),
 ) -> Result<LocalNode> {
     let mut config = settings.config.clone();
-    if config.node_name.is_empty() {
-        config.node_name = env.hostname().to_ascii_lowercase();
-    }
+    config.node_name = settings.name(env.hostname());
     node_flags::warn_about_shutdown(&config);
     let (name, root) = (config.node_name.clone(), config.root_directory.clone());
     let clients = LocalClients::new(api.clone());
@@ -392,6 +483,7 @@ pub async fn start(
         // As with kubelet's --hostname-override: the label and the address of that type, too.
         hostname: name.clone(),
         node_ip: settings.node_ip.clone(),
+        listener,
         client_ca,
         certificates: certificates::Store::new(&root),
         flags: settings.flags.clone(),

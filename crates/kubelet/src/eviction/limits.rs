@@ -23,8 +23,19 @@ pub fn limited(pod: &Value) -> Limited {
 }
 
 /// Why the pod is to end; the first reason, in kubelet's order. `own_image_fs`: what containers write is not on the node's disk.
-pub fn exceeded(pod: &Value, stats: &PodStats, own_image_fs: bool) -> Option<String> {
-    empty_dir(pod, stats).or_else(|| of_pod(pod, stats)).or_else(|| of_container(pod, stats, own_image_fs))
+pub fn exceeded(pod: &Value, stats: &PodStats, own_image_fs: bool) -> Option<Exceeded> {
+    let of = |signal| move |message| Exceeded { signal, message };
+    let empty_dir = empty_dir(pod, stats).map(of("emptydirfs.limit"));
+    let pod_limit = || of_pod(pod, stats).map(of("ephemeralpodfs.limit"));
+    let container_limit = || of_container(pod, stats, own_image_fs).map(of("ephemeralcontainerfs.limit"));
+    empty_dir.or_else(pod_limit).or_else(container_limit)
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exceeded {
+    /// What evictions are counted by.
+    pub signal: &'static str,
+    pub message: String,
 }
 
 fn empty_dir(pod: &Value, stats: &PodStats) -> Option<String> {

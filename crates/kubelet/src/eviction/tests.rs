@@ -289,7 +289,7 @@ fn the_message_names_what_is_short_and_who_took_it() {
 #[test]
 fn pods_over_a_limit_of_their_own_are_told_which() {
     let of = |spec: &str, stats: &PodStats, own_image_fs: bool| {
-        limits::exceeded(&pod("p", 0, spec), stats, own_image_fs)
+        limits::exceeded(&pod("p", 0, spec), stats, own_image_fs).map(|exceeded| exceeded.message)
     };
     let volume = "containers: [{name: c}], volumes: [{name: v, emptyDir: {sizeLimit: 10Mi}}]";
     let used = |text: &str| disk_stats("0", "0", text);

@@ -2,6 +2,9 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
 
 use object::Value;
 
@@ -15,7 +18,7 @@ const MAX_SEARCHES: usize = 32;
 const MAX_SEARCH_CHARS: usize = 2048;
 const MAX_DOMAIN_CHARS: usize = 253;
 /// More of a file is not looked at.
-pub const MAX_RESOLV_CONF: usize = 10 << 20;
+const MAX_RESOLV_CONF: u64 = 10 << 20;
 
 /// What a `resolv.conf` says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,7 +28,26 @@ pub struct Resolv {
     pub options: Vec<String>,
 }
 
+/// Nobody is asked.
+pub static NO_RESOLV: Resolv = Resolv { servers: Vec::new(), searches: Vec::new(), options: Vec::new() };
+
 impl Resolv {
+    /// The machine's own file, as it is now; without a path there is none.
+    pub fn read(path: &Path) -> Result<Resolv, String> {
+        if path.as_os_str().is_empty() {
+            return Ok(Resolv::default());
+        }
+        let failed = |doing: &str| {
+            let path = path.display().to_string();
+            let doing = doing.to_owned();
+            move |error: io::Error| format!("{doing} {path}: {}", in_go(&error))
+        };
+        let mut bytes = Vec::new();
+        let file = File::open(path).map_err(failed("open"))?;
+        file.take(MAX_RESOLV_CONF).read_to_end(&mut bytes).map_err(failed("read"))?;
+        Resolv::parse(&String::from_utf8_lossy(&bytes))
+    }
+
     /// Servers add up; of search lines the last one counts, and of each option the last setting.
     pub fn parse(text: &str) -> Result<Resolv, String> {
         let mut resolv = Resolv::default();
@@ -77,6 +99,14 @@ pub fn dns_config(pod: &Value, node: &NodeView<'_>) -> (cri::DNSConfig, Vec<Even
     let servers = fitting_servers(resolv.servers, &mut events);
     let searches = fitting_searches(resolv.searches, &mut events);
     (cri::DNSConfig { servers, searches, options: resolv.options }, events)
+}
+
+/// An error of the kernel in Go's words: without its number.
+fn in_go(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or("");
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
 }
 
 /// What is wrong with the machine's own file, told once when the agent starts. `read` is what came of reading it.

@@ -15,7 +15,7 @@ pub struct NodeView<'a> {
     pub node: Option<&'a Value>,
     /// The primary first.
     pub host_ips: &'a [IpAddr],
-    /// The machine's own `resolv.conf`.
+    /// The machine's own `resolv.conf`: for who makes a sandbox, who reads it then.
     pub node_resolv: &'a Resolv,
     /// Bytes.
     pub memory_capacity: i64,

@@ -367,3 +367,22 @@ async fn the_nodes_logins_open_images_for_all_pods() {
     assert!(case.ensure("r.io/app:1", None, &[]).await.is_ok());
     assert!(case.ensure("r.io/app:1", Some("Never"), &[]).await.is_ok());
 }
+
+#[test]
+fn as_many_pulls_go_on_at_once_as_the_configuration_lets() {
+    let of = |fields: &str| {
+        let file =
+            format!("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n{fields}\n");
+        let config = Config::new("n", "/n".into()).with_file(file.as_bytes()).unwrap();
+        parallel_pulls(&config)
+    };
+    assert_eq!(of(""), Some(1));
+    assert_eq!(of("maxParallelImagePulls: 5"), Some(5));
+    assert_eq!(of("serializeImagePulls: false"), None);
+    let nobody_said = Config::new("n", "/n".into()).without_file();
+    assert_eq!(
+        parallel_pulls(&nobody_said),
+        None,
+        "differs from kubelet: pods need not wait for each other's images"
+    );
+}

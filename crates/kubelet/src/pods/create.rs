@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use node::pod::Pod;
 use object::Value;
 use runtime::Severity;
 
@@ -13,6 +14,7 @@ use crate::generate::About;
 /// How long a pod that could not be set up waits for the next attempt: at first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const MOST_PAUSE: Duration = Duration::from_secs(30);
+const NETWORK_NOT_READY: &str = "NetworkNotReady";
 
 /// Sets up the pod; tried until it is there, or not wanted any more.
 pub async fn create(shared: &Arc<Shared>, task: &Arc<PodTask>) {
@@ -33,16 +35,25 @@ pub async fn create(shared: &Arc<Shared>, task: &Arc<PodTask>) {
         shared.wake(task);
         tokio::select! {
             () = task.stopped() => return,
+            () = shared.parts.runtime_state.network_ready(), if reason == NETWORK_NOT_READY => {}
             () = shared.parts.env.sleep(pause) => {}
         }
         pause = (pause * 2).min(MOST_PAUSE);
     }
 }
 
+/// The event's reason, as kubelet's.
+const STATUS_FAILED: &str = "FailedPodSandBoxStatus";
+
 type Failure = (&'static str, String);
 
 /// What has to be there before the sandbox.
 async fn prepare(shared: &Shared, task: &PodTask, pod: &Value) -> Result<(), Failure> {
+    if !Pod::read(pod).host_network
+        && let Some(why) = shared.parts.runtime_state.network_problem()
+    {
+        return Err((NETWORK_NOT_READY, format!("network is not ready: {why}")));
+    }
     shared.parts.objects.register(pod);
     let mounted = shared.parts.volumes.mount(pod).await;
     mounted.map(|volumes| task.cache.lock().volumes = Some(Arc::new(volumes))).map_err(|error| {
@@ -64,7 +75,7 @@ async fn run_sandbox(shared: &Arc<Shared>, task: &Arc<PodTask>, pod: &Arc<Value>
         let _guard = guard;
         let (shared, task) = (shared_too, task_too);
         let attempt = task.sandbox().map_or(0, |before| before.attempt + 1);
-        let sandbox = shared.sandbox_config(&pod, attempt);
+        let sandbox = shared.sandbox_config(&task, &pod, attempt);
         let (sandbox, runtime_handler) = sandbox.map_err(|error| failed(&error))?;
         {
             let mut cache = task.cache.lock();
@@ -77,8 +88,27 @@ async fn run_sandbox(shared: &Arc<Shared>, task: &Arc<PodTask>, pod: &Arc<Value>
         task.cache.lock().sandbox_config = Some(config.clone());
         let request = cri::RunPodSandboxRequest { config: Some((*config).clone()), runtime_handler };
         let made = shared.parts.cri.run_pod_sandbox(request).await;
+        shared.parts.metrics.sandbox_made(made.is_ok());
         let id = made.map_err(|error| failed(&error))?.pod_sandbox_id;
+        let is_host = Pod::read(&pod).host_network;
         let ips = shared.addresses(&id).await;
+        let failure = match &ips {
+            Err(error) => Some((STATUS_FAILED, format!("Unable to get pod sandbox status: {error}"))),
+            Ok(Some(ips)) if ips.is_empty() => Some(failed("it has no IP address")),
+            Ok(_) => None,
+        };
+        if let Some(failure) = failure.filter(|_| !is_host) {
+            // It is over, and the next one has another name.
+            let sandbox = SandboxRef { id: id.clone(), attempt, ready: false, ips: Vec::new() };
+            task.cache.lock().set_sandbox(sandbox);
+            let request = cri::StopPodSandboxRequest { pod_sandbox_id: id };
+            if let Err(error) = shared.parts.cri.stop_pod_sandbox(request).await {
+                // It is ended with its pod at the latest.
+                tracing::warn!(pod = task.key.as_str(), %error, "failed to stop sandbox");
+            }
+            return Err(failure);
+        }
+        let ips = ips.ok().flatten().unwrap_or_default();
         task.cache.lock().set_sandbox(SandboxRef { id, attempt, ready: true, ips });
         Ok(())
     };
@@ -86,20 +116,18 @@ async fn run_sandbox(shared: &Arc<Shared>, task: &Arc<PodTask>, pod: &Arc<Value>
     shared.parts.env.spawn("run pod sandbox", run).await.unwrap_or_else(|error| Err(failed(&error)))
 }
 
-fn failed(error: &dyn std::error::Error) -> Failure {
+fn failed(error: impl std::fmt::Display) -> Failure {
     ("FailedCreatePodSandBox", format!("Failed to create pod sandbox: {error}"))
 }
 
 impl Shared {
-    pub(super) async fn addresses(&self, sandbox: &str) -> Vec<String> {
+    /// `None`: the runtime does not say anything of its network.
+    pub(super) async fn addresses(&self, sandbox: &str) -> Result<Option<Vec<String>>, cri::Error> {
         let request = cri::PodSandboxStatusRequest { pod_sandbox_id: sandbox.to_owned(), verbose: false };
-        let status = self.parts.cri.pod_sandbox_status(request).await;
-        let Some(network) = status.ok().and_then(|status| status.status).and_then(|status| status.network)
-        else {
-            return Vec::new();
-        };
+        let status = self.parts.cri.pod_sandbox_status(request).await?;
+        let Some(network) = status.status.and_then(|status| status.network) else { return Ok(None) };
         let more = network.additional_ips.into_iter().map(|ip| ip.ip);
-        std::iter::once(network.ip).chain(more).filter(|ip| !ip.is_empty()).collect()
+        Ok(Some(std::iter::once(network.ip).chain(more).filter(|ip| !ip.is_empty()).collect()))
     }
 }
 

@@ -61,8 +61,7 @@ impl Pods {
 
     /// What all pods together may have, in bytes; `None`: no limit is set.
     pub(crate) fn allocatable_memory(&self) -> Option<u64> {
-        let node = self.shared.node.lock().clone();
-        let groups = node_groups(&self.shared.node_view(&node), []);
+        let groups = node_groups(&self.shared.node_view(&self.shared.moment()), []);
         groups.first().and_then(|(_, root)| root.memory).and_then(|memory| u64::try_from(memory).ok())
     }
 }

@@ -27,6 +27,8 @@ pub fn start(shared: &Arc<Shared>) {
 
 async fn run(shared: Weak<Shared>) {
     let mut enforced = false;
+    // At the last look.
+    let mut images_failed = false;
     // Without an owner at the last look: pods may be known to the agent before they are here.
     let mut unowned = BTreeSet::new();
     for round in 0_u64.. {
@@ -39,7 +41,11 @@ async fn run(shared: Weak<Shared>) {
             enforced = enforce_allocatable(&strong).await;
         }
         if round > 0 {
-            collect_containers(&strong, false).await;
+            if let Err(error) = try_collect_containers(&strong, false).await {
+                tracing::warn!(%error, "container garbage collection failed");
+                let events = &strong.parts.events;
+                events.of_node(Severity::Warning, "ContainerGCFailed", error.to_string());
+            }
             // Until the node was heard of, nobody knows whose anything is.
             if !strong.node.lock().is_null() {
                 unowned = collect_directories(&strong, &unowned).await;
@@ -50,7 +56,15 @@ async fn run(shared: Weak<Shared>) {
                 tracing::warn!(%error, "failed to remove directories of deleted volumes");
             }
             let age = period.saturating_mul(u32::try_from(round).unwrap_or(u32::MAX));
-            collect_images(&strong, age).await;
+            let collected = collect_images(&strong, age).await;
+            if let Err(error) = &collected {
+                tracing::warn!(error, "image garbage collection failed");
+                // The first look may come before there is anything to be seen.
+                if images_failed {
+                    strong.parts.events.of_node(Severity::Warning, "ImageGCFailed", error.clone());
+                }
+            }
+            images_failed = collected.is_err();
         }
         drop(strong);
         env.sleep(period).await;
@@ -67,6 +81,12 @@ impl Pods {
 /// Dead containers but the last of each, and all of pods that are gone or were evicted; or, if `over` ones need nothing either, of
 /// those.
 pub(super) async fn collect_containers(shared: &Arc<Shared>, over: bool) {
+    if let Err(error) = try_collect_containers(shared, over).await {
+        tracing::warn!(%error, "failed to look for dead containers");
+    }
+}
+
+async fn try_collect_containers(shared: &Arc<Shared>, over: bool) -> Result<(), cri::Error> {
     let cri = &shared.parts.cri;
     let gone = |uid: &str| match shared.task(short_uid(uid)) {
         None => true,
@@ -75,7 +95,7 @@ pub(super) async fn collect_containers(shared: &Arc<Shared>, over: bool) {
             cache.release == Release::Done && (over || cache.is_evicted())
         }
     };
-    let Ok(listed) = cri.list_containers(cri::ListContainersRequest { filter: None }).await else { return };
+    let listed = cri.list_containers(cri::ListContainersRequest { filter: None }).await?;
     let now = i64::try_from(shared.parts.env.now_nanos()).unwrap_or(i64::MAX);
     let plan = containers(&listed.containers, &ContainerPolicy::default(), now, &gone);
     let mut left = listed.containers;
@@ -102,7 +122,7 @@ pub(super) async fn collect_containers(shared: &Arc<Shared>, over: bool) {
     let known: BTreeSet<String> = left.iter().map(|container| container.id.clone()).collect();
     let logs = PodLogs::of(&shared.parts.config);
     let _ = block(move || logs.remove_dead_links(&|id| known.contains(id))).await;
-    let Ok(listed) = cri.list_pod_sandbox(cri::ListPodSandboxRequest { filter: None }).await else { return };
+    let listed = cri.list_pod_sandbox(cri::ListPodSandboxRequest { filter: None }).await?;
     for pod_sandbox_id in sandboxes(&listed.items, &left, &gone) {
         // Whatever it holds is given back first.
         let request = cri::StopPodSandboxRequest { pod_sandbox_id: pod_sandbox_id.clone() };
@@ -115,6 +135,7 @@ pub(super) async fn collect_containers(shared: &Arc<Shared>, over: bool) {
             tracing::warn!(%error, "failed to remove a dead sandbox");
         }
     }
+    Ok(())
 }
 
 /// With the link of log collectors.
@@ -160,7 +181,7 @@ async fn collect_directories(shared: &Arc<Shared>, before: &BTreeSet<String>) ->
     }
     for (uid, directory) in &orphaned {
         if before.contains(uid) {
-            let directory = directory.clone();
+            let (logs, directory) = (logs.clone(), directory.clone());
             // What cannot be removed now is found again.
             let _ = block(move || logs.remove(&directory)).await;
         }
@@ -171,31 +192,27 @@ async fn collect_directories(shared: &Arc<Shared>, before: &BTreeSet<String>) ->
 
 /// Takes note of which images are used, and removes some if their disk is nearly full, or they were not used for long. `age`: how
 /// long that has been watched.
-async fn collect_images(shared: &Arc<Shared>, age: Duration) {
+async fn collect_images(shared: &Arc<Shared>, age: Duration) -> Result<(), String> {
     let (images, config) = (&shared.parts.images, &shared.parts.config);
     if age.is_zero() {
         if let Err(error) = images.detect().await {
             tracing::warn!(%error, "failed to look at images");
         }
-        return;
+        return Ok(());
     }
     let max_age = config.image_maximum_gc_age;
-    if !max_age.is_zero()
-        && age > max_age
-        && let Err(error) = images.delete_old(config).await
-    {
-        tracing::warn!(%error, "failed to remove old images");
+    if !max_age.is_zero() && age > max_age {
+        images.delete_old(config).await.map_err(|error| error.to_string())?;
     }
-    let disk = match image_file_system(shared).await {
-        Ok(disk) => disk,
-        Err(error) => return tracing::warn!(error, "failed to look at the images' file system"),
-    };
+    let disk = image_file_system(shared).await?;
     if let Err(error) = images.collect_garbage(config, disk).await {
-        tracing::warn!(%error, "image garbage collection failed");
+        let told = error.to_string();
         if let Some(event) = error.event {
             shared.parts.events.of_node(event.severity, event.reason, event.message);
         }
+        return Err(told);
     }
+    Ok(())
 }
 
 async fn image_file_system(shared: &Arc<Shared>) -> Result<ImageFileSystem, String> {
@@ -215,10 +232,8 @@ async fn enforce_allocatable(shared: &Arc<Shared>) -> bool {
     if !config.cgroups_per_qos || !config.enforce_node_allocatable.iter().any(|what| what == "pods") {
         return true;
     }
-    let outcome = shared.with_groups(|groups, shared, pods| {
-        let node = shared.node.lock().clone();
-        groups.set_up(&shared.node_view(&node), pods)
-    });
+    let outcome =
+        shared.with_groups(|groups, shared, pods| groups.set_up(&shared.node_view(&shared.moment()), pods));
     let outcome = outcome.await;
     let event = enforcement_event(config, &outcome);
     let severity = event.severity;
@@ -233,8 +248,7 @@ impl Shared {
             return;
         }
         let outcome = self.with_groups(|groups, shared, pods| {
-            let node = shared.node.lock().clone();
-            groups.update_classes(&shared.node_view(&node), pods)
+            groups.update_classes(&shared.node_view(&shared.moment()), pods)
         });
         if let Err(error) = outcome.await {
             tracing::warn!(%error, "failed to update the shares of the classes of pods");

@@ -1,6 +1,7 @@
 //! What a sandbox and a container are made of: gathered here, put together by [`crate::generate`].
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,8 +12,8 @@ use super::{PodTask, Shared};
 use crate::blocking::block;
 use crate::generate::cgroups::PodCgroups;
 use crate::generate::{
-    self, ContainerInputs, DeviceResources, Fetched, GenerateError, MountedVolume, NodeView, Resolv,
-    UserNamespaces, Wanted, files, labels,
+    self, ContainerInputs, DeviceResources, Fetched, GenerateError, MountedVolume, NO_RESOLV, NodeView,
+    Resolv, UserNamespaces, Wanted, files, labels,
 };
 use crate::images::{self, ImageError, ImageEvent, PulledImage, WantedImage};
 use crate::pod_logs::{ContainerLog, PodLogs};
@@ -35,7 +36,16 @@ pub struct Facts {
     pub masked_paths: Vec<String>,
     /// What the runtime can run pods by, with what each of them can do.
     pub handlers: Vec<cri::RuntimeHandler>,
-    pub resolv: Resolv,
+}
+
+/// The addresses of the machine, asked each time: the primary first.
+pub type HostIps = Arc<dyn Fn() -> Vec<IpAddr> + Send + Sync>;
+
+/// What changes while the node runs, as it is at one moment.
+pub struct Moment {
+    /// Null until it is seen.
+    node: Arc<Value>,
+    host_ips: Vec<IpAddr>,
 }
 
 impl Facts {
@@ -47,13 +57,17 @@ impl Facts {
 }
 
 impl Shared {
+    pub(super) fn moment(&self) -> Moment {
+        Moment { node: self.node.lock().clone(), host_ips: (self.parts.host_ips)() }
+    }
+
     /// For what is the same whatever runs a pod.
-    pub(super) fn node_view<'a>(&'a self, node: &'a Value) -> NodeView<'a> {
+    pub(super) fn node_view<'a>(&'a self, moment: &'a Moment) -> NodeView<'a> {
         let parts = &self.parts;
         let facts = &parts.facts;
         NodeView {
-            node: node.as_map().map(|_| node),
-            host_ips: &parts.host_ips,
+            node: moment.node.as_map().map(|_| &*moment.node),
+            host_ips: &moment.host_ips,
             memory_capacity: facts.memory_capacity,
             cpu_capacity_milli: facts.cpu_capacity_milli,
             pid_capacity: facts.pid_capacity,
@@ -62,32 +76,37 @@ impl Shared {
             swap_capacity: facts.swap_capacity,
             hugepage_sizes: &facts.hugepage_sizes,
             masked_paths: &facts.masked_paths,
-            ..NodeView::new(&parts.config, &facts.resolv)
+            ..NodeView::new(&parts.config, &NO_RESOLV)
         }
     }
 
     /// With what the handler of a pod can do.
-    fn pod_view<'a>(&'a self, node: &'a Value, runtime_handler: &'a str) -> NodeView<'a> {
+    fn pod_view<'a>(&'a self, moment: &'a Moment, runtime_handler: &'a str) -> NodeView<'a> {
         let features = self.parts.facts.features(runtime_handler);
         let ranges = self.user_ranges.as_ref().filter(|_| features.user_namespaces);
         NodeView {
             runtime_handler,
             recursive_read_only: features.recursive_read_only_mounts,
             user_namespaces: ranges.map(|ranges| ranges as &dyn UserNamespaces),
-            ..self.node_view(node)
+            ..self.node_view(moment)
         }
     }
 
     /// And the handler that is to run it.
     pub(super) fn sandbox_config(
         &self,
+        task: &PodTask,
         pod: &Value,
         attempt: u32,
     ) -> Result<(generate::Sandbox, String), GenerateError> {
-        let node = self.node.lock().clone();
+        let moment = self.moment();
         let handler = self.parts.objects.runtime_handler(pod);
         let handler = handler.map_err(|error| GenerateError::sandbox(error.to_string()))?;
-        let sandbox = generate::sandbox_config(pod, attempt, &self.pod_view(&node, &handler))?;
+        let resolv = Resolv::read(&self.parts.config.resolv_conf).map_err(GenerateError::sandbox)?;
+        let view = NodeView { node_resolv: &resolv, ..self.pod_view(&moment, &handler) };
+        let volumes = task.cache.lock().volumes.clone().unwrap_or_default();
+        let groups: Vec<i64> = volumes.values().filter_map(|volume| volume.group).collect();
+        let sandbox = generate::sandbox_config(pod, attempt, &groups, &view)?;
         Ok((sandbox, handler))
     }
 
@@ -104,7 +123,7 @@ impl Shared {
         match known {
             Some(known) => Ok(known),
             None => {
-                let made = Arc::new(self.sandbox_config(pod, attempt)?.0.config);
+                let made = Arc::new(self.sandbox_config(task, pod, attempt)?.0.config);
                 Ok(task.cache.lock().sandbox_config.insert(made).clone())
             }
         }
@@ -112,8 +131,7 @@ impl Shared {
 
     /// The limits a running container should have.
     pub(super) fn resources(&self, pod: &Value, container: &Value) -> cri::LinuxContainerResources {
-        let node = self.node.lock().clone();
-        generate::limits::container_resources(pod, container, &self.node_view(&node))
+        generate::limits::container_resources(pod, container, &self.node_view(&self.moment()))
     }
 
     pub(super) async fn container_config(
@@ -135,8 +153,9 @@ impl Shared {
             .iter()
             .map(|(name, volume)| {
                 let (host_path, read_only) = (volume.host_path.clone(), volume.read_only);
-                let image = volume_images.get(name).cloned();
-                (name.clone(), MountedVolume { host_path, read_only, image, ..MountedVolume::default() })
+                let (group, image) = (volume.group, volume_images.get(name).cloned());
+                let volume = MountedVolume { host_path, read_only, group, image, ..MountedVolume::default() };
+                (name.clone(), volume)
             })
             .collect();
         let sources = self.sources(tree, container.spec, &mounted).await;
@@ -150,12 +169,12 @@ impl Shared {
             generate::target_id(container.spec, id_of)?.map(str::to_owned)
         };
         let log = self.write_files(tree, container.spec, &pod_ips).await?;
-        let node = self.node.lock().clone();
+        let moment = self.moment();
         // Without its class, it has none of what only some handlers can do.
         let handler = self.parts.objects.runtime_handler(tree).ok();
         let view = match &handler {
-            Some(handler) => self.pod_view(&node, handler),
-            None => self.node_view(&node),
+            Some(handler) => self.pod_view(&moment, handler),
+            None => self.node_view(&moment),
         };
         let (devices, mut parts) = (DeviceResources::default(), BTreeMap::new());
         let none = BTreeMap::new();
@@ -271,7 +290,7 @@ impl Shared {
     }
 
     pub(super) fn target(&self, task: &PodTask, pod: &Value, id: &str) -> Arc<dyn Target> {
-        let host = self.parts.host_ips.first().map(ToString::to_string);
+        let host = (self.parts.host_ips)().first().map(ToString::to_string);
         let own = task.sandbox().and_then(|sandbox| sandbox.ips.first().cloned());
         Arc::new(RuntimeTarget {
             env: self.parts.env.clone(),
@@ -318,13 +337,35 @@ impl Shared {
         }
     }
 
+    /// The number of a container's next run: one that neither the runtime nor a log has.
+    pub(super) async fn next_attempt(
+        &self,
+        task: &PodTask,
+        pod: &Arc<Value>,
+        container: &str,
+        attempt: u32,
+    ) -> u32 {
+        {
+            let mut cache = task.cache.lock();
+            let slot = cache.slot(container);
+            if slot.run.is_some() {
+                return slot.next_attempt(attempt);
+            }
+        }
+        // Its runs were forgotten, if there were any.
+        let (config, pod, container) = (self.parts.config.clone(), pod.clone(), container.to_owned());
+        let of_logs = block(move || files::restart_count_of_logs(&config, &pod, &container)).await;
+        attempt.max(of_logs.unwrap_or(0))
+    }
+
     /// The pod's cgroup, and those above it.
     pub(super) async fn make_groups(self: &Arc<Shared>, pod: &Arc<Value>) -> Result<(), String> {
         let is_burstable = generate::qos_class(pod) == "Burstable";
         let (shared, pod) = (self.clone(), pod.clone());
         let made = block(move || {
-            let node = shared.node.lock().clone();
-            PodCgroups::new(&shared.parts.config).create_pod(&pod, &shared.node_view(&node)).map(drop)
+            PodCgroups::new(&shared.parts.config)
+                .create_pod(&pod, &shared.node_view(&shared.moment()))
+                .map(drop)
         });
         made.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
         // The shares of the other classes do not depend on their pods.

@@ -32,7 +32,10 @@ async fn watch(shared: Weak<Shared>) {
         let events = strong.parts.cri.container_events(cri::GetEventsRequest {}).await;
         // Whatever happened before the stream began, or while there was none.
         let listed = recover::all(&strong).await;
-        strong.set_unready(listed.as_ref().err().map(|error| format!("container runtime is down: {error}")));
+        if let Err(error) = &listed {
+            tracing::warn!(%error, "failed to list pods of the container runtime");
+        }
+        strong.parts.runtime_state.listed(listed.is_ok());
         drop(strong);
         let Ok(mut events) = events else {
             env.sleep(RELIST).await;
@@ -135,10 +138,6 @@ pub fn of_probes(shared: &Weak<Shared>) -> Arc<Outcomes> {
 }
 
 impl Shared {
-    pub(super) fn set_unready(&self, why: Option<String>) {
-        *self.unready.lock() = why;
-    }
-
     /// Asks the runtime how a container is.
     pub(super) async fn refresh(self: &Arc<Shared>, task: &Arc<PodTask>, name: &str, id: &str) {
         let request = cri::ContainerStatusRequest { container_id: id.to_owned(), verbose: false };
@@ -149,7 +148,10 @@ impl Shared {
                 let read = block(move || run_of(&status, &runtime));
                 let Ok(run) = read.await else { return };
                 let ended = matches!(run.state, RunState::Exited(_));
-                task.cache.lock().slot(name).found(run, limits);
+                if task.cache.lock().slot(name).found(run, limits) {
+                    // The others may have waited for it.
+                    self.probes.hurry(&task.uid);
+                }
                 if ended {
                     self.probes.stop(&task.uid, name);
                 }
@@ -193,7 +195,8 @@ pub fn run_of(status: &cri::ContainerStatus, runtime: &str) -> Run {
     let state = match cri::ContainerState::try_from(status.state) {
         Ok(cri::ContainerState::Running) => RunState::Running { since: millis(status.started_at) },
         Ok(cri::ContainerState::Created) => RunState::Created,
-        _ => RunState::Exited(exit_of(status, &info, runtime)),
+        Ok(cri::ContainerState::Exited) => RunState::Exited(exit_of(status, &info, runtime)),
+        _ => RunState::Unknown,
     };
     Run {
         id: status.id.clone(),

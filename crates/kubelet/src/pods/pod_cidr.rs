@@ -26,7 +26,10 @@ pub fn node_changed(shared: &Arc<Shared>, node: &Value) {
             let runtime_config = Some(cri::RuntimeConfig { network_config });
             let request = cri::UpdateRuntimeConfigRequest { runtime_config };
             match shared.parts.cri.update_runtime_config(request).await {
-                Ok(_) => return tracing::info!(cidr, "pods get their addresses from the node's range"),
+                Ok(_) => {
+                    shared.parts.runtime_state.ask_now();
+                    return tracing::info!(cidr, "pods get their addresses from the node's range");
+                }
                 Err(error) => tracing::error!(cidr, %error, "failed to set the range of the pods' addresses"),
             }
             let env = shared.parts.env.clone();

@@ -9,6 +9,7 @@ use super::{PodTask, Shared};
 use crate::blocking::block;
 use crate::generate::cgroups::{PodCgroups, PodGroup};
 use crate::generate::groups::{GroupResources, pod_resources};
+use crate::generate::limits::sandbox_overhead;
 
 /// A container that is to be given something else.
 struct Change {
@@ -30,7 +31,7 @@ pub async fn resize(shared: &Arc<Shared>, task: &Arc<PodTask>, tree: &Arc<Value>
     }
     let (wanted, now) = group_of(shared, tree).await;
     check_memory(shared, task, &changes, &wanted, now.as_ref()).await?;
-    set_group(shared, tree, raised(&wanted, now.as_ref())).await?;
+    set_group(shared, task, tree, (raised(&wanted, now.as_ref()), now.as_ref())).await?;
     let mut failed = Vec::new();
     for Change { name, id, resources, .. } in changes {
         let request = cri::UpdateContainerResourcesRequest {
@@ -49,7 +50,7 @@ pub async fn resize(shared: &Arc<Shared>, task: &Arc<PodTask>, tree: &Arc<Value>
     if restarts {
         return Ok(());
     }
-    set_group(shared, tree, wanted).await?;
+    set_group(shared, task, tree, (wanted, now.as_ref())).await?;
     task.cache.lock().resize_group = false;
     Ok(())
 }
@@ -59,8 +60,8 @@ pub async fn before_start(shared: &Arc<Shared>, task: &Arc<PodTask>, tree: &Arc<
     if !task.cache.lock().resize_group {
         return;
     }
-    let (wanted, _) = group_of(shared, tree).await;
-    match set_group(shared, tree, wanted).await {
+    let (wanted, now) = group_of(shared, tree).await;
+    match set_group(shared, task, tree, (wanted, now.as_ref())).await {
         Ok(()) => task.cache.lock().resize_group = false,
         // Another container has more until it is restarted as well.
         Err(error) => tracing::debug!(pod = task.key.as_str(), error, "the pod cannot be limited yet"),
@@ -71,8 +72,7 @@ pub async fn before_start(shared: &Arc<Shared>, task: &Arc<PodTask>, tree: &Arc<
 async fn group_of(shared: &Arc<Shared>, tree: &Arc<Value>) -> (GroupResources, Option<PodGroup>) {
     let (for_group, pod) = (shared.clone(), tree.clone());
     let read = block(move || PodCgroups::new(&for_group.parts.config).read_pod(&pod));
-    let node = shared.node.lock().clone();
-    (pod_resources(tree, &shared.node_view(&node)), read.await.ok().flatten())
+    (pod_resources(tree, &shared.node_view(&shared.moment())), read.await.ok().flatten())
 }
 
 /// Only what is more than now.
@@ -176,13 +176,64 @@ fn by_restart(
     by_restart.filter_map(|policy| policy.str_at(&["resourceName"])).any(changed)
 }
 
-// Files of the kernel: short, but not for the threads that pods share.
-#[allow(clippy::disallowed_methods)]
-async fn set_group(shared: &Arc<Shared>, pod: &Arc<Value>, to: GroupResources) -> Result<(), String> {
-    let (shared, pod) = (shared.clone(), pod.clone());
-    let set = block(move || PodCgroups::new(&shared.parts.config).update_pod(&pod, &to));
-    match set.await {
-        Ok(Err(error)) => Err(format!("failed to set the limits of the pod: {error}")),
+/// The runtime is told first and may refuse. What is set, and what the group has now.
+async fn set_group(
+    shared: &Arc<Shared>,
+    task: &Arc<PodTask>,
+    pod: &Arc<Value>,
+    (to, now): (GroupResources, Option<&PodGroup>),
+) -> Result<(), String> {
+    let changes = to.cpu_shares.is_some() || to.cpu_quota.is_some() || to.memory.is_some();
+    if changes {
+        let told = tell_runtime(shared, task, pod, linux_resources(Some(&to), now)).await;
+        told.map_err(|error| format!("the runtime rejects the resize: {error}"))?;
+    }
+    let (for_group, of) = (shared.clone(), pod.clone());
+    let set = block(move || PodCgroups::new(&for_group.parts.config).update_pod(&of, &to));
+    let Ok(Err(error)) = set.await else { return Ok(()) };
+    if changes && let Err(error) = tell_runtime(shared, task, pod, linux_resources(None, now)).await {
+        tracing::warn!(pod = task.key.as_str(), error, "the runtime does not take back a pod's resources");
+    }
+    Err(format!("failed to set the limits of the pod: {error}"))
+}
+
+/// As it will be: what does not change stays.
+fn linux_resources(to: Option<&GroupResources>, now: Option<&PodGroup>) -> cri::LinuxContainerResources {
+    let or_now = |to: Option<i64>, now: Option<i64>| to.or(now).unwrap_or(0);
+    cri::LinuxContainerResources {
+        cpu_period: to.and_then(|to| to.cpu_period).and_then(|us| i64::try_from(us).ok()).unwrap_or(0),
+        cpu_quota: or_now(to.and_then(|to| to.cpu_quota), now.and_then(|now| now.cpu_quota)),
+        cpu_shares: to.and_then(|to| to.cpu_shares).and_then(|n| i64::try_from(n).ok()).unwrap_or(0),
+        memory_limit_in_bytes: or_now(to.and_then(|to| to.memory), now.and_then(|now| now.memory_limit)),
+        ..Default::default()
+    }
+}
+
+/// Runtimes need not know of it.
+async fn tell_runtime(
+    shared: &Shared,
+    task: &PodTask,
+    pod: &Value,
+    resources: cri::LinuxContainerResources,
+) -> Result<(), String> {
+    let Some(sandbox) = task.sandbox() else { return Ok(()) };
+    let overhead = sandbox_overhead(pod, &shared.node_view(&shared.moment()));
+    let request = cri::UpdatePodSandboxResourcesRequest {
+        pod_sandbox_id: sandbox.id,
+        overhead: Some(overhead),
+        resources: Some(resources),
+    };
+    match shared.parts.cri.update_pod_sandbox_resources(request).await {
+        Err(error) if !is_unknown_call(&error) => Err(error.message),
         _ => Ok(()),
     }
 }
+
+/// containerd 2.2 says so with another code.
+fn is_unknown_call(error: &cri::Error) -> bool {
+    error.code == cri::Code::Unimplemented
+        || error.code == cri::Code::Unknown && error.message.contains("not implemented")
+}
+
+#[cfg(test)]
+mod tests;

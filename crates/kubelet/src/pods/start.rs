@@ -10,10 +10,12 @@ use runtime::Severity;
 
 use super::cache::RunState;
 use super::inputs::VolumeImages;
-use super::{PodTask, Shared, resize, stop};
+use super::{PodTask, Shared, recover, resize, stop};
 use crate::hooks::{Hook, HookEvent};
 use crate::images::{ImageError, PulledImage};
 use crate::volumes;
+
+const CREATE_FAILED: &str = "CreateContainerError";
 
 /// What of a start failed.
 enum Stage {
@@ -41,6 +43,17 @@ impl Failed {
 pub async fn start(shared: &Arc<Shared>, task: &Arc<PodTask>, name: &str, attempt: u32) {
     let pod = task.cache.lock().pod.clone();
     let outcome = run(shared, task, &pod, name, attempt).await;
+    let failed = outcome.as_ref().err().and_then(Option::as_ref).map(|failed| &*failed.reason);
+    shared.parts.metrics.container_made(&Pod::read(&pod), name, failed);
+    let is_unsure = matches!(&outcome, Err(Some(failed)) if failed.reason == CREATE_FAILED);
+    end(shared, task, name, outcome);
+    if is_unsure {
+        // A call that gave up, of this process or the one before, may have made one all the same: it has the number of the next.
+        recover::containers(shared, task).await;
+    }
+}
+
+fn end(shared: &Shared, task: &PodTask, name: &str, outcome: Result<(), Option<Failed>>) {
     let mut cache = task.cache.lock();
     let slot = cache.slot(name);
     slot.end_start();
@@ -97,6 +110,7 @@ async fn run(
     let guard = task.uninterrupted.clone().lock_owned().await;
     let sandbox = task.sandbox().filter(|sandbox| sandbox.ready).ok_or(None)?;
     resize::before_start(shared, task, tree).await;
+    let attempt = shared.next_attempt(task, tree, name, attempt).await;
     let config = shared.container_config(task, tree, container, attempt, (&image, &volume_images)).await;
     let config = config.map_err(|error| failed(error.reason, error.message))?;
     let resources = config.linux.as_ref().and_then(|linux| linux.resources.clone());
@@ -110,7 +124,7 @@ async fn run(
         sandbox_config: Some((*sandbox_config).clone()),
     };
     let created = shared.parts.cri.create_container(request).await;
-    let id = created.map_err(|error| failed("CreateContainerError", error.message))?.container_id;
+    let id = created.map_err(|error| failed(CREATE_FAILED, error.message))?.container_id;
     task.cache.lock().slot(name).created = Some(id.clone());
     tell(Severity::Normal, "Created", "Container created".to_owned());
     let started =
@@ -129,6 +143,7 @@ async fn run(
         return Err(told.filter(|_| !exited));
     }
     tell(Severity::Normal, "Started", "Container started".to_owned());
+    shared.link_log(tree, name, &id, attempt).await;
     shared.watch_probes(task, tree, container.name, &id);
     drop(guard);
     shared.wake(task);
@@ -143,7 +158,6 @@ async fn ensure_images(
     shared: &Arc<Shared>,
     task: &Arc<PodTask>,
     tree: &Arc<Value>,
-    shared.link_log(tree, name, &id, attempt).await;
     container: &Container<'_>,
 ) -> Result<(PulledImage, VolumeImages), (ImageError, Option<String>)> {
     let mut volumes = VolumeImages::new();

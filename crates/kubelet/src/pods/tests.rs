@@ -2,6 +2,7 @@
 
 mod create;
 mod fake;
+mod probed;
 mod recover;
 mod stop;
 
@@ -174,6 +175,7 @@ pub(super) async fn open(
     let images = Images::new(env.clone(), &config, cri.clone(), blocking.clone(), options).unwrap();
     let none = Arc::new(Value::map);
     let volumes = Volumes::new(env.clone(), config.clone(), client, objects.clone(), blocking, none);
+    let runtime_state = crate::runtime_state::tests::ready(&env);
     let parts = Parts {
         hooks: Hooks::new(&env),
         env,
@@ -184,8 +186,10 @@ pub(super) async fn open(
         volumes: Arc::new(volumes),
         images: Arc::new(images),
         facts: Facts::default(),
-        host_ips: Vec::new(),
-        events: NodeEvents::new("n", |_, _, _, _| {}),
+        host_ips: Arc::new(Vec::new),
+        runtime_state,
+        metrics: Arc::default(),
+        events: NodeEvents::new("n", |_, _, _, _, _| {}),
     };
     (Pods::open(parts, changes).await.unwrap(), stopper)
 }

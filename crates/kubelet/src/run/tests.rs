@@ -8,6 +8,11 @@ use testkit::TestCluster;
 
 use super::*;
 
+mod life;
+
+/// All that the runtime has.
+const IMAGE: &str = "r.io/app:1";
+
 struct Empty {
     /// `None`: it does not know the question.
     driver: Option<cri::CgroupDriver>,
@@ -24,10 +29,18 @@ macro_rules! answered {
 impl cri::PartialRuntime for Empty {
     answered! {
         version(VersionRequest) -> VersionResponse;
-        status(StatusRequest) -> StatusResponse;
-        list_images(ListImagesRequest) -> ListImagesResponse;
         list_pod_sandbox(ListPodSandboxRequest) -> ListPodSandboxResponse;
         list_containers(ListContainersRequest) -> ListContainersResponse;
+    }
+
+    fn status(&self, _: cri::StatusRequest) -> Call<'_, cri::StatusResponse> {
+        Box::pin(async { Ok(crate::runtime_state::tests::status("", "")) })
+    }
+
+    fn list_images(&self, _: cri::ListImagesRequest) -> Call<'_, cri::ListImagesResponse> {
+        let image =
+            cri::Image { id: "sha256:1".to_owned(), repo_tags: vec![IMAGE.to_owned()], ..Default::default() };
+        Box::pin(async { Ok(cri::ListImagesResponse { images: vec![image] }) })
     }
 
     fn runtime_config(&self, _: cri::RuntimeConfigRequest) -> Call<'_, cri::RuntimeConfigResponse> {
@@ -50,15 +63,25 @@ async fn start(
     fields: &str,
     driver: Option<cri::CgroupDriver>,
 ) -> Result<(Kubelet, Stopper), StartError> {
+    start_on(cluster, root, fields, Arc::new(Empty { driver })).await
+}
+
+async fn start_on(
+    cluster: &TestCluster,
+    root: &Path,
+    fields: &str,
+    cri: Arc<dyn cri::Runtime>,
+) -> Result<(Kubelet, Stopper), StartError> {
     let file =
         format!("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n{APART}{fields}\n");
     let config = Config::new("n", root.to_owned()).with_file(file.as_bytes()).unwrap();
     let settings = Settings {
         config,
         client: cluster.local_clients().user("system:node:n", &["system:nodes"]),
-        cri: Arc::new(Empty { driver }),
+        cri,
         hostname: "n".to_owned(),
         node_ip: "127.0.0.1".to_owned(),
+        listener: None,
         client_ca: Arc::new(auth::CaBundle::new(&[])),
         certificates: certificates::Store::new(root),
         flags: BTreeMap::new(),
@@ -117,6 +140,21 @@ async fn the_lease_lasts_as_long_as_the_configuration_says() {
         assert_eq!(told.str_at(&["message"]), Some(CGROUP_V1_WARNING));
         assert_eq!(told.str_at(&["involvedObject", "kind"]), Some("Node"));
     }
+    stopper.stop();
+    kubelet.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_image_whose_pull_was_cut_off_is_known_before_any_pod_may_use_it() {
+    let (cluster, folder) = (TestCluster::simulated(9).await, tempfile::tempdir().unwrap());
+    let records = folder.path().join("image_manager");
+    std::fs::create_dir_all(records.join("pulling")).unwrap();
+    let intent = format!(r#"{{"kind": "ImagePullIntent", "image": "{IMAGE}"}}"#);
+    std::fs::write(records.join("pulling/sha256-0"), intent).unwrap();
+    let (kubelet, stopper) = start(&cluster, folder.path(), "", None).await.unwrap();
+    let pulled = std::fs::read_dir(records.join("pulled")).unwrap().map(|entry| entry.unwrap().path());
+    let pulled: Vec<String> = pulled.map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    assert!(matches!(&*pulled, [one] if one.contains(r#""imageRef":"sha256:1""#)), "{pulled:?}");
     stopper.stop();
     kubelet.stopped().await;
 }

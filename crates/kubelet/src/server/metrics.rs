@@ -144,6 +144,7 @@ fn bucket(path: &str) -> &'static str {
 pub async fn serve(context: &Context) -> Answer {
     let mut out = String::new();
     context.metrics.write(&mut out);
+    crate::node_metrics::write_build_info(&mut out);
     let name = "kubelet_node_name";
     header(&mut out, name, "gauge", "[ALPHA] The node's name. The count is always 1.");
     out += &format!("{name}{{node={:?}}} 1\n", context.node_name);
@@ -159,5 +160,6 @@ pub async fn serve(context: &Context) -> Answer {
     }
     stats::write_volume_metrics(context, &mut out).await;
     context.node.metrics(&mut out);
+    ::metrics::process(&mut out, context.started_at as f64);
     answer::metrics(out)
 }

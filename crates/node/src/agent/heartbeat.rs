@@ -63,13 +63,20 @@ pub(super) struct Heartbeat {
     /// Nothing to say about the status before this, unless the object changes.
     status_due: Millis,
     reported: Millis,
+    /// As the object said last.
+    unschedulable: bool,
+    /// People were told that its pods have other addresses than the object says.
+    told_cidrs: bool,
 }
 
-/// A status to write, and what people should be told of it: reason and message.
+/// A status to write, and what people should be told of it.
 struct Report {
     tree: Value,
-    told: Vec<(Severity, &'static str, String)>,
+    told: Vec<Told>,
 }
+
+/// With reason and message.
+type Told = (Severity, &'static str, String);
 
 impl Agent {
     /// `obj` is the node's own object, where there is one. Tells of the pods that waited for this node, too.
@@ -79,6 +86,9 @@ impl Agent {
         obj: Option<&Obj>,
         find: &FindPod<'_>,
     ) -> (Again, BTreeSet<Key>) {
+        if let Some(observer) = &self.observer {
+            observer.turn();
+        }
         if !self.inner.lock().heartbeat.registered {
             request.plan(|| "register".to_owned());
             return match self.register().await {
@@ -107,6 +117,8 @@ impl Agent {
             request.plan(|| "nothing: the node is unreachable".to_owned());
             return (Again::OnChange, awake);
         }
+        self.tell_of_node(self.turned(obj, &tree));
+        self.tell_of_node(self.other_cidrs(obj, &tree));
         let report = self.report(obj, tree, &health);
         request.plan(|| {
             let status = if report.is_some() { "report the status, " } else { "" };
@@ -125,8 +137,9 @@ impl Agent {
     }
 
     async fn register(&self) -> Result<(), Status> {
+        let health = self.inner.lock().runtime.health();
         let created = if self.machine.registers() {
-            let node = self.machine.node(&self.identity(), &Health::Ready, self.now());
+            let node = self.machine.node(&self.identity(), &health, self.now());
             Some(self.client.create(NODES.everywhere(), node, WriteOptions::default()).await)
         } else {
             None
@@ -137,7 +150,7 @@ impl Agent {
             None => self.client.get(NODES.at("", &self.name)).await?.revision(),
             Some(Err(status)) if status.reason == "AlreadyExists" => {
                 let obj = self.client.get(NODES.at("", &self.name)).await?;
-                match self.machine.missing_metadata(&self.identity(), &runtime::tree(&obj)) {
+                match self.machine.missing(&self.identity(), &runtime::tree(&obj)) {
                     Some(patch) => self
                         .client
                         .patch(NODES.at("", &self.name), Patch::Merge(patch), WriteOptions::default())
@@ -149,11 +162,65 @@ impl Agent {
             Some(Err(status)) => return Err(status),
         };
         let now = self.now();
-        let mut inner = self.inner.lock();
-        inner.heartbeat.registered = true;
-        inner.heartbeat.written = written;
-        inner.heartbeat.reported = now;
+        {
+            let mut inner = self.inner.lock();
+            inner.heartbeat.registered = true;
+            inner.heartbeat.written = written;
+            inner.heartbeat.reported = now;
+        }
+        // Of thousands of simulated nodes nobody wants to hear that.
+        if self.machine.changes() {
+            let status = self.machine.status(&self.identity(), &Value::map(), &health, now);
+            let all = told(&self.name, None, &status).into_iter();
+            // Whether it is ready is told when that changes.
+            self.tell_of_node(all.filter(|(_, reason, _)| !READY.contains(reason)));
+        }
         Ok(())
+    }
+
+    /// Somebody made the node schedulable, or not. What is older than our own write says nothing.
+    fn turned(&self, obj: &Obj, tree: &Value) -> Option<Told> {
+        let unschedulable = tree.at(&["spec", "unschedulable"]).and_then(Value::as_bool).unwrap_or(false);
+        let heartbeat = &mut self.inner.lock().heartbeat;
+        if obj.revision() < heartbeat.written
+            || std::mem::replace(&mut heartbeat.unschedulable, unschedulable) == unschedulable
+        {
+            return None;
+        }
+        let reason = if unschedulable { "NodeNotSchedulable" } else { "NodeSchedulable" };
+        Some((Severity::Normal, reason, now_is(&self.name, reason)))
+    }
+
+    /// Others route to ranges that are not those of its pods: somebody must choose one of them. Told once.
+    fn other_cidrs(&self, obj: &Obj, tree: &Value) -> Option<Told> {
+        if obj.revision() < self.inner.lock().heartbeat.written {
+            return None;
+        }
+        let other = self.machine.other_pod_cidrs(&self.identity(), tree);
+        let told_before = std::mem::replace(&mut self.inner.lock().heartbeat.told_cidrs, other.is_some());
+        let (said, used) = other.filter(|_| !told_before)?;
+        tracing::error!(node = &*self.name, said, used, "the Node's podCIDRs are not those of its pods");
+        let message = format!(
+            "Node {} has podCIDRs {said}, but its pods get addresses of {used}: start it with --pod-cidr={said}, or delete the Node and start it again",
+            self.name
+        );
+        Some((Severity::Warning, "PodCIDRMismatch", message))
+    }
+
+    fn tell_of_node(&self, told: impl IntoIterator<Item = Told>) {
+        for (severity, reason, message) in told {
+            let about = ObjectRef {
+                api_version: "v1".to_owned(),
+                kind: "Node".to_owned(),
+                namespace: String::new(),
+                name: self.name.to_string(),
+                // Kubelet knows itself by name only.
+                uid: self.name.to_string(),
+                resource_version: String::new(),
+                field_path: String::new(),
+            };
+            self.tell(about, severity, reason, message);
+        }
     }
 
     /// The status to write now, if any.
@@ -244,13 +311,7 @@ impl Agent {
             heartbeat.reported = now;
             heartbeat.status_due = self.status_again(now);
         }
-        for (severity, reason, message) in told {
-            let mut about = ObjectRef::of(&self.client.catalog(), &NODES, node);
-            // Kubelet knows itself by name only.
-            about.uid = self.name.to_string();
-            about.resource_version.clear();
-            self.tell(about, severity, reason, message);
-        }
+        self.tell_of_node(told);
         Ok(())
     }
 
@@ -285,11 +346,12 @@ const TOLD: [(&str, &str, &str); 4] = [
     ("MemoryPressure", "NodeHasInsufficientMemory", "NodeHasSufficientMemory"),
     ("DiskPressure", "NodeHasDiskPressure", "NodeHasNoDiskPressure"),
     ("PIDPressure", "NodeHasInsufficientPID", "NodeHasSufficientPID"),
-    ("Ready", "NodeReady", "NodeNotReady"),
+    ("Ready", READY[0], READY[1]),
 ];
+const READY: [&str; 2] = ["NodeReady", "NodeNotReady"];
 
 /// What is told of a status that follows another.
-fn told(name: &str, old: Option<&Value>, new: &Value) -> Vec<(Severity, &'static str, String)> {
+fn told(name: &str, old: Option<&Value>, new: &Value) -> Vec<Told> {
     let mut told = Vec::new();
     let boot = |status: &Value| status.str_at(&["nodeInfo", "bootID"]).unwrap_or("").to_owned();
     let (before, now) = (old.map(boot).unwrap_or_default(), boot(new));
@@ -300,10 +362,14 @@ fn told(name: &str, old: Option<&Value>, new: &Value) -> Vec<(Severity, &'static
     for (kind, yes, no) in TOLD {
         if old.and_then(|old| said(old, kind)) != said(new, kind) {
             let reason = if said(new, kind) == Some("True") { yes } else { no };
-            told.push((Severity::Normal, reason, format!("Node {name} status is now: {reason}")));
+            told.push((Severity::Normal, reason, now_is(name, reason)));
         }
     }
     told
+}
+
+fn now_is(name: &str, reason: &str) -> String {
+    format!("Node {name} status is now: {reason}")
 }
 
 /// The status of a condition.

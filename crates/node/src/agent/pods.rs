@@ -22,7 +22,13 @@ impl Agent {
         node: &(dyn Fn() -> Option<Value> + Send + Sync),
     ) -> Again {
         let key = request.key;
+        if let Some(observer) = &self.observer {
+            observer.turn();
+        }
         if self.is_settled(key, obj) {
+            if let Some(observer) = &self.observer {
+                observer.shown(short_uid(obj.uid()));
+            }
             request.plan(|| format!("{}: nothing, it is as written", self.name));
             return Again::OnChange;
         }
@@ -126,13 +132,17 @@ impl Agent {
                 None
             }
         };
+        let ips = self.ips.get();
         let host = Host {
-            ips: &self.ips,
+            ips: &ips,
             recursive_read_only: runtime.recursive_read_only(&pod),
             unprepared: unprepared.as_deref(),
         };
         let step = worker.step(&pod, &host, &mut admit, &mut **runtime, self.now());
         worker.wake = step.wake;
+        if let Some((observer, status)) = self.observer.as_ref().zip(step.status.as_ref()) {
+            observer.decided(&pod, status);
+        }
         let after = worker.requests;
         let frees = match (counted, worker.is_counted()) {
             (false, true) => {

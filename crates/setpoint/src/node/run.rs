@@ -19,7 +19,7 @@ use runtime::Stopper;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 
-use crate::local_node::{self, PodNetwork};
+use crate::local_node::{self, PodNetwork, Reserved};
 
 /// Linux's number on every architecture Kubernetes runs on; tokio has no name for it.
 pub const SIGPWR: i32 = 30;
@@ -72,6 +72,7 @@ pub struct Run {
     pub config: Config,
     pub node_ip: String,
     pub bridge: String,
+    pub reserved: Reserved,
     pub cluster_ranges: Vec<Cidr>,
     /// What it was started with.
     pub flags: BTreeMap<String, String>,
@@ -79,7 +80,8 @@ pub struct Run {
 
 /// Runs pods and keeps the node in the cluster.
 pub async fn run(env: &Env, joined: Joined, settings: Run, mut signals: Signals) -> Result<()> {
-    let Run { config, node_ip, bridge, cluster_ranges, flags } = settings;
+    let Run { config, node_ip, bridge, reserved, cluster_ranges, flags } = settings;
+    let Reserved { bridge: lock, listener } = reserved;
     tracing::info!(node = joined.node, bridge, port = config.port, pod_cidr = config.pod_cidr, "starting");
     let (stopper, stop) = Stopper::new();
     let client: Arc<dyn Client> = Arc::new(joined.client);
@@ -102,14 +104,15 @@ pub async fn run(env: &Env, joined: Joined, settings: Run, mut signals: Signals)
     };
     let keeping = env.spawn("client-certificate", client_keeper.run(Some(joined.identity), stop.clone()));
     let starting = async {
-        let containers =
-            open_runtime(env, &config, (&bridge, &cluster_ranges), &client, &joined.server).await?;
+        let network = PodNetwork { bridge: &bridge, lock, pod_ranges: &[], cluster_ranges: &cluster_ranges };
+        let containers = open_runtime(env, &config, network, &client, &joined.server).await?;
         let client_ca = CaBundle::from_pem(joined.ca_pem.as_bytes());
         let of_node = kubelet::run::Settings {
             client: client.clone(),
             cri: containers.cri.clone(),
             hostname: joined.node.clone(),
             node_ip,
+            listener,
             client_ca: Arc::new(client_ca.map_err(|error| anyhow!("the cluster's CA: {error}"))?),
             certificates: joined.store.clone(),
             flags,
@@ -123,11 +126,20 @@ pub async fn run(env: &Env, joined: Joined, settings: Run, mut signals: Signals)
     };
     let Some(started) = signals.interrupts(starting).await else { return Ok(()) };
     let (node, containers) = started?;
-    println!("node {} has joined {}", joined.node, joined.server);
+    let joining = async {
+        node.registered().await;
+        println!("node {} has joined {}", joined.node, joined.server);
+        std::future::pending().await
+    };
     if let Some(warning) = node.warning() {
         println!("warning: {warning}");
     }
-    let ending = signals.ending().await;
+    // While it has not joined there may be pods all the same: those of an earlier run.
+    let ending = tokio::select! {
+        biased;
+        ending = signals.ending() => ending,
+        ending = joining => ending,
+    };
     tracing::info!(?ending, "stopping");
     if ending == Ending::EndPods {
         node.end_pods().await;
@@ -144,18 +156,18 @@ pub async fn run(env: &Env, joined: Joined, settings: Run, mut signals: Signals)
 async fn open_runtime(
     env: &Env,
     config: &Config,
-    (bridge, cluster_ranges): (&str, &[Cidr]),
+    network: PodNetwork<'_>,
     client: &Arc<dyn Client>,
     server: &str,
 ) -> Result<local_node::Containers> {
     if let Some(endpoint) = &config.container_runtime_endpoint {
-        return local_node::open_socket(env, &config.root_directory, bridge, endpoint);
+        return local_node::open_socket(env, &config.root_directory, network, endpoint);
     }
     let pod_ranges = local_node::ranges("pod-cidr", &config.pod_cidr)?;
     let kubernetes = kubernetes_address(env, &config.root_directory, client).await;
     let redirect = kubernetes.zip(server_address(server).await);
-    let network = PodNetwork { bridge, pod_ranges: &pod_ranges, cluster_ranges };
-    local_node::open_runtime(env, &config.root_directory, &network, redirect)
+    let network = PodNetwork { pod_ranges: &pod_ranges, ..network };
+    local_node::open_runtime(env, config, network, redirect)
 }
 
 /// A server that takes longer to answer counts as away.

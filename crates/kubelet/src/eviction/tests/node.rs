@@ -119,7 +119,7 @@ struct Case {
     pods: Pods,
     machine: Arc<LocalMachine>,
     evictor: Evictor,
-    events: mpsc::UnboundedReceiver<(ObjectRef, String, String)>,
+    events: mpsc::UnboundedReceiver<(ObjectRef, String, String, Vec<(String, String)>)>,
     _stopper: Stopper,
 }
 
@@ -153,9 +153,11 @@ impl Case {
             images: Arc::new(images),
             hooks: Hooks::new(&env),
             facts: pods::Facts::default(),
-            host_ips: Vec::new(),
-            events: NodeEvents::new("n", move |about, _, reason, message| {
-                drop(sender.send((about, reason.to_owned(), message)))
+            host_ips: Arc::new(Vec::new),
+            runtime_state: crate::runtime_state::tests::ready(&env),
+            metrics: Arc::default(),
+            events: NodeEvents::new("n", move |about, annotations, _, reason, message| {
+                drop(sender.send((about, reason.to_owned(), message, annotations)))
             }),
         };
         let pods = Pods::open(parts, &Changes::default()).await.unwrap();
@@ -194,7 +196,7 @@ async fn a_pod_whose_volume_grew_over_its_limit_is_evicted_and_no_other() {
     let message = "Usage of EmptyDir volume \"x\" exceeds the limit \"1Mi\". ".to_owned();
     assert_eq!(case.evicted(&large), Some((message.clone(), 1, false)));
     assert_eq!(case.evicted(&small), None);
-    let (about, reason, told) = case.events.recv().await.unwrap();
+    let (about, reason, told, _) = case.events.recv().await.unwrap();
     assert_eq!((&*about.name, &*reason, told), ("large", "Evicted", message));
     assert_eq!(case.evictor.synchronize().await, [] as [&str; 0], "once");
 }
@@ -217,10 +219,10 @@ async fn a_node_short_of_memory_says_so_takes_no_more_and_ends_its_largest_pod()
     assert!(case.machine.describe(&nobody).pressure.memory);
     let refusal = case.pods.runtime().refuses(&Pod::read(&little)).unwrap();
     assert_eq!(refusal.message, "The node had condition: [MemoryPressure]. ");
-    let (about, reason, told) = case.events.recv().await.unwrap();
+    let (about, reason, told, _) = case.events.recv().await.unwrap();
     assert_eq!((&*about.kind, &*about.name, &*reason), ("Node", "n", "EvictionThresholdMet"));
     assert_eq!(told, "Attempting to reclaim memory");
-    let (about, reason, _) = case.events.recv().await.unwrap();
+    let (about, reason, _, annotations) = case.events.recv().await.unwrap();
     assert_eq!((&*about.kind, &*about.name, &*reason), ("Pod", "much", "Evicted"));
     assert_eq!(case.evictor.synchronize().await, ["little"], "the next one");
 }

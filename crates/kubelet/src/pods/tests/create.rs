@@ -1,5 +1,7 @@
 //! Sandboxes: what they are made with, and what waits until they are.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use node::container_runtime::Exit;
@@ -7,6 +9,7 @@ use node::container_runtime::Exit;
 use super::fake::Case;
 use crate::pods::cache::RunState;
 use crate::pods::news;
+use crate::runtime_state::tests::status;
 
 const PLAIN: &str = "{containers: [{name: c, image: 'i:1'}]}";
 const CLASS: &str = "{runtimeClassName: fast, containers: [{name: c, image: 'i:1'}]}";
@@ -47,6 +50,55 @@ async fn a_pod_whose_runtime_class_is_missing_has_no_sandbox() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_waits_for_the_network_unless_it_has_the_machines() {
+    let unready = |case: &Case| case.pods.shared.parts.runtime_state.answered(&status("", "NoPlugin"));
+    let mut case = Case::new(PLAIN, |_| {}).await;
+    unready(&case);
+    case.task.create();
+    case.wakes.recv().await.unwrap();
+    let told = "NetworkNotReady: network is not ready: container runtime network not ready: \
+                NetworkReady=false reason:NoPlugin message:it says why";
+    assert_eq!(case.events(), [told]);
+    let env = case.cluster.env().clone();
+    env.sleep(Duration::from_secs(100)).await;
+    assert!(case.runtime.asked().is_empty() && case.task.cache.lock().volumes.is_none());
+    let there = env.monotonic();
+    case.pods.shared.parts.runtime_state.answered(&status("", ""));
+    case.until(has_sandbox).await;
+    assert_eq!(env.monotonic(), there, "at once");
+
+    let mut case = Case::new("{hostNetwork: true, containers: [{name: c, image: 'i:1'}]}", |_| {}).await;
+    unready(&case);
+    case.task.create();
+    case.until(has_sandbox).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_machines_resolv_conf_is_read_for_each_sandbox() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().to_owned();
+    let configure = |config: &mut crate::config::Config| config.resolv_conf = path.clone();
+    let mut case = Case::configured(PLAIN, |_| {}, configure).await;
+    let servers = |case: &Case| {
+        let made = case.pods.shared.sandbox_config(&case.task, &case.tree, 0);
+        made.map(|(sandbox, _)| sandbox.config.dns_config.unwrap().servers)
+    };
+    for server in ["192.0.2.1", "192.0.2.2"] {
+        std::fs::write(&path, format!("nameserver {server}\n")).unwrap();
+        assert_eq!(servers(&case).unwrap(), [server], "a machine may move from network to network");
+    }
+    drop(file);
+    case.task.create();
+    case.wakes.recv().await.unwrap();
+    let missing = format!("open {}: no such file or directory", path.display());
+    assert_eq!(case.events(), [format!("FailedCreatePodSandBox: Failed to create pod sandbox: {missing}")]);
+    assert!(case.runtime.asked().is_empty());
+    std::fs::write(&path, "nameserver 192.0.2.3\n").unwrap();
+    case.until(has_sandbox).await;
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn changes_while_a_sandbox_is_made_are_one_update() {
     let mut case = Case::new(PLAIN, |runtime| runtime.sandboxes = tokio::sync::Semaphore::new(0)).await;
     case.task.create();
@@ -82,6 +134,30 @@ async fn a_lost_sandbox_is_made_anew_only_if_something_is_left_to_start() {
         let told = case.events().iter().any(|event| event.starts_with("SandboxChanged"));
         assert_eq!(told, is_made, "{policy} {code}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sandbox_without_an_address_is_made_again() {
+    let answers = || vec![Some("10.0.0.7".to_owned()), Some(String::new()), None];
+    let mut case = Case::new(PLAIN, |runtime| *runtime.addresses.lock() = answers()).await;
+    case.task.create();
+    case.until(has_sandbox).await;
+    let sandbox = case.task.sandbox().unwrap();
+    assert_eq!((sandbox.attempt, sandbox.ips), (2, vec!["10.0.0.7".to_owned()]));
+    let reasons: Vec<String> = case.events();
+    assert!(
+        reasons[0].starts_with("FailedPodSandBoxStatus: Unable to get pod sandbox status: "),
+        "{reasons:?}"
+    );
+    assert_eq!(reasons[1], "FailedCreatePodSandBox: Failed to create pod sandbox: it has no IP address");
+    let stopped = case.runtime.asked().iter().filter(|asked| asked.contains("stop sandbox")).count();
+    assert_eq!(stopped, 2);
+    // The machine's network needs none.
+    let host = "{hostNetwork: true, containers: [{name: c, image: 'i:1'}]}";
+    let mut case = Case::new(host, |runtime| *runtime.addresses.lock() = answers()).await;
+    case.task.create();
+    case.until(has_sandbox).await;
+    assert_eq!(case.task.sandbox().unwrap().attempt, 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -17,6 +17,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 
 use super::open;
+use crate::config::Config;
 use crate::generate::labels::container_hash;
 use crate::pods::cache::{Run, RunState, SandboxRef};
 use crate::pods::{Changes, PodTask, Pods};
@@ -31,6 +32,8 @@ pub struct Fake {
     pub takes: BTreeMap<&'static str, u64>,
     /// A permit for each sandbox that may be made.
     pub sandboxes: Semaphore,
+    /// Addresses of sandboxes, the last one first, as they are asked for; `None`: it cannot say. Then it says nothing of them.
+    pub addresses: Mutex<Vec<Option<String>>>,
 }
 
 impl Fake {
@@ -42,6 +45,7 @@ impl Fake {
             ended: Mutex::default(),
             takes: BTreeMap::new(),
             sandboxes: Semaphore::new(Semaphore::MAX_PERMITS),
+            addresses: Mutex::default(),
         }
     }
 
@@ -71,6 +75,30 @@ impl cri::PartialRuntime for Fake {
             self.note(format!("sandbox {:?}", request.runtime_handler));
             Ok(cri::RunPodSandboxResponse { pod_sandbox_id: "s-1".to_owned() })
         })
+    }
+
+    fn pod_sandbox_status(&self, _: cri::PodSandboxStatusRequest) -> Call<'_, cri::PodSandboxStatusResponse> {
+        Box::pin(async {
+            let status = match self.addresses.lock().pop() {
+                Some(None) => return Err(Error::new(cri::Code::Unavailable, "busy")),
+                Some(Some(ip)) => {
+                    let network = Some(cri::PodSandboxNetworkStatus { ip, ..Default::default() });
+                    Some(cri::PodSandboxStatus { network, ..Default::default() })
+                }
+                None => None,
+            };
+            Ok(cri::PodSandboxStatusResponse { status, ..Default::default() })
+        })
+    }
+
+    fn exec_sync(&self, request: cri::ExecSyncRequest) -> Call<'_, cri::ExecSyncResponse> {
+        self.note(format!("exec {}", request.container_id));
+        Box::pin(async { Ok(cri::ExecSyncResponse { exit_code: 1, ..Default::default() }) })
+    }
+
+    fn stop_pod_sandbox(&self, request: cri::StopPodSandboxRequest) -> Call<'_, cri::StopPodSandboxResponse> {
+        self.note(format!("stop sandbox {}", request.pod_sandbox_id));
+        Box::pin(async { Ok(cri::StopPodSandboxResponse {}) })
     }
 
     fn stop_container(&self, request: cri::StopContainerRequest) -> Call<'_, cri::StopContainerResponse> {
@@ -122,6 +150,14 @@ const UID: &str = "2b1f0a34-5b0e-4bd5-8f2c-7f7a0a3c9d12";
 
 impl Case {
     pub async fn new(spec: &str, change: impl FnOnce(&mut Fake)) -> Case {
+        Case::configured(spec, change, |_| ()).await
+    }
+
+    pub async fn configured(
+        spec: &str,
+        change: impl FnOnce(&mut Fake),
+        configure: impl FnOnce(&mut Config),
+    ) -> Case {
         let cluster = TestCluster::simulated(43).await;
         let mut runtime = Fake::new(cluster.env());
         change(&mut runtime);
@@ -129,7 +165,7 @@ impl Case {
         let directory = tempfile::tempdir().unwrap();
         let client = cluster.local_clients().user("system:node:n", &["system:nodes"]);
         let (pods, stopper) =
-            open(directory.path(), &cluster, client, runtime.clone(), &changes, |_| ()).await;
+            open(directory.path(), &cluster, client, runtime.clone(), &changes, configure).await;
         let tree =
             runtime::parse(&format!("{{metadata: {{name: web, namespace: d, uid: {UID}}}, spec: {spec}}}"));
         let tree = tree.unwrap();
