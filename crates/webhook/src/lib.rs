@@ -28,6 +28,7 @@ mod refusal;
 pub mod review;
 mod server;
 mod service;
+mod this_server;
 pub mod tls;
 mod validity;
 
@@ -39,3 +40,4 @@ pub use go_errors::{Ends, no_answer};
 pub use kubeconfig::{Authenticated, CredentialsError, Kubeconfig, KubeconfigError};
 pub use metrics::{ConversionMetrics, FailureType};
 pub use service::{HostPort, ResolveError, ServiceResolver, endpoints};
+pub use this_server::{OwnAnswer, ThisServer};

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use webhook::{Call, CallError};
 
@@ -56,4 +57,31 @@ async fn a_server_gets_so_many_calls_at_once_and_others_do_not_wait_for_it() {
         let (called, ()) = tokio::join!(calls, meanwhile);
         assert!(called.into_iter().all(|called| called.is_err()));
     }
+}
+
+#[tokio::test]
+async fn servers_that_hang_keep_nobody_from_others_and_say_that_they_have_no_place() {
+    let ca = Ca::new();
+    let identity = ca.serving(&["127.0.0.1"]);
+    let client = client();
+    // More calls together than one bound for all servers would let through.
+    let mut hung = Vec::new();
+    for _ in 0..9 {
+        hung.push(Hook::start(&identity, Speaks::Both, |_| Reply::Never).await);
+    }
+    let good = Hook::start(&identity, Speaks::Both, |_| Reply::json("{}")).await;
+    let of = |hook: &Hook| config(&hook.url("/"), ca.issuer.ca_pem());
+    let never: Vec<_> = hung.iter().map(of).collect();
+    let calls = join(never.iter().flat_map(|config| (0..128).map(|_| post(&client, config))));
+    let meanwhile = async {
+        for hook in &hung {
+            hook.has_requests(128).await;
+        }
+        post(&client, &of(&good)).await.unwrap();
+        let error = refused(&client, &never[0], Duration::from_millis(50)).await;
+        assert!(error.contains("context deadline exceeded: not sent: as many calls"), "{error}");
+        client.shutdown().await;
+    };
+    let (called, ()) = tokio::join!(calls, meanwhile);
+    assert!(called.into_iter().all(|called| called.is_err()));
 }
