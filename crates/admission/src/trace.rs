@@ -10,6 +10,7 @@
 
 mod changes;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use object::Status;
@@ -35,6 +36,10 @@ const MAX_ANNOTATION_BYTES: usize = 10 * 1024;
 pub struct Trace {
     /// Guards what was noted; held to add one line.
     notes: Mutex<Notes>,
+    /// Nanoseconds that mutating webhooks took, one after the other.
+    mutating: AtomicU64,
+    /// The longest of the validating ones, which are asked at once.
+    validating: AtomicU64,
 }
 
 /// What a trace holds.
@@ -114,6 +119,21 @@ impl Trace {
             let name = [attempt.name, attempt.generate_name].into_iter().find(|name| !name.is_empty());
             notes.name = name.unwrap_or_default().to_owned();
         }
+    }
+
+    /// A webhook took that long.
+    pub fn waited_for_webhook(&self, phase: Phase, took: Duration) {
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        match phase {
+            Phase::Admit => self.mutating.fetch_add(nanos, Ordering::Relaxed),
+            Phase::Validate => self.validating.fetch_max(nanos, Ordering::Relaxed),
+        };
+    }
+
+    /// How long the request waited for webhooks: time that is not this server's.
+    pub fn webhooks_took(&self) -> Duration {
+        let nanos = |of: &AtomicU64| Duration::from_nanos(of.load(Ordering::Relaxed));
+        nanos(&self.mutating) + nanos(&self.validating)
     }
 
     /// The body asks for a dry run; what the query says is known from the request.

@@ -22,6 +22,7 @@ mod pool;
 pub(crate) mod priorities;
 pub(crate) mod proxy;
 pub(crate) mod routes;
+pub(crate) mod webhooks;
 
 use std::sync::Arc;
 

@@ -16,7 +16,7 @@ use registry::Registry;
 use runtime::ControllerRegistry;
 use webhook::WebhookClient;
 
-use crate::aggregation::Aggregation;
+use crate::aggregation::{Aggregation, webhooks::Loopback};
 use crate::authorize::{Authorizer, NoEscalation};
 use crate::config::{ApiConfig, ClusterSettings};
 use crate::connect::{BackendCount, KubeletClient};
@@ -151,13 +151,13 @@ impl Api {
         let flow = FlowControl::new(&config.env, config.cluster.limits);
         let watches = Arc::<WatchCounts>::default();
         let (trigger, shutdown) = Trigger::new();
-        let conversion = Arc::new(ConversionWebhooks::new(webhooks));
+        let conversion = Arc::new(ConversionWebhooks::new(webhooks.clone()));
         let proxy_client = config.cluster.proxy_client.clone();
         let aggregation = Arc::new(Aggregation::new(config.table.catalog(), proxy_client));
         let registry = Registry::new(config.table, store.clone(), config.env, admission);
         let registry = registry.convert_with(conversion.clone()).resolve_with(aggregation.clone());
         let effects = Effects::new(&registry.catalog(), vec![(DEFINITIONS, Box::new(Definition))]);
-        Ok(Arc::new(Api {
+        let api = Arc::new(Api {
             registry,
             authorizer,
             token_authenticator,
@@ -186,7 +186,9 @@ impl Api {
             controller_status: Mutex::default(),
             scraped: Scraped::default(),
             cluster: config.cluster,
-        }))
+        });
+        webhooks.reach_this_server(Arc::new(Loopback(Arc::downgrade(&api))));
+        Ok(api)
     }
 
     /// Bytes of cached OpenAPI documents: none until the first request for one.

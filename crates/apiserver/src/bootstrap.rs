@@ -32,24 +32,61 @@ impl Api {
         if client.get(("", "namespaces"), "", "kube-system").is_none() {
             ensure_all(&client, self.cluster().initial_objects.clone()).await?;
         }
-        ensure_all(&client, objects(|_| true)?).await?;
+        let mut failed = Failed::default();
+        failed.note(ensure_all(&client, objects(|_| true)?).await);
         if let Err(status) = flow_schemas::sync_all(&client).await {
             // The controller retries it.
             tracing::warn!(error = status.message, "could not write the status of the first FlowSchemas");
         }
-        cluster_authentication_trust::sync(&client).await?;
-        api_service_registration::register_all(&client).await?;
+        failed.note(cluster_authentication_trust::sync(&client).await);
+        failed.note(api_service_registration::register_all(&client).await);
         // Before anybody asks for what another server serves.
         self.aggregation.load(&client)?;
-        default_service_cidr::ensure(&client).await?;
+        failed.note(default_service_cidr::ensure(&client).await);
         if let Err(status) = kubernetes_service::ensure_service(&client).await {
             // A range whose first address is taken must not prevent the API from being served.
             tracing::warn!(error = status.message, "could not create the service of the API server");
         }
         // Data of other servers, or of another range, may contradict the services.
-        service_ip_repair::repair_ports(self).await?;
-        self.health.set_bootstrapped();
-        Ok(())
+        failed.note(service_ip_repair::repair_ports(self).await);
+        let done = failed.result();
+        match &done {
+            Ok(()) => self.health.set_bootstrapped(),
+            Err(status) => self.health.set_incomplete(&status.message),
+        }
+        done
+    }
+
+    /// Whether it can serve although [`bootstrap`](Api::bootstrap) failed: the cluster was there before, and somebody, a webhook
+    /// perhaps, refuses what it lacks now. Only who is served can change that.
+    pub fn serves_incomplete(self: &Arc<Api>) -> bool {
+        self.health.is_incomplete()
+            && LoopbackClient::new(self).get(("", "namespaces"), "", "kube-system").is_some()
+    }
+}
+
+/// What could not be written. The rest is written all the same: a webhook that refuses one object keeps no other from being there.
+#[derive(Default)]
+struct Failed {
+    first: Option<Status>,
+    more: usize,
+}
+
+impl Failed {
+    fn note(&mut self, done: Result<(), Status>) {
+        match (done, &self.first) {
+            (Ok(()), _) => {}
+            (Err(status), None) => self.first = Some(status),
+            (Err(_), Some(_)) => self.more += 1,
+        }
+    }
+
+    fn result(self) -> Result<(), Status> {
+        let Some(mut first) = self.first else { return Ok(()) };
+        if self.more > 0 {
+            first.message = format!("{}; and {} more", first.message, self.more);
+        }
+        Err(first)
     }
 }
 
@@ -87,13 +124,14 @@ async fn ensure_all(client: &LoopbackClient<'_>, objects: Vec<Value>) -> Result<
     let (namespaces, rest): (Vec<_>, Vec<_>) =
         objects.into_iter().partition(|o| o.str_at(&["kind"]) == Some("Namespace"));
     // Concurrently, so that the disk sees a few large batches; namespaces first, as the others need them.
+    let mut failed = Failed::default();
     for batch in [namespaces, rest] {
         let mut writes: FuturesUnordered<_> = batch.into_iter().map(|o| ensure(client, o)).collect();
         while let Some(done) = writes.next().await {
-            done?;
+            failed.note(done);
         }
     }
-    Ok(())
+    failed.result()
 }
 
 async fn ensure(client: &LoopbackClient<'_>, object: Value) -> Result<(), Status> {
@@ -117,7 +155,11 @@ async fn ensure(client: &LoopbackClient<'_>, object: Value) -> Result<(), Status
     match written {
         // Another server on the same store was faster.
         Err(status) if lost_race(&status) => Ok(()),
-        other => other,
+        Err(mut status) => {
+            status.message = format!("{kind} {name:?}: {}", status.message);
+            Err(status)
+        }
+        Ok(()) => Ok(()),
     }
 }
 

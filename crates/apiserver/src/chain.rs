@@ -88,7 +88,7 @@ impl Api {
             flow_control::label(&mut answer, classified);
         }
         // Count: last, by the code the client sees.
-        request_metrics::count(self, head, record.outcome, begun, &mut answer);
+        request_metrics::count(self, head, &record, begun, &mut answer);
         answer
     }
 
@@ -130,7 +130,9 @@ impl Api {
         allowed?;
         record.outcome = Outcome::Served;
         let authorized = AuthorizedRequest::new(self, &user, &attributes, head, classified, deadline);
-        self.run(&authorized, head, body, critical, deadline, &mut record.outcome).await
+        let answer = self.run(&authorized, head, body, critical, deadline, &mut record.outcome).await;
+        record.waited = authorized.waited();
+        answer
     }
 
     /// The verb, within its deadline; ordinary requests through the run queue.

@@ -292,6 +292,7 @@ fn aggregated(
         }
         _ => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
     };
+    api.aggregation.metrics.aggregated_discovery();
     let mut items = Vec::new();
     let discovered = api.aggregation.documents.discovered.load();
     for group in served_groups(catalog, routes).iter().filter(|g| g.name.is_empty() == core) {

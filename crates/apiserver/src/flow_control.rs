@@ -9,6 +9,7 @@ mod dump;
 use std::sync::Arc;
 use std::time::Duration;
 
+use admission::Trace;
 use auth::{Attributes, UserInfo};
 use catalog::{Catalog, Resource};
 use client::Gvr;
@@ -116,6 +117,8 @@ pub struct AuthorizedRequest<'a> {
     /// How long it may wait for seats.
     wait: Duration,
     deadline: Instant,
+    /// What took part in its admission.
+    pub trace: Trace,
     /// Guards what the verb takes and the chain releases.
     outcome: Mutex<Outcome>,
 }
@@ -123,6 +126,8 @@ pub struct AuthorizedRequest<'a> {
 #[derive(Default)]
 struct Outcome {
     guard: Option<SeatGuard>,
+    /// How long it waited for its seats.
+    waited: Duration,
     rejected: Option<flowcontrol::Rejected>,
 }
 
@@ -139,7 +144,19 @@ impl<'a> AuthorizedRequest<'a> {
         // Upstream's: a quarter of the time there is.
         let (wait, deadline) = (deadline / 4, api.registry().env().monotonic() + deadline);
         let RequestHead { query, parts, catalog, .. } = head;
-        AuthorizedRequest { api, user, wanted, query, parts, catalog, classified, wait, deadline, outcome }
+        AuthorizedRequest {
+            api,
+            user,
+            wanted,
+            query,
+            parts,
+            catalog,
+            classified,
+            wait,
+            deadline,
+            trace: Trace::default(),
+            outcome,
+        }
     }
 
     /// Takes the seats, for a body of that many bytes.
@@ -151,7 +168,11 @@ impl<'a> AuthorizedRequest<'a> {
         let about = about(self.user, self.wanted, Some(self.parts.uri.clone()));
         let estimate = self.estimate(bytes as u64);
         let control = &self.api.flow;
-        match control.seat(self.classified, &digest, about, estimate, Some(self.wait)).await {
+        let env = self.api.registry.env();
+        let begun = env.monotonic();
+        let seat = control.seat(self.classified, &digest, about, estimate, Some(self.wait)).await;
+        self.outcome.lock().waited = env.monotonic() - begun;
+        match seat {
             Ok(seat) => {
                 let slot = self.api.metrics.enter(is_mutating(&self.parts.method));
                 self.outcome.lock().guard = Some(SeatGuard { seat, api: self.api.clone(), _slot: slot });
@@ -162,6 +183,11 @@ impl<'a> AuthorizedRequest<'a> {
                 Err(Status::too_many_requests(TOO_MANY, rejected.retry_after_seconds))
             }
         }
+    }
+
+    /// Time that is not this server's: for seats, and for webhooks.
+    pub fn waited(&self) -> Duration {
+        self.outcome.lock().waited + self.trace.webhooks_took()
     }
 
     /// When the request times out.

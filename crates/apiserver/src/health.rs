@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use parking_lot::Mutex;
+
 use crate::api::Api;
 use crate::request_info::Query;
 use crate::respond::{self, Answer};
@@ -12,6 +14,8 @@ use metrics::header;
 #[derive(Default)]
 pub struct Health {
     bootstrapped: AtomicBool,
+    /// Guards which bootstrap objects are missing, and why, once that was found.
+    incomplete: Mutex<Option<String>>,
     /// By endpoint and check.
     results: [[Results; CHECKS.len()]; ENDPOINTS.len()],
 }
@@ -70,12 +74,25 @@ const CHECKS: [Check; 11] = [
 
 fn bootstrapped(api: &Api) -> Result<(), String> {
     let done = api.health.bootstrapped.load(Ordering::Acquire);
-    if done { Ok(()) } else { Err("the bootstrap objects are not created yet".into()) }
+    match (done, &*api.health.incomplete.lock()) {
+        (true, _) => Ok(()),
+        (false, None) => Err("the bootstrap objects are not created yet".into()),
+        (false, Some(why)) => Err(format!("bootstrap objects are missing: {why}")),
+    }
 }
 
 impl Health {
     pub fn set_bootstrapped(&self) {
+        *self.incomplete.lock() = None;
         self.bootstrapped.store(true, Ordering::Release);
+    }
+
+    pub fn set_incomplete(&self, why: &str) {
+        *self.incomplete.lock() = Some(why.to_owned());
+    }
+
+    pub fn is_incomplete(&self) -> bool {
+        self.incomplete.lock().is_some()
     }
 
     /// `None` when the path is no health endpoint.

@@ -16,6 +16,7 @@ mod store;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 
 use dynamic_admission::{MatchConditionMetrics, PolicyMetrics, WebhookMetrics};
 use env::Env;
@@ -252,7 +253,7 @@ impl Drop for LongRunning {
     fn drop(&mut self) {
         self.route.running(-1);
         let took = self.metrics.inner.env.monotonic() - self.begun;
-        self.route.answered(DryRun::No, self.code, took);
+        self.route.answered(DryRun::No, self.code, took, Duration::ZERO);
         if self.bytes > 0 || self.route.is_read() {
             self.route.sent(self.bytes);
         }

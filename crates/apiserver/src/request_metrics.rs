@@ -1,6 +1,7 @@
 //! Under which series a request is counted, and as what.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use catalog::{Catalog, Resource, Verbs};
 use flowcontrol::Classified;
@@ -19,6 +20,8 @@ use crate::respond::Answer;
 #[derive(Default)]
 pub(crate) struct RequestRecord {
     pub outcome: Outcome,
+    /// For seats, and for webhooks.
+    pub waited: Duration,
     /// Once its user is known.
     pub classified: Option<Classified>,
     /// About its credentials.
@@ -38,7 +41,13 @@ pub(crate) enum Outcome {
 }
 
 /// Counts as upstream does: what reached its verb, and what was dropped for lack of capacity.
-pub(crate) fn count(api: &Api, head: RequestHead<'_>, outcome: Outcome, begun: Instant, answer: &mut Answer) {
+pub(crate) fn count(
+    api: &Api,
+    head: RequestHead<'_>,
+    record: &RequestRecord,
+    begun: Instant,
+    answer: &mut Answer,
+) {
     let routes = api.metrics.routes();
     let route = match head.target {
         RequestTarget::Resource(info) => route(api, head.catalog, info, &head.parts.headers),
@@ -46,7 +55,7 @@ pub(crate) fn count(api: &Api, head: RequestHead<'_>, outcome: Outcome, begun: I
     };
     let Some(route) = route else { return };
     let code = answer.status().as_u16();
-    match outcome {
+    match record.outcome {
         Outcome::Refused => return,
         Outcome::Dropped => {
             route.dropped(dry_run(head.query), code);
@@ -67,7 +76,8 @@ pub(crate) fn count(api: &Api, head: RequestHead<'_>, outcome: Outcome, begun: I
         Body::List(list) if reads => list.count_size(api.metrics.response_size(route.clone())),
         Body::Whole(_) | Body::List(_) => {}
     }
-    route.answered(dry_run(head.query), code, api.registry.env().monotonic() - begun);
+    let took = api.registry.env().monotonic() - begun;
+    route.answered(dry_run(head.query), code, took, record.waited);
 }
 
 /// Where a request is counted; `None` if no route of the API leads to it.

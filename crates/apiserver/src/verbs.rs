@@ -20,7 +20,6 @@ mod watch;
 
 use std::sync::Arc;
 
-use admission::Trace;
 use catalog::{Catalog, Resource, Subresource, Verbs};
 use http::Method;
 use http::header::USER_AGENT;
@@ -77,7 +76,6 @@ async fn serve_resource(
 ) -> Result<Answer, Status> {
     let AuthorizedRequest { api, user, parts, query, catalog, .. } = authorized;
     let (verb, subresource) = check(info, resource, &parts.method)?;
-    let trace = Trace::default();
     let request = RequestContext {
         user,
         user_agent: parts.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or(""),
@@ -91,7 +89,7 @@ async fn serve_resource(
         options: WriteOptions::default(),
         deadline: authorized.deadline(),
         fence: None,
-        trace: Some(&trace),
+        trace: Some(&authorized.trace),
     };
     let answer = Call { api, parts, query, info, request, authorized }.dispatch(body).await;
     let dry_run = query.find("dryRun").is_some_and(|text| !text.is_empty());

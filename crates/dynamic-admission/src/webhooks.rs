@@ -144,6 +144,9 @@ impl Webhooks {
         let took = call.attempt.env.monotonic() - begun;
         let failure = answer.as_ref().err();
         self.metrics.called(call.hook, self.phase, call.attempt.operation, took, failure);
+        if let Some(trace) = call.attempt.request.trace {
+            trace.waited_for_webhook(self.phase, took);
+        }
         took
     }
 

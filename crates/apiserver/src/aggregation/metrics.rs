@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use metrics::header;
+use metrics::{header, single};
 use parking_lot::Mutex;
 
 #[derive(Default)]
 pub(crate) struct AggregationMetrics {
     /// Guards both tables; held for a look-up, or while they are written out.
     counts: Mutex<Counts>,
+    /// How often the aggregated discovery document was put together.
+    documents: AtomicU64,
 }
 
 #[derive(Default)]
@@ -32,7 +35,14 @@ impl AggregationMetrics {
         self.counts.lock().unavailable.remove(name);
     }
 
+    pub fn aggregated_discovery(&self) {
+        self.documents.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub fn write(&self, out: &mut String) {
+        let name = "aggregator_discovery_aggregation_count_total";
+        let help = "Number of times the aggregated discovery document was put together.";
+        single(out, name, "counter", help, self.documents.load(Ordering::Relaxed));
         let counts = self.counts.lock();
         let name = "aggregator_unavailable_apiservice";
         header(out, name, "gauge", "APIServices that are marked as unavailable, by name.");

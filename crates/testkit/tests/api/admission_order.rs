@@ -1,7 +1,11 @@
-//! Who is asked about a deletion and when, in which version of a custom resource, and how a dry run in a body is told.
+//! Who is asked about a deletion and when, in which version of a custom resource; how a dry run in a body is told; what a webhook
+//! that is down or slow costs.
 
 use serde_json::{Value, json};
 use testkit::TestCluster;
+
+use crate::aggregated_server;
+use crate::webhook_server::{Reply, WebhookServer};
 
 const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -177,5 +181,98 @@ async fn nobody_is_asked_about_the_budget_of_a_dry_eviction() {
     let budget = cluster.get(format!("{BUDGETS}/b")).await.ok(200);
     assert_eq!(budget["status"]["disruptionsAllowed"], 1);
     assert!(message(&evict(json!({})).await.ok(422)).ends_with("kept"));
+    cluster.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_webhook_that_is_down_does_not_keep_a_cluster_from_being_served() {
+    let cluster = TestCluster::start().await;
+    let hook = json!({"name": "hook.example.io", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+        "clientConfig": {"url": "https://127.0.0.1:1/"}, "rules": [{"apiGroups": ["*"], "apiVersions": ["*"],
+        "operations": ["CREATE", "UPDATE"], "resources": ["*/*"]}]});
+    let hooks = format!("{GROUP}/validatingwebhookconfigurations");
+    let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    cluster.post(&hooks, json!({"metadata": {"name": "hook"}, "webhooks": [hook]})).await.ok(201);
+    for role in ["view", "edit"] {
+        cluster.delete(format!("{roles}/{role}")).await.ok(200);
+    }
+    // As a restart does it.
+    let refused = cluster.api().bootstrap().await.unwrap_err();
+    let missing = ["ClusterRole \"view\": ", "ClusterRole \"edit\": "];
+    assert!(missing.iter().any(|missing| refused.message.starts_with(missing)), "{}", refused.message);
+    assert!(refused.message.contains("failed calling webhook"), "{}", refused.message);
+    assert!(refused.message.ends_with("; and 1 more"), "{}", refused.message);
+    assert!(cluster.api().serves_incomplete());
+    cluster.delete(format!("{hooks}/hook")).await.ok(200);
+    cluster.api().bootstrap().await.unwrap();
+    assert!(!cluster.api().serves_incomplete());
+    for role in ["view", "edit"] {
+        cluster.get(format!("{roles}/{role}")).await.ok(200);
+    }
+    cluster.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_time_of_webhooks_is_no_latency_of_this_server() {
+    let cluster = TestCluster::start().await;
+    let permits = std::sync::Arc::new(tokio::sync::Semaphore::new(0));
+    let later = permits.clone();
+    let server = WebhookServer::start(move |_, review| {
+        let response = json!({"uid": review["request"]["uid"], "allowed": true});
+        let kind = "AdmissionReview";
+        let answer = json!({"apiVersion": "admission.k8s.io/v1", "kind": kind, "response": response});
+        Reply::Later(later.clone(), answer)
+    })
+    .await;
+    let hook = json!({"name": "hook.example.io", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+        "clientConfig": server.config("/"), "rules": [rule("", json!(["v1"]), "CREATE", "configmaps")]});
+    let hooks = format!("{GROUP}/validatingwebhookconfigurations");
+    cluster.post(&hooks, json!({"metadata": {"name": "hook"}, "webhooks": [hook]})).await.ok(201);
+    let answered = async {
+        server.is_asked().await;
+        // So long that no machine takes it for its own work.
+        cluster.env().sleep(std::time::Duration::from_millis(1500)).await;
+        permits.add_permits(1);
+    };
+    let made = cluster.post(MAPS, json!({"metadata": {"name": "a"}}));
+    let (made, ()) = tokio::join!(made, answered);
+    made.ok(201);
+    let metrics = cluster.get("/metrics").await.text();
+    let sum = |name: &str| -> f64 {
+        let line = metrics.lines().find(|line| {
+            line.starts_with(&format!("{name}_sum{{"))
+                && line.contains("resource=\"configmaps\"")
+                && line.contains("verb=\"POST\"")
+        });
+        line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or_else(|| panic!("{metrics}"))
+    };
+    let (whole, own) =
+        (sum("apiserver_request_duration_seconds"), sum("apiserver_request_sli_duration_seconds"));
+    assert!(whole > 1.4 && own < whole - 1.4, "{whole} {own}");
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_webhook_behind_the_service_kubernetes_is_called_through_this_server() {
+    let (cluster, server) = aggregated_server::aggregating(2306).await;
+    let path = format!("{}/admissionreviews", aggregated_server::ROOT);
+    for config in [
+        json!({"service": {"namespace": "default", "name": "kubernetes", "path": path}}),
+        json!({"url": format!("https://kubernetes.default.svc{path}")}),
+    ] {
+        let hook = json!({"name": "hook.example.io", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+            "clientConfig": config, "rules": [rule("", json!(["v1"]), "CREATE", "configmaps")]});
+        let hooks = format!("{GROUP}/validatingwebhookconfigurations");
+        cluster.post(&hooks, json!({"metadata": {"name": "hook"}, "webhooks": [hook]})).await.ok(201);
+        // Its answer is no review: that server knows none.
+        server.set(aggregated_server::Mode::FailsAt("/apis/wardle.example.com/v1alpha1/admissionreviews"));
+        let refused = cluster.post(MAPS, json!({"metadata": {"name": "a"}})).await.ok(500);
+        assert!(message(&refused).contains("failed calling webhook"), "{refused}");
+        let asked = server.asked(&path);
+        let asked = asked.last().expect("it is asked");
+        assert!(asked.by_proxy && asked.method == "POST" && asked.uri.ends_with("?timeout=10s"));
+        assert_eq!(asked.header("x-remote-user"), "system:apiserver");
+        cluster.delete(format!("{hooks}/hook")).await.ok(200);
+    }
     cluster.shutdown().await;
 }

@@ -84,9 +84,14 @@ impl Routes {
             });
         }
         let name = "apiserver_request_sli_duration_seconds";
-        header(out, name, "histogram", "Latency of requests to resources in seconds, for service levels.");
+        header(
+            out,
+            name,
+            "histogram",
+            "Latency of requests to resources in seconds, without waiting for seats and webhooks.",
+        );
         for (labels, series) in &all {
-            let latency = &series.answered.latency;
+            let latency = &series.own;
             if latency.count() > 0 && labels.is_resource() {
                 latency.write(out, name, &labels.with(&[]), &LATENCY, SLI_FROM);
             }
