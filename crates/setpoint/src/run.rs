@@ -566,8 +566,8 @@ fn initial_objects(settings: &Settings) -> Vec<object::Value> {
     objects
 }
 
-/// Creates the initial objects. On a full disk it goes on in the background, and the server serves reads and deletions until
-/// there is space.
+/// Creates the initial objects. On a full disk, or where a webhook or policy refuses some, it goes on in the background while the
+/// server serves: who makes space, or deletes the webhook, needs it.
 async fn bootstrap(
     env: &Env,
     api: &Arc<Api>,
@@ -578,6 +578,14 @@ async fn bootstrap(
         (Err(why), _) => Err(anyhow!("{why}")),
         (Ok(()), Some(why)) => {
             tracing::error!(reason = %why, "bootstrap is incomplete: some initial objects are missing");
+            Ok(Some(env.spawn("bootstrap", bootstrap_later(env.clone(), api.clone()))))
+        }
+        (Ok(()), None) if api.serves_incomplete() => {
+            // A webhook that is down, say. It can be deleted only where somebody serves.
+            tracing::error!(
+                reason = status.message,
+                "bootstrap is incomplete: initial objects were refused; it goes on while this server serves"
+            );
             Ok(Some(env.spawn("bootstrap", bootstrap_later(env.clone(), api.clone()))))
         }
         (Ok(()), None) => {
@@ -605,7 +613,7 @@ fn is_full_disk(error: &anyhow::Error) -> bool {
     matches!(kind, Some(StorageFull | QuotaExceeded))
 }
 
-/// Retries until there is space.
+/// Retries until nothing is missing.
 async fn bootstrap_later(env: Env, api: Arc<Api>) {
     loop {
         env.sleep(CHECK_INTERVAL).await;

@@ -1,4 +1,4 @@
-//! Watches across a restart: a watcher that resumes from its version misses nothing.
+//! A restart: a watcher that resumes from its version misses nothing, and a webhook that is down keeps nobody from being served.
 
 use serde_json::{Value, json};
 
@@ -75,4 +75,40 @@ async fn a_watch_goes_on_after_a_restart_without_loss() {
         assert_eq!(seen.last().map(|e| (e.0.as_str(), e.1.as_str())), Some(("ADDED", name.as_str())));
         if kill { server.kill() } else { server.stop() }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_whose_webhook_is_down_starts_and_gets_back_what_it_lacks() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    let server = Proc::start(&data);
+    let client = server.client().await;
+    let hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    let role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/view";
+    let hook = json!({"name": "down.example.io", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+        "clientConfig": {"url": "https://127.0.0.1:1/"}, "rules": [{"apiGroups": ["*"], "apiVersions": ["*"],
+        "operations": ["CREATE", "UPDATE"], "resources": ["*/*"]}]});
+    let configuration = json!({"apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "down"}, "webhooks": [hook]});
+    let (code, made) = call(&client, "POST", hooks, Some(configuration)).await;
+    assert_eq!(code, 201, "{made}");
+    assert_eq!(call(&client, "DELETE", role, None).await.0, 200);
+    server.stop();
+
+    let server = Proc::start(&data);
+    let client = server.client().await;
+    assert_eq!(call(&client, "GET", role, None).await.0, 404);
+    assert_eq!(call(&client, "GET", "/readyz", None).await.0, 500);
+    let (code, said) = call(&client, "GET", "/readyz/poststarthook/rbac/bootstrap-roles", None).await;
+    let said = said.as_str().unwrap_or_default();
+    assert!(code == 500 && said.contains("ClusterRole \"view\": ") && said.contains("webhook"), "{said}");
+    assert_eq!(call(&client, "DELETE", &format!("{hooks}/down"), None).await.0, 200);
+    for path in [role, "/readyz"] {
+        let deadline = std::time::Instant::now() + PATIENCE;
+        while call(&client, "GET", path, None).await.0 != 200 {
+            assert!(std::time::Instant::now() < deadline, "{path}: {}", server.log());
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    }
+    server.stop();
 }
