@@ -164,6 +164,13 @@ impl PodWorker {
         self.resize.pending.is_some() || self.waiting.is_some()
     }
 
+    /// Its place among those that wait for room.
+    pub fn room_order(&self) -> impl Ord + use<> {
+        let resize = self.resize.pending.as_ref().map(|pending| (pending.grows, pending.since));
+        let (grows, since) = resize.unzip();
+        (grows, self.rank.room_order(), since)
+    }
+
     /// Nobody decided yet whether the node takes it.
     pub fn is_new(&self) -> bool {
         self.stage == Stage::New
@@ -215,7 +222,9 @@ impl PodWorker {
         let given = self.resize.given(pod);
         let keeps = match &given {
             Some(_) if self.stage == Stage::Running && ending(pod, None, now).is_none() => {
-                let fits = admit(pod, Requests::of(pod));
+                // As a new pod: a node that is short of something, or goes down, gives nothing more.
+                let refused = runtime.refuses(pod).map_or(Ok(()), Err);
+                let fits = refused.and_then(|()| admit(pod, Requests::of(pod)));
                 !self.resize(pod, fits, runtime, now, &mut step)
             }
             Some(_) => true,

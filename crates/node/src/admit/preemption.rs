@@ -1,5 +1,6 @@
 //! Which pods a node ends so that a critical one fits, by kubelet's rules: as few as possible, and of those that were promised least.
 
+use std::cmp::Reverse;
 use std::fmt::Write;
 
 use object::Value;
@@ -41,6 +42,11 @@ impl PreemptionRank {
             _ => QosClass::BestEffort,
         };
         PreemptionRank { critical: critical || mirror || pod.is_static(), priority, class }
+    }
+
+    /// Who comes first where several wait for the same room.
+    pub fn room_order(&self) -> (Reverse<i64>, bool) {
+        (Reverse(self.priority.unwrap_or(0)), self.class != QosClass::Guaranteed)
     }
 
     fn may_preempt(&self, other: &PreemptionRank) -> bool {

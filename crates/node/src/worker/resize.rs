@@ -15,7 +15,7 @@ use runtime::Severity;
 use crate::admit::Rejection;
 use crate::allocation::{Allocation, differs, is_resizable, pod_level_by_status, resources, said};
 use crate::container_runtime::{Container as State, Millis, Runtime, Sandbox};
-use crate::pod::{Container, Pod};
+use crate::pod::{Container, Pod, Requests};
 use crate::worker::{PodWorker, SyncResult, conditions};
 
 /// How long a resize that does not fit waits for the next attempt, if no other pod makes room before.
@@ -38,6 +38,10 @@ pub struct Resize {
 pub struct Pending {
     pub message: String,
     pub generation: i64,
+    /// It asks for more than it has.
+    pub grows: bool,
+    /// So long it has waited for any.
+    pub since: Millis,
 }
 
 /// It was given, and is not everywhere yet.
@@ -228,7 +232,11 @@ impl PodWorker {
                     let told = told(pod, &format!("Pod resize {reason}"), generation, &message);
                     step.tell(None, Severity::Warning, "ResizeDeferred", told);
                 }
-                self.resize.pending = Some(Box::new(Pending { message, generation }));
+                let wanted = Requests::of(pod);
+                let grows =
+                    wanted.cpu_milli > self.requests.cpu_milli || wanted.memory > self.requests.memory;
+                let since = self.resize.pending.as_ref().map_or(now, |before| before.since);
+                self.resize.pending = Some(Box::new(Pending { message, generation, grows, since }));
                 step.wake = super::earlier(step.wake, Some(now + RETRY_MILLIS));
                 false
             }

@@ -448,3 +448,41 @@ fn what_cannot_be_written_down_is_not_given() {
     life.runtime.records.as_mut().unwrap().full = false;
     assert_eq!(reasons(&life.step_with(true)), ["ResizeStarted", "ResizeCompleted"]);
 }
+
+#[test]
+fn a_node_that_is_short_of_something_gives_nothing_more() {
+    let mut life = Life::new(&spec(ONE, ""));
+    life.step();
+    life.ask_for(&spec(TWO, ""));
+    let message = "The node had condition: [MemoryPressure]. ".to_owned();
+    life.runtime.refusal = Some(Rejection { reason: "Evicted".to_owned(), message: message.clone() });
+    assert_eq!(reasons(&life.step_with(true)), ["ResizeDeferred"]);
+    let pending = life.condition("PodResizePending").unwrap();
+    assert_eq!((pending.str_at(&["message"]), life.given()), (Some(&*message), ("1", "1")));
+    life.runtime.refusal = None;
+    assert_eq!(reasons(&life.step_with(true)), ["ResizeStarted", "ResizeCompleted"]);
+}
+
+#[test]
+fn room_goes_first_to_those_that_ask_for_none_then_by_priority_class_and_time() {
+    let waiting = |priority: i64, class: &str, cpu: &str, now: Millis| {
+        let mut life = Life::new(&spec(ONE, ""));
+        life.tree.map_at(&["status"]).set("qosClass", class.to_owned());
+        life.tree.map_at(&["spec"]).set("priority", Value::Int(priority));
+        life.worker = PodWorker::new(&Pod::read(&life.tree));
+        life.now = now;
+        life.step();
+        life.ask_for(&spec(&format!(r#"{{"requests":{{"cpu":"{cpu}"}},"limits":{{"cpu":"3"}}}}"#), ""));
+        life.step_with(false);
+        assert!(life.worker.waits_for_room());
+        life.worker
+    };
+    let order = [
+        waiting(0, "Burstable", "1", 9000),
+        waiting(7, "Burstable", "2", 8000),
+        waiting(5, "Guaranteed", "2", 7000),
+        waiting(5, "Burstable", "2", 3000),
+        waiting(5, "Burstable", "2", 4000),
+    ];
+    assert!(order.is_sorted_by(|a, b| a.room_order() < b.room_order()));
+}
