@@ -39,7 +39,7 @@ pub(crate) use certificate::{
 use certificate::{Request, Signer, Usage};
 pub(crate) use der::sequence;
 pub use front_proxy::FrontProxy;
-pub use identity::{Identity, ServingCertificate, kubeconfig, kubeconfig_with_token};
+pub use identity::{Identity, ServingCertificate, certified_pem, kubeconfig, kubeconfig_with_token};
 pub use issuer::{IssueError, Issuer, not_after};
 pub use pem::{
     certificates as certificates_from_pem, of_certificates as certificates_to_pem,
@@ -406,6 +406,11 @@ pub fn public_key_hash(certificate: &[u8]) -> Option<String> {
     let digest = ring::digest::digest(&ring::digest::SHA256, parsed.key_info);
     let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     Some(format!("sha256:{hex}"))
+}
+
+/// The DNS names and IP addresses a certificate is for; `None`: it is no certificate.
+pub fn certificate_names(certificate: &[u8]) -> Option<Vec<String>> {
+    Parsed::parse(certificate).map(|parsed| parsed.names)
 }
 
 fn key_pair(pkcs8: &[u8], random: &SystemRandom) -> Option<EcdsaKeyPair> {

@@ -183,6 +183,11 @@ impl Embedded {
         }
     }
 
+    /// Ends all containers, before what they use is taken away. No agent may be using it.
+    pub async fn end_pods(settings: Settings) -> Result<(), ResetError> {
+        reset::end(settings).await
+    }
+
     /// Leaves nothing: processes, cgroups, interfaces, rules, files. No agent may be using it.
     pub async fn reset(settings: Settings) -> Result<(), ResetError> {
         reset::reset(settings, true).await
@@ -192,6 +197,15 @@ impl Embedded {
     pub async fn reset_beside_another(settings: Settings) -> Result<(), ResetError> {
         reset::reset(settings, false).await
     }
+}
+
+/// How many pods of a directory run, whether or not there is an agent.
+pub fn running_pods(directory: &std::path::Path) -> usize {
+    let sandboxes = recovery::entries(&records::sandboxes(directory)).unwrap_or_default();
+    let runs = |sandbox: &&PathBuf| {
+        records::is_marked(sandbox, records::READY) && !records::is_marked(sandbox, records::STOPPED)
+    };
+    sandboxes.iter().filter(runs).count()
 }
 
 /// Files of containers are nobody's business on this machine.

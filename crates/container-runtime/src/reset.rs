@@ -22,7 +22,15 @@ pub async fn reset(settings: Settings, names: bool) -> Result<(), ResetError> {
     block(move || run(&settings, names).map_err(unknown)).await.map_err(|error| ResetError(error.message))
 }
 
-fn run(settings: &Settings, names: bool) -> Result<(), String> {
+/// Nothing runs any more; all else is as it was.
+pub async fn end(settings: Settings) -> Result<(), ResetError> {
+    block(move || end_all(&settings).map_err(unknown).map(drop))
+        .await
+        .map_err(|error| ResetError(error.message))
+}
+
+/// The pods that ran.
+fn end_all(settings: &Settings) -> Result<Vec<SandboxRecord>, String> {
     let mut sandboxes = Vec::new();
     for directory in all(&records::sandboxes(&settings.directory))? {
         if let Err(error) = end_helper(&directory) {
@@ -38,6 +46,11 @@ fn run(settings: &Settings, names: bool) -> Result<(), String> {
             remove_cgroup(&spec.cgroup)?;
         }
     }
+    Ok(sandboxes)
+}
+
+fn run(settings: &Settings, names: bool) -> Result<(), String> {
+    let sandboxes = end_all(settings)?;
     let ids: Vec<String> = sandboxes.iter().map(|record| record.id.clone()).collect();
     pod_network::disconnect_all(settings, &ids).map_err(|error| error.to_string())?;
     if names {

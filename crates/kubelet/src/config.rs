@@ -9,7 +9,7 @@ mod read;
 mod tests;
 mod validate;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use image::Verification;
@@ -59,8 +59,6 @@ pub struct Config {
     pub image_gc_high_threshold_percent: u8,
     pub image_gc_low_threshold_percent: u8,
     pub image_minimum_gc_age: Duration,
-    pub sync_frequency: Duration,
-    pub node_status_report_frequency: Duration,
     pub enable_service_links_default: bool,
     pub cpu_cfs_quota: bool,
     pub cpu_cfs_quota_period: Duration,
@@ -102,10 +100,8 @@ pub struct Config {
     pub healthz_port: u16,
     pub enable_debugging_handlers: bool,
     pub enable_system_log_handler: bool,
-    pub streaming_connection_idle_timeout: Duration,
     /// The socket of a container runtime; `None`: the one inside this program.
     pub container_runtime_endpoint: Option<String>,
-    pub runtime_request_timeout: Duration,
     pub serialize_image_pulls: bool,
     pub max_parallel_image_pulls: Option<usize>,
     /// `imagePullCredentialsVerificationPolicy`, with `preloadedImagesVerificationAllowlist`.
@@ -113,8 +109,6 @@ pub struct Config {
     /// 0: no limit.
     pub registry_pull_qps: u32,
     pub registry_burst: u32,
-    pub event_record_qps: u32,
-    pub event_burst: u32,
     pub image_maximum_gc_age: Duration,
     pub node_status_update_frequency: Duration,
     pub node_lease_duration_seconds: i64,
@@ -127,7 +121,6 @@ pub struct Config {
     pub http_check_frequency: Duration,
     /// Between two looks for what nobody needs; a constant of kubelet.
     pub garbage_period: Duration,
-    pub container_log_max_workers: usize,
     pub container_log_monitor_interval: Duration,
     pub crash_loop_max_restart_period: Duration,
     pub fail_swap_on: bool,
@@ -139,7 +132,6 @@ pub struct Config {
     pub cgroup_driver: String,
     pub cgroups_per_qos: bool,
     pub enforce_node_allocatable: Vec<String>,
-    pub reserved_system_cpus: String,
     pub eviction_minimum_reclaim: Vec<(String, String)>,
     /// Priority and seconds, lowest first.
     pub shutdown_grace_period_by_pod_priority: Vec<(i32, i64)>,
@@ -206,8 +198,6 @@ impl Config {
             image_gc_high_threshold_percent: 85,
             image_gc_low_threshold_percent: 80,
             image_minimum_gc_age: Duration::from_secs(120),
-            sync_frequency: Duration::from_secs(60),
-            node_status_report_frequency: Duration::from_secs(300),
             enable_service_links_default: true,
             cpu_cfs_quota: true,
             cpu_cfs_quota_period: Duration::from_millis(100),
@@ -253,16 +243,12 @@ impl Config {
             healthz_port: 10248,
             enable_debugging_handlers: true,
             enable_system_log_handler: true,
-            streaming_connection_idle_timeout: Duration::from_secs(4 * 3600),
             container_runtime_endpoint: None,
-            runtime_request_timeout: Duration::from_secs(120),
             serialize_image_pulls: true,
             max_parallel_image_pulls: None,
             image_verification: Verification::default(),
             registry_pull_qps: 5,
             registry_burst: 10,
-            event_record_qps: 50,
-            event_burst: 100,
             image_maximum_gc_age: Duration::ZERO,
             node_status_update_frequency: Duration::from_secs(10),
             node_lease_duration_seconds: 40,
@@ -272,7 +258,6 @@ impl Config {
             file_check_frequency: Duration::from_secs(20),
             http_check_frequency: Duration::from_secs(20),
             garbage_period: Duration::from_secs(60),
-            container_log_max_workers: 1,
             container_log_monitor_interval: Duration::from_secs(10),
             crash_loop_max_restart_period: Duration::from_secs(300),
             fail_swap_on: true,
@@ -282,7 +267,6 @@ impl Config {
             cgroup_driver: "cgroupfs".to_owned(),
             cgroups_per_qos: true,
             enforce_node_allocatable: vec!["pods".to_owned()],
-            reserved_system_cpus: String::new(),
             eviction_minimum_reclaim: Vec::new(),
             shutdown_grace_period_by_pod_priority: Vec::new(),
             local_storage_capacity_isolation: true,
@@ -300,7 +284,13 @@ impl Config {
 
     /// The same with a `KubeletConfiguration` file on top; flags come on top of that.
     pub fn with_file(self, bytes: &[u8]) -> Result<Config, ConfigError> {
-        let fields = read::with_computed_defaults(decode::decode(bytes)?);
+        self.with_file_in(bytes, Path::new(""))
+    }
+
+    /// The same of a file in that directory, to which its paths are relative.
+    pub fn with_file_in(self, bytes: &[u8], directory: &Path) -> Result<Config, ConfigError> {
+        let mut fields = read::with_computed_defaults(decode::decode(bytes)?);
+        read::resolve_paths(&mut fields, directory);
         let config = read::apply(self, fields);
         let mut invalid = validate::validate(&config);
         if invalid.is_empty() {

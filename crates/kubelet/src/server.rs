@@ -10,9 +10,11 @@
 mod answer;
 mod authenticate;
 mod authorize;
+mod bind;
 mod cache;
 mod checkpoint;
 mod client_ca;
+mod connections;
 mod containers;
 mod exec;
 mod handle;
@@ -31,7 +33,7 @@ mod zpages;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -51,6 +53,7 @@ use stats::Sampler;
 
 use crate::config::{Authentication, Authorization, TlsOptions};
 
+pub use bind::bind;
 pub use checkpoint::DIRECTORY as CHECKPOINTS;
 pub use client_ca::{ClientCaError, ClientCas};
 pub use routes::Enabled;
@@ -105,9 +108,8 @@ pub trait Node: Send + Sync {
 }
 
 pub struct Settings {
-    pub address: String,
-    /// 0: a free one.
-    pub port: u16,
+    /// From [`bind`].
+    pub listener: TcpListener,
     /// The serving certificate, such as an `auth::pki::ServingCertificate`, which is swapped when it is renewed. While there is none,
     /// handshakes fail.
     pub certificate: Arc<dyn ResolvesServerCert>,
@@ -155,9 +157,9 @@ impl Server {
         client: Arc<dyn Client>,
         stop: Stop,
     ) -> io::Result<Server> {
-        let Settings { address, port, certificate, client_cas, authentication, authorization, .. } = settings;
+        let Settings { listener, certificate, client_cas, authentication, authorization, .. } = settings;
         let Settings { tls, node_name, enabled, system_logs, flags, .. } = settings;
-        let listener = tokio::net::TcpListener::bind((address.as_str(), port)).await?;
+        let listener = tokio::net::TcpListener::from_std(listener)?;
         let address = listener.local_addr()?;
         let acceptor = listener::Acceptor::new(certificate, client_cas.subscribe(), tls);
         let acceptor = acceptor.map_err(io::Error::other)?;

@@ -18,6 +18,7 @@ use std::time::Duration;
 use client::{Client, Event, Gvr, ListOptions, Target, Watch, WatchOptions};
 use env::Env;
 use object::{Obj, Revision, Status};
+use tokio::time::Instant;
 
 use crate::backoff::Backoff;
 use crate::fifo::Delta;
@@ -26,6 +27,9 @@ use crate::{Key, Stop};
 /// How long a watch is asked for: random in this range, so that not all come back at once.
 const WATCH_SECONDS: (u64, u64) = (300, 600);
 const PAGE: i64 = 500;
+/// Failures for longer than this are told, and again after that.
+const TROUBLE: Duration = Duration::from_secs(5);
+const TELL: Duration = Duration::from_secs(60);
 /// A watch without a word in less time than this is trouble.
 const SHORT_WATCH: Duration = Duration::from_secs(1);
 
@@ -104,6 +108,25 @@ impl Position {
     }
 }
 
+/// Failures in a row.
+#[derive(Default)]
+struct Trouble {
+    since: Option<Instant>,
+    told: Option<Instant>,
+}
+
+impl Trouble {
+    /// Not at once, as a server may restart, and not every time.
+    fn is_to_be_told(&mut self, now: Instant) -> bool {
+        let lasts = now - *self.since.get_or_insert(now) >= TROUBLE;
+        let due = lasts && self.told.is_none_or(|told| now - told >= TELL);
+        if due {
+            self.told = Some(now);
+        }
+        due
+    }
+}
+
 type Tell<'a> = &'a mut (dyn FnMut(&mut Vec<Delta>) + Send);
 
 impl Reflector {
@@ -118,6 +141,7 @@ impl Reflector {
         let mut unserved =
             Backoff::new(&self.env, Duration::from_millis(100), Duration::from_secs(5)).jitter(1.0);
         let mut position = Position::default();
+        let mut trouble = Trouble::default();
         loop {
             let step = async {
                 match phase {
@@ -134,12 +158,21 @@ impl Reflector {
             phase = match next {
                 Ok(phase) => {
                     unserved.reset();
+                    trouble = Trouble::default();
                     phase
                 }
                 Err((after, status)) => {
                     let plural = &*self.scope.resource.plural;
-                    tracing::debug!(plural, error = status.message, "watch failed, retrying");
                     let absent = status.code == 404;
+                    if !absent && trouble.is_to_be_told(self.env.monotonic()) {
+                        tracing::warn!(
+                            plural,
+                            error = status.message,
+                            "list and watch keep failing, retrying"
+                        );
+                    } else {
+                        tracing::debug!(plural, error = status.message, "watch failed, retrying");
+                    }
                     let pause = if absent { &mut unserved } else { &mut backoff }.next(&self.env);
                     tokio::select! {
                         biased;

@@ -127,12 +127,10 @@ pub struct GivenCertificate {
     pub followed: Followed,
 }
 
-/// The DNS names of the first certificate.
-pub fn dns_names(pem: &str) -> Vec<String> {
+/// The DNS names and addresses of the first certificate.
+pub fn certificate_names(pem: &str) -> Vec<String> {
     let chain = certificates_from_pem(pem.as_bytes()).unwrap_or_default();
-    let Some(first) = chain.first() else { return Vec::new() };
-    let parsed = webpki::EndEntityCert::try_from(first);
-    parsed.map_or_else(|_| Vec::new(), |leaf| leaf.valid_dns_names().map(str::to_owned).collect())
+    chain.first().and_then(|first| auth::pki::certificate_names(first)).unwrap_or_default()
 }
 
 fn modes<'a>(names: impl Iterator<Item = &'a str>) -> Result<Authorization> {
@@ -213,6 +211,16 @@ mod tests {
         let shown = authorities.current().pem.clone();
         assert_eq!(shown.matches("BEGIN CERTIFICATE").count(), 2);
         assert!(!shown.contains("PRIVATE KEY"));
+    }
+
+    #[test]
+    fn the_names_of_a_certificate_are_its_dns_names_and_addresses() {
+        let home = tempfile::tempdir().unwrap();
+        let names = ["*.example.com", "10.0.0.1", "fd00::1"].map(str::to_owned);
+        let pki = auth::Pki::open_or_create(&home.path().join("pki"), 1_700_000_000, &names).unwrap();
+        let found = certificate_names(&pki.serving().certificate_pem());
+        assert!(names.iter().all(|name| found.contains(name)), "{found:?}");
+        assert!(certificate_names("").is_empty());
     }
 
     #[test]

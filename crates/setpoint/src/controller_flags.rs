@@ -7,7 +7,7 @@ use anyhow::{Result, anyhow};
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use plane::{
     CONCURRENCY, Cidr, ControllerSettings as Settings, Endpoints, HorizontalPodAutoscaler, MaskSizes,
-    NodeIpam, NodeLifecycle,
+    NodeIpam, NodeIpamError, NodeLifecycle,
 };
 
 const AUTOSCALING: &str = "Horizontal pod autoscaling";
@@ -273,9 +273,10 @@ fn node_ipam(matches: &ArgMatches) -> Result<Option<NodeIpam>> {
     let cluster = if cluster.is_empty() { CLUSTER_CIDR } else { &cluster };
     match NodeIpam::new(cluster, sizes, services) {
         Ok(ipam) => Ok(Some(ipam.kubelets_only())),
-        Err(error) if sizes != MaskSizes::default() => Err(anyhow!("--node-cidr-mask-size: {error}")),
         // Too small to be divided: it only says whom pods see under their own addresses.
-        Err(_) => Ok(None),
+        Err(NodeIpamError::Smaller) if sizes == MaskSizes::default() => Ok(None),
+        Err(error @ NodeIpamError::Cluster(_)) => Err(anyhow!("--cluster-cidr: {error}")),
+        Err(error) => Err(anyhow!("--node-cidr-mask-size: {error}")),
     }
 }
 
@@ -364,6 +365,10 @@ mod tests {
             ("--max-endpoints-per-slice=1001", "--max-endpoints-per-slice"),
             ("--pvclaimbinder-sync-period=0s", "must be greater than 0"),
             ("--allocate-node-cidrs", "Must specify --cluster-cidr"),
+            ("--cluster-cidr=10.9.0.0", "--cluster-cidr: invalid CIDR[0]: 10.9.0.0"),
+            ("--cluster-cidr=10.8.0.0/16,10.9.0.0/16", "--cluster-cidr: len of ClusterCIDRs==2"),
+            ("--cluster-cidr=fd00::/40", "--cluster-cidr: New CIDR set failed"),
+            ("--node-cidr-mask-size-ipv6=80", "--node-cidr-mask-size: usage of"),
             ("--node-cidr-mask-size=15", "mask size of cluster CIDR must be less than or equal"),
             ("--legacy-service-account-token-clean-up-period=0", "must be greater than 0"),
         ] {

@@ -71,10 +71,10 @@ pub fn settings(matches: &ArgMatches) -> Result<Settings> {
     Ok(Settings { choice, scheduler, nodes, controllers, ..Settings::default() })
 }
 
-/// Ranges of pods that the cluster gives to no node.
-pub fn reserve_cidrs(settings: &mut Settings, cidrs: impl Iterator<Item = String>) {
+/// Ranges of pods that the cluster gives to no node but this one, which takes them itself.
+pub fn reserve_cidrs(settings: &mut Settings, node: &str, cidrs: impl Iterator<Item = String>) {
     if let Some(ipam) = &mut Arc::make_mut(&mut settings.controllers).node_ipam {
-        ipam.reserve(cidrs.filter_map(|cidr| Cidr::parse(&cidr)));
+        ipam.reserve(node, cidrs.filter_map(|cidr| Cidr::parse(&cidr)));
     }
 }
 

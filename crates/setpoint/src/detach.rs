@@ -22,7 +22,7 @@ use env::Env;
 use rustix::fs::OFlags;
 
 use crate::pid_file::{Running, is_readable_within};
-use crate::{cli, kubeconfig, run};
+use crate::{cli, kubeconfig, local_node, run};
 
 pub const LOG: &str = "log";
 /// The previous log, after rotation.
@@ -99,6 +99,9 @@ pub fn down(matches: &ArgMatches) -> Result<()> {
         );
     }
     println!("Stopped. The data is kept in {}; `up` starts it again.", shown.display());
+    if let Some(pods) = local_node::pods_left(&data_dir) {
+        println!("{pods}; `{} reset --data-dir {}` ends them.", program_name(), shown.display());
+    }
     Ok(())
 }
 

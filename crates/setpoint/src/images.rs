@@ -8,7 +8,7 @@
 mod list;
 
 use std::collections::BTreeSet;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -290,11 +290,8 @@ fn list(matches: &ArgMatches) -> Result<()> {
     } else {
         list::table(&images, env.now_seconds())
     };
-    // A reader that has enough, such as `head`, closes the pipe.
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
-    }
+    print!("{text}");
+    Ok(())
 }
 
 fn remove(matches: &ArgMatches) -> Result<()> {

@@ -1,8 +1,13 @@
 //! `setpoint`: the Kubernetes control plane as one program. Parse, wire, run, drain.
 
+// What commands print goes through it, not through std: a reader may leave.
+#[macro_use(print, println)]
+extern crate bench;
+
 mod access;
 mod advertise;
 mod backup;
+mod bridge_owner;
 mod cli;
 mod controller_flags;
 mod controllers;
@@ -78,6 +83,7 @@ fn main() -> ExitCode {
         _ => unreachable!("clap requires one of the subcommands"),
     };
     match done {
+        Ok(()) if bench::output::has_failed() => ExitCode::FAILURE,
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // One line: what failed, where, and how to fix it.

@@ -18,6 +18,7 @@ use kubelet::certificates::{self, Join, Trust, join};
 use kubelet::config::Config;
 use network::addresses::Cidr;
 
+use crate::bridge_owner::{Command as Of, Owner};
 use crate::pid_file::{PidFile, Running};
 use crate::{flag_values, local_node, memory, node_flags, reset};
 
@@ -112,10 +113,7 @@ impl Settings {
         let directory = node_flags::canonical(&directory(matches));
         let mut config = Config::new(&name, local_node::directory(&directory));
         if let Some(file) = matches.get_one::<PathBuf>("config") {
-            let bytes =
-                std::fs::read(file).with_context(|| format!("--config: cannot read {}", file.display()))?;
-            config =
-                config.with_file(&bytes).map_err(|error| anyhow!("--config {}: {error}", file.display()))?;
+            config = node_flags::with_file(config, "config", file)?;
         } else {
             config = config.without_file();
         }
@@ -184,16 +182,22 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
 async fn serve(env: &Env, settings: Settings) -> Result<()> {
     // Signals first: one that arrives while it joins must stop it, too.
     let mut signals = run::Signals::listen()?;
+    // Before files are opened and connections accepted.
+    crate::descriptors::raise();
     let directory = settings.join.directory.clone();
     crate::run::make_data_dir(&directory)?;
     let _pid_file = PidFile::acquire(&directory)?.ok_or_else(|| {
         anyhow!("another node runs on {}; choose another with --data-dir", directory.display())
     })?;
+    let owner =
+        Owner { command: Of::Node, data_dir: directory, directory: settings.config.root_directory.clone() };
+    // Before a certificate is asked for.
+    let reserved = local_node::reserve(&settings.config, &settings.bridge, &owner)?;
     let joining = join(env, settings.join);
     let Some(joined) = signals.interrupts(joining).await else { return Ok(()) };
     let Settings { config, node_ip, bridge, cluster_ranges, flags, .. } = settings;
     node_flags::warn_about_shutdown(&config);
-    let settings = run::Run { config, node_ip, bridge, cluster_ranges, flags };
+    let settings = run::Run { config, node_ip, bridge, reserved, cluster_ranges, flags };
     run::run(env, joined?, settings, signals).await
 }
 
@@ -208,7 +212,7 @@ fn reset(matches: &ArgMatches) -> Result<()> {
         store.path(certificates::SERVER_FILE),
         dir.join(local_node::FOLDER),
     ];
-    let found: Vec<&PathBuf> = ours.iter().filter(|path| path.symlink_metadata().is_ok()).collect();
+    let found = ours.into_iter().filter(|path| path.symlink_metadata().is_ok()).collect::<Vec<_>>();
     if found.is_empty() {
         println!("{} holds no node; nothing to delete.", dir.display());
         return Ok(());
@@ -220,6 +224,7 @@ fn reset(matches: &ArgMatches) -> Result<()> {
             running.pid.as_raw_nonzero()
         );
     }
+    reset::check_mounts(&found, &folder)?;
     let mut what = format!("the node's certificates, pods and images in {}", dir.display());
     if let Some(more) = local_node::deleted_elsewhere(&folder) {
         what.push_str(&format!(", and {more}"));
@@ -227,7 +232,7 @@ fn reset(matches: &ArgMatches) -> Result<()> {
     reset::confirm(matches, &what)?;
     local_node::reset_directory(&folder)?;
     for path in found {
-        reset::delete(path)?;
+        reset::delete(&path)?;
     }
     // Both fail, as they should, unless they are empty now.
     let _ = std::fs::remove_dir(dir.join("pki"));

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::{Arg, ArgAction, ArgMatches};
 use kubelet::config::Config;
 use node::machine::DEFAULT_LABELS;
@@ -72,6 +72,14 @@ fn label_of(text: &str) -> Result<(String, String)> {
         );
     }
     Ok((key.to_owned(), value.to_owned()))
+}
+
+/// A `KubeletConfiguration`, as the flag names it.
+pub fn with_file(config: Config, flag: &str, file: &Path) -> Result<Config> {
+    let bytes = std::fs::read(file).with_context(|| format!("--{flag}: cannot read {}", file.display()))?;
+    let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    let directory = absolute.parent().unwrap_or(Path::new("/"));
+    config.with_file_in(&bytes, directory).map_err(|error| anyhow!("--{flag} {}: {error}", file.display()))
 }
 
 /// `--name`, or whatever the flag is called.

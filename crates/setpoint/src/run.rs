@@ -1,7 +1,7 @@
 //! `setpoint up` and `setpoint server`: build the control plane from the flags, run it, drain it.
 
 use std::io::Write;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -121,7 +121,10 @@ impl Settings {
         };
         let mut controllers = controllers::settings(matches)?;
         let node = local_node::Settings::from_matches(matches, controllers.nodes.is_some())?;
-        controllers::reserve_cidrs(&mut controllers, node.iter().flat_map(|node| node.pod_cidrs()));
+        if let Some(node) = &node {
+            let name = node.name(Env::machine().hostname());
+            controllers::reserve_cidrs(&mut controllers, &name, node.pod_cidrs());
+        }
         Ok(Settings {
             limits,
             node,
@@ -255,6 +258,8 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
         client_ca: keys.client_ca.clone(),
         request_header_ca: Some(keys.request_headers.authority().clone()),
     };
+    // Before the node's runtime is opened, which touches what it finds.
+    let reserved = settings.node.as_ref().map(local_node::Settings::reserve).transpose()?;
     let mut server = Server::bind(api.clone(), &settings.listen, tls)
         .await
         .map_err(|error| explain_listen(error, settings.listen_flag))?;
@@ -284,7 +289,7 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
         }
     }
     descriptors.log();
-    let containers = match &settings.node {
+    let containers = match settings.node.as_ref().zip(reserved) {
         Some(node) => Some(open_containers(&env, &settings, node, bound, &mut server).await?),
         None => None,
     };
@@ -348,21 +353,21 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
 async fn open_containers(
     env: &Env,
     settings: &Settings,
-    node: &local_node::Settings,
+    (node, reserved): (&local_node::Settings, local_node::Reserved),
     bound: SocketAddr,
     server: &mut Server,
-) -> Result<local_node::Containers> {
+) -> Result<(local_node::Containers, Option<TcpListener>)> {
     let everywhere = bound.ip().is_unspecified();
     let api = node.api_address(bound.port()).unwrap_or(bound);
     let kubernetes = settings.services.first_address();
-    let containers = node.open_runtime(env, kubernetes, api)?;
+    let containers = node.open_runtime(env, reserved.bridge, kubernetes, api)?;
     if !everywhere && bound != api {
         server
             .listen_also(&api.to_string())
             .await
             .map_err(|error| explain_listen(error, settings.listen_flag))?;
     }
-    Ok(containers)
+    Ok((containers, reserved.listener))
 }
 
 /// SIGTERM, SIGINT, and the end of who started it: each stops the server, also while it starts.
@@ -456,7 +461,7 @@ impl Keys {
         let mut followed = Vec::new();
         let (certificate, root_ca) = match given {
             Some(given) => {
-                names.extend(access::dns_names(&given.chain));
+                names.extend(access::certificate_names(&given.chain));
                 followed.push(given.followed);
                 (given.serving, access::joined(pki.ca_pem(), &given.chain))
             }
@@ -703,9 +708,11 @@ fn announcement(settings: &Settings, url: &str, node: Option<&str>) -> String {
     let absolute = std::path::absolute(&settings.kubeconfig).unwrap_or_else(|_| settings.kubeconfig.clone());
     let log = settings.detached.then(|| detach::log_path(&settings.data_dir));
     let log = log.map(|path| format!("  log         {}\n", path.display())).unwrap_or_default();
+    let pods =
+        node.map(|_| "  pods        kubectl get pods -A; their logs: kubectl logs POD\n").unwrap_or_default();
     format!(
         "setpoint is ready.\n  API         {url} (Kubernetes {version})\n  objects     {objects}\n  nodes       {nodes_line}\n  \
-         kubeconfig  {kubeconfig}\n{log}{NEXT}export KUBECONFIG={absolute} && kubectl {next}\n",
+         kubeconfig  {kubeconfig}\n{log}{pods}{NEXT}export KUBECONFIG={absolute} && kubectl {next}\n",
         version = apiserver::KUBERNETES_VERSION,
         objects = settings.store.describe(&settings.data_dir),
         kubeconfig = settings.kubeconfig.display(),

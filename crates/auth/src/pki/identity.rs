@@ -134,7 +134,8 @@ impl ResolvesServerCert for ServingCertificate {
     }
 }
 
-fn certified_pem(certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, String> {
+/// A certificate, with its chain if there is one, and its key, for rustls.
+pub fn certified_pem(certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, String> {
     let chain = pem::certificates(certificate)?;
     let key =
         PrivateKeyDer::from_pem_slice(key).map_err(|error| format!("no PEM private key found ({error})"))?;

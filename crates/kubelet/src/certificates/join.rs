@@ -4,11 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use auth::pki::Identity;
+use auth::pki::{Identity, certificates_from_pem, public_key_hash};
 use catalog::Catalog;
 use client::Client;
+use client::resources::NODES;
 use client_http::{CertificateRotation, Config, ConfigError, Credentials, HttpClient};
 use env::Env;
+use object::Value;
 
 use super::discovery::{DiscoveryError, discover};
 use super::request::{CertificateError, Purpose, Wanted, obtain};
@@ -29,6 +31,18 @@ pub enum JoinError {
          create` prints them on the control plane"
     )]
     NoCertificate { user: String, file: String },
+    #[error(
+        "{dir} belongs to a node of another cluster, or of one that was made anew: its CA is not the one that was given. Delete what is \
+         left of that node first, with `setpoint node reset --data-dir {dir}`, or choose another directory with --data-dir"
+    )]
+    OtherCluster { dir: String },
+    #[error(
+        "a Node with name {0:?} and status \"Ready\" already exists in the cluster: another machine runs it. Choose another name with \
+         --name, or delete that Node first with `kubectl delete node {0}`"
+    )]
+    NameTaken(String),
+    #[error("cannot get Node {node:?}: {why}")]
+    Node { node: String, why: String },
     #[error(transparent)]
     Discovery(#[from] DiscoveryError),
     #[error(transparent)]
@@ -79,11 +93,16 @@ pub async fn join(env: &Env, join: Join) -> Result<Joined, JoinError> {
         let file = store.path(CLIENT_FILE).display().to_string();
         return Err(JoinError::NoCertificate { user, file });
     }
+    if let Some(known) = &known
+        && !join.trust.may_be(known.authority_pem.as_deref().unwrap_or_default())
+    {
+        return Err(JoinError::OtherCluster { dir: join.directory.display().to_string() });
+    }
     let (config, identity) = match (known, identity) {
         (Some(known), Some(identity)) if join.server.is_empty() || join.server == known.server => {
             (known, identity)
         }
-        _ => bootstrap(env, &join, &store).await?,
+        (known, _) => bootstrap(env, &join, &store, known).await?,
     };
     let ca_pem = config.authority_pem.clone().unwrap_or_default();
     let pair = (identity.certificate_pem().into_bytes(), identity.key_pem().into_bytes());
@@ -100,7 +119,12 @@ pub async fn join(env: &Env, join: Join) -> Result<Joined, JoinError> {
     })
 }
 
-async fn bootstrap(env: &Env, join: &Join, store: &Store) -> Result<(Config, Identity), JoinError> {
+async fn bootstrap(
+    env: &Env,
+    join: &Join,
+    store: &Store,
+    known: Option<Config>,
+) -> Result<(Config, Identity), JoinError> {
     if join.server.is_empty() || join.token.is_empty() {
         return Err(JoinError::NothingToJoin);
     }
@@ -116,6 +140,12 @@ async fn bootstrap(env: &Env, join: &Join, store: &Store) -> Result<(Config, Ide
     let by_token = Config { credentials: Credentials::Token(join.token.clone()), ..config.clone() };
     let client: Arc<dyn Client> =
         Arc::new(HttpClient::new(env.clone(), Arc::new(Catalog::builtin()), &by_token)?);
+    let is_known = known.is_some_and(|known| known.authority_pem.as_deref() == Some(ca.as_bytes()));
+    if !(is_known
+        && store.common_name(CLIENT_FILE).is_some_and(|name| name == format!("system:node:{}", join.node)))
+    {
+        check_name(&client, &join.node).await?;
+    }
     let wanted = Wanted { purpose: Purpose::Client, node: join.node.clone(), names: Vec::new() };
     let identity = obtain(env, &client, &wanted).await?;
     // The kubeconfig last: with it the node has joined.
@@ -123,6 +153,48 @@ async fn bootstrap(env: &Env, join: &Join, store: &Store) -> Result<(Config, Ide
     store.write_kubeconfig(&join.server, &ca)?;
     tracing::info!(node = join.node, server = join.server, "joined the cluster");
     Ok((config, identity))
+}
+
+impl Trust {
+    /// Whether one of these authorities is among those that were given.
+    fn may_be(&self, authority_pem: &[u8]) -> bool {
+        let known = certificates_from_pem(authority_pem).unwrap_or_default();
+        match self {
+            Trust::Token { hashes } if hashes.is_empty() => true,
+            Trust::Token { hashes } => {
+                known.iter().filter_map(|der| public_key_hash(der)).any(|hash| hashes.contains(&hash))
+            }
+            Trust::Authority(pem) => {
+                let given = certificates_from_pem(pem.as_bytes()).unwrap_or_default();
+                known.iter().any(|der| given.contains(der))
+            }
+        }
+    }
+}
+
+/// Two machines of one name would take the Node from each other.
+async fn check_name(client: &Arc<dyn Client>, node: &str) -> Result<(), JoinError> {
+    match client.get(NODES.at("", node)).await {
+        Ok(found) if is_ready(&::runtime::tree(&found)) => Err(JoinError::NameTaken(node.to_owned())),
+        Ok(_) => Ok(()),
+        Err(status) if status.code == 404 => Ok(()),
+        // Not every cluster lets those who join look.
+        Err(status) if status.code == 403 => {
+            tracing::warn!(
+                node,
+                error = status.message,
+                "cannot find out whether another machine has this name"
+            );
+            Ok(())
+        }
+        Err(status) => Err(JoinError::Node { node: node.to_owned(), why: status.message }),
+    }
+}
+
+fn is_ready(node: &Value) -> bool {
+    let conditions = node.at(&["status", "conditions"]).and_then(Value::as_list).unwrap_or_default();
+    let is = |condition: &Value, name: &str, value: &str| condition.str_at(&[name]) == Some(value);
+    conditions.iter().any(|condition| is(condition, "type", "Ready") && is(condition, "status", "True"))
 }
 
 async fn patiently(env: &Env, join: &Join, hashes: &[String]) -> Result<String, DiscoveryError> {
@@ -138,5 +210,60 @@ async fn patiently(env: &Env, join: &Join, hashes: &[String]) -> Result<String, 
             }
             answer => return answer,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use auth::Pki;
+
+    use super::*;
+
+    #[test]
+    fn another_clusters_authority_is_known_by_its_hash_or_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let [ours, other] = ["ours", "other"]
+            .map(|name| Pki::open_or_create(&folder.path().join(name), 1_800_000_000, &[]).unwrap());
+        let hash =
+            |pki: &Pki| public_key_hash(&certificates_from_pem(pki.ca_pem().as_bytes()).unwrap()[0]).unwrap();
+        let may_be = |trust: &Trust| trust.may_be(ours.ca_pem().as_bytes());
+        assert!(may_be(&Trust::Token { hashes: Vec::new() }));
+        assert!(may_be(&Trust::Token { hashes: vec![hash(&other), hash(&ours)] }));
+        assert!(!may_be(&Trust::Token { hashes: vec![hash(&other)] }));
+        assert!(may_be(&Trust::Authority(ours.ca_pem().to_owned())));
+        assert!(!may_be(&Trust::Authority(other.ca_pem().to_owned())));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_of_the_cluster_that_was_made_anew_is_told_to_reset() {
+        let folder = tempfile::tempdir().unwrap();
+        let (env, store) = (Env::simulated(1), Store::new(folder.path()));
+        let [old, new] = ["old", "new"]
+            .map(|name| Pki::open_or_create(&folder.path().join(name), env.now_seconds(), &[]).unwrap());
+        let identity =
+            old.issue_client("system:node:n", &["system:nodes".to_owned()], 3600, env.now_seconds()).unwrap();
+        store.write(CLIENT_FILE, &identity).unwrap();
+        store.write_kubeconfig("https://127.0.0.1:1", old.ca_pem()).unwrap();
+        let with = |trust| Join {
+            node: "n".to_owned(),
+            directory: folder.path().to_owned(),
+            server: "https://127.0.0.1:1".to_owned(),
+            token: "abcdef.0123456789abcdef".to_owned(),
+            trust,
+        };
+        let refused =
+            join(&env, with(Trust::Authority(new.ca_pem().to_owned()))).await.err().unwrap().to_string();
+        let reset = format!("`setpoint node reset --data-dir {}`", folder.path().display());
+        assert!(refused.contains(&reset), "{refused}");
+        assert!(join(&env, with(Trust::Authority(old.ca_pem().to_owned()))).await.is_ok());
+    }
+
+    #[test]
+    fn only_a_node_that_is_ready_has_its_name() {
+        let node = |status: &str| {
+            let text = format!(r#"{{"status":{{"conditions":[{{"type":"Ready","status":"{status}"}}]}}}}"#);
+            codec::json::parse(text.as_bytes(), None).unwrap()
+        };
+        assert!(is_ready(&node("True")) && !is_ready(&node("Unknown")) && !is_ready(&Value::map()));
     }
 }

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use super::request::{Purpose, SigningRequests, Wanted, obtain};
 use super::store::Store;
 
-/// After a request that came to nothing; doubled each time.
+/// After a request that came to nothing, or to nothing that lasts; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 const LAST_PAUSE: Duration = Duration::from_secs(60);
 /// Longer waits are looked at in between: the clock may be set.
@@ -47,8 +47,11 @@ impl Keeper {
     pub async fn run(self, current: Option<Identity>, stop: Stop) {
         let mut current = current.map(|identity| self.with_due(identity));
         let mut pause = FIRST_PAUSE;
+        // What was asked for last.
+        let mut asked_for = None;
         loop {
-            let wait = current.as_ref().map_or(0, |(identity, due)| self.seconds_left(identity, *due));
+            let left = |(identity, due): &(Identity, u64)| self.seconds_left(identity, *due, &asked_for);
+            let wait = current.as_ref().map_or(0, left);
             if wait > 0 {
                 let look = Duration::from_secs(wait).min(LOOK);
                 tokio::select! {
@@ -65,24 +68,39 @@ impl Keeper {
                 () = stop.stopped() => return,
                 asked = obtain(&self.env, &*self.requests, &wanted) => asked,
             };
+            let names = wanted.names;
             let stored = asked.and_then(|identity| self.store.write(self.file, &identity).map(|()| identity));
-            match stored {
+            let lasts = match stored {
                 Ok(identity) => {
                     tracing::info!(node = self.node, purpose = ?self.purpose, "new certificate");
                     (self.install)(&identity);
-                    current = Some(self.with_due(identity));
-                    pause = FIRST_PAUSE;
+                    let missing = missing(&identity, &names);
+                    if !missing.is_empty() {
+                        tracing::warn!(
+                            node = self.node,
+                            ?missing,
+                            "the new certificate lacks names that were asked for"
+                        );
+                    }
+                    asked_for = Some(Asked { names, until: self.env.now_seconds() + LOOK.as_secs() });
+                    let (identity, due) = current.insert(self.with_due(identity));
+                    self.seconds_left(identity, *due, &asked_for) > 0
                 }
                 Err(error) => {
                     tracing::warn!(node = self.node, purpose = ?self.purpose, %error, "no new certificate, retrying");
-                    tokio::select! {
-                        biased;
-                        () = stop.stopped() => return,
-                        () = self.env.sleep(pause) => {}
-                    }
-                    pause = (pause * 2).min(LAST_PAUSE);
+                    false
                 }
+            };
+            if lasts {
+                pause = FIRST_PAUSE;
+                continue;
             }
+            tokio::select! {
+                biased;
+                () = stop.stopped() => return,
+                () = self.env.sleep(pause) => {}
+            }
+            pause = (pause * 2).min(LAST_PAUSE);
         }
     }
 
@@ -91,19 +109,30 @@ impl Keeper {
         (identity, due)
     }
 
-    /// 0: another one is needed now.
-    fn seconds_left(&self, identity: &Identity, due: u64) -> u64 {
-        let (mut has, mut wanted) = (identity.names(), (self.names)());
-        let known = |list: &mut Vec<String>| {
-            list.iter_mut().for_each(|name| name.make_ascii_lowercase());
-            list.sort();
-            list.dedup();
-        };
-        known(&mut has);
-        known(&mut wanted);
-        if has != wanted {
-            return 0;
+    /// 0: another one is needed now. A signer that leaves names out, or adds some, has its reasons: it is not asked for the same over
+    /// and over.
+    fn seconds_left(&self, identity: &Identity, due: u64, last: &Option<Asked>) -> u64 {
+        let now = self.env.now_seconds();
+        let names = (self.names)();
+        let left = due.saturating_sub(now);
+        if missing(identity, &names).is_empty() {
+            return left;
         }
-        due.saturating_sub(self.env.now_seconds())
+        match last {
+            Some(asked) if asked.names == names => left.min(asked.until.saturating_sub(now)),
+            _ => 0,
+        }
     }
+}
+
+/// Names that came to a certificate, perhaps without some of them.
+struct Asked {
+    names: Vec<String>,
+    /// Not again before, unless they change.
+    until: u64,
+}
+
+fn missing<'a>(identity: &Identity, wanted: &'a [String]) -> Vec<&'a String> {
+    let has = identity.names();
+    wanted.iter().filter(|name| !has.iter().any(|has| has.eq_ignore_ascii_case(name))).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use auth::pki::Identity;
+use auth::pki::{Identity, certified_pem};
 use parking_lot::RwLock;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
@@ -20,6 +20,12 @@ impl ServingSlot {
             Ok(key) => *self.current.write() = Some(key),
             Err(error) => tracing::error!(%error, "the serving certificate cannot be used"),
         }
+    }
+
+    /// The error says what is wrong with them; what was there stays then.
+    pub fn set_pem(&self, certificate: &[u8], key: &[u8]) -> Result<(), String> {
+        *self.current.write() = Some(Arc::new(certified_pem(certificate, key)?));
+        Ok(())
     }
 
     pub fn is_set(&self) -> bool {

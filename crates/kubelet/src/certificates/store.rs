@@ -48,6 +48,12 @@ impl Store {
         }
     }
 
+    /// Whose a certificate was, also one that has ended.
+    pub fn common_name(&self, file: &str) -> Option<String> {
+        let pem = std::fs::read(self.path(file)).ok()?;
+        Identity::from_pem(&pem, &pem).ok().map(|identity| identity.common_name())
+    }
+
     pub fn write(&self, file: &str, identity: &Identity) -> Result<(), CertificateError> {
         let both = format!("{}{}", identity.certificate_pem(), identity.key_pem());
         self.write_file(&self.path(file), both.as_bytes())

@@ -288,3 +288,80 @@ async fn a_replaced_certificate_is_shown_on_the_next_connection() {
     assert!(rotation.replace(b"no".to_vec(), b"pem".to_vec()).is_err());
     assert_eq!(asks().await, "second", "what cannot be used changes nothing");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_signer_that_changes_the_names_is_not_asked_over_and_over() {
+    let (env, folder) = (Env::simulated(1), tempfile::tempdir().expect("a folder"));
+    let signer = Signer::new(&env, &folder.path().join("ca"), 0);
+    let names = Arc::new(Mutex::new(vec!["n".to_owned()]));
+    let changed = Arc::new(Notify::new());
+    let keeper = |current: &str| {
+        let keeper = Keeper {
+            env: env.clone(),
+            requests: Arc::new(Stubborn(signer.clone())),
+            purpose: Purpose::Serving,
+            node: "n".to_owned(),
+            store: Store::new(&folder.path().join(current)),
+            file: SERVER_FILE,
+            names: Box::new({
+                let names = names.clone();
+                move || names.lock().clone()
+            }),
+            changed: changed.clone(),
+            install: Box::new(|_| {}),
+        };
+        let (stopper, stop) = ::runtime::Stopper::new();
+        (env.spawn("keeper", keeper.run(None, stop)), stopper)
+    };
+    // It signs for `n` and `other`, whatever is asked: more than was asked for is fine.
+    let (task, stopper) = keeper("more");
+    env.sleep(Duration::from_secs(1800)).await;
+    assert_eq!(signer.names().len(), 1);
+    // Less is not, but nothing helps.
+    names.lock().push("10.0.0.1".to_owned());
+    changed.notify_one();
+    env.sleep(Duration::from_secs(1800)).await;
+    assert_eq!(signer.names().len(), 2);
+    // It may have changed its mind.
+    env.sleep(Duration::from_secs(3600)).await;
+    assert_eq!(signer.names().len(), 3);
+    stopper.stop();
+    task.await.expect("it ends");
+}
+
+/// Signs for names of its own.
+struct Stubborn(Arc<Signer>);
+
+impl SigningRequests for Stubborn {
+    fn create(&self, body: Value) -> Answer<'_, String> {
+        self.0.create(body)
+    }
+
+    fn get<'a>(&'a self, name: &'a str) -> Answer<'a, Value> {
+        Box::pin(async move {
+            let mut csr = self.0.get(name).await?;
+            let mut request = request_of(&csr).expect("a request");
+            request.dns_names = vec!["n".to_owned(), "other".to_owned()];
+            request.addresses.clear();
+            let now = self.0.env.now_seconds();
+            let certificate =
+                self.0.pki.issuer().issue(&request, &["server auth"], 86_400, now).expect("signed");
+            csr.map_at(&["status"]).set("certificate", STANDARD.encode(certificate));
+            Ok(csr)
+        })
+    }
+}
+
+#[test]
+fn a_serving_certificate_of_files_is_replaced_only_by_a_pair() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pki = Pki::open_or_create(folder.path(), 1_800_000_000, &[]).expect("made");
+    let slot = ServingSlot::default();
+    let pem =
+        |identity: &Identity| (identity.certificate_pem().into_bytes(), identity.key_pem().into_bytes());
+    let (certificate, key) = pem(pki.serving());
+    slot.set_pem(&certificate, &key).expect("a pair");
+    let (_, other) = pem(pki.admin());
+    assert!(slot.set_pem(&certificate, &other).is_err(), "one half is newer than the other");
+    assert!(slot.is_set());
+}

@@ -1,6 +1,6 @@
 //! The fields as the parts of the node read them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use image::Verification;
@@ -8,6 +8,10 @@ use object::quantity::Quantity;
 use object::{Map, Value};
 
 use super::{Config, duration};
+
+/// Beside that of the clients' CA.
+const PATHS: [&str; 6] =
+    ["staticPodPath", "tlsCertFile", "tlsPrivateKeyFile", "resolvConf", "volumePluginDir", "podLogsDir"];
 
 /// Defaults that follow from other fields.
 pub fn with_computed_defaults(mut fields: Map) -> Map {
@@ -20,6 +24,25 @@ pub fn with_computed_defaults(mut fields: Map) -> Map {
         fields.set("podPidsLimit", Value::Int(-1));
     }
     fields
+}
+
+/// Those of a file are relative to its directory.
+pub fn resolve_paths(fields: &mut Map, directory: &Path) {
+    let resolve = |path: &mut Value| {
+        if let Some(text) = path.as_str().filter(|text| !text.is_empty()) {
+            *path = Value::from(directory.join(text).to_string_lossy().as_ref());
+        }
+    };
+    for name in PATHS {
+        if let Some(path) = fields.get_mut(name) {
+            resolve(path);
+        }
+    }
+    let x509 = fields.get_mut("authentication").and_then(Value::as_map_mut);
+    let x509 = x509.and_then(|map| map.get_mut("x509")).and_then(Value::as_map_mut);
+    if let Some(path) = x509.and_then(|map| map.get_mut("clientCAFile")) {
+        resolve(path);
+    }
 }
 
 /// The fields that were decoded, over what a node without a file has.
@@ -57,16 +80,13 @@ pub fn apply(mut config: Config, fields: Map) -> Config {
     config.pod_pids_limit = read.int("podPidsLimit");
     config.container_log_max_size = read.quantity("containerLogMaxSize");
     config.container_log_max_files = read.count("containerLogMaxFiles");
-    config.container_log_max_workers = read.count("containerLogMaxWorkers");
     config.container_log_monitor_interval = read.duration("containerLogMonitorInterval");
     config.image_gc_high_threshold_percent = read.percent("imageGCHighThresholdPercent");
     config.image_gc_low_threshold_percent = read.percent("imageGCLowThresholdPercent");
     config.image_minimum_gc_age = read.duration("imageMinimumGCAge");
     config.image_maximum_gc_age = read.duration("imageMaximumGCAge");
-    config.sync_frequency = read.duration("syncFrequency");
     config.file_check_frequency = read.duration("fileCheckFrequency");
     config.http_check_frequency = read.duration("httpCheckFrequency");
-    config.node_status_report_frequency = read.duration("nodeStatusReportFrequency");
     config.node_status_update_frequency = read.duration("nodeStatusUpdateFrequency");
     config.node_lease_duration_seconds = read.int("nodeLeaseDurationSeconds");
     config.node_status_max_images = read.int("nodeStatusMaxImages");
@@ -90,7 +110,6 @@ pub fn apply(mut config: Config, fields: Map) -> Config {
     config.kube_reserved = read.pairs("kubeReserved");
     config.system_reserved = read.pairs("systemReserved");
     config.enforce_node_allocatable = read.texts("enforceNodeAllocatable");
-    config.reserved_system_cpus = read.text("reservedSystemCPUs");
     config.address = read.text("address");
     config.port = read.port("port");
     config.healthz_address = read.text("healthzBindAddress");
@@ -115,9 +134,7 @@ pub fn apply(mut config: Config, fields: Map) -> Config {
     config.enable_server = read.bool("enableServer");
     config.enable_debugging_handlers = read.bool("enableDebuggingHandlers");
     config.enable_system_log_handler = read.bool("enableSystemLogHandler");
-    config.streaming_connection_idle_timeout = read.duration("streamingConnectionIdleTimeout");
     config.container_runtime_endpoint = read.some_text("containerRuntimeEndpoint");
-    config.runtime_request_timeout = read.duration("runtimeRequestTimeout");
     config.serialize_image_pulls = read.bool("serializeImagePulls");
     config.max_parallel_image_pulls =
         fields.contains("maxParallelImagePulls").then(|| read.count("maxParallelImagePulls"));
@@ -131,8 +148,6 @@ pub fn apply(mut config: Config, fields: Map) -> Config {
     };
     config.registry_pull_qps = read.small("registryPullQPS");
     config.registry_burst = read.small("registryBurst");
-    config.event_record_qps = read.small("eventRecordQPS");
-    config.event_burst = read.small("eventBurst");
     config.pods_per_core = read.int("podsPerCore");
     config.pod_cidr = read.text("podCIDR");
     config.crash_loop_max_restart_period =

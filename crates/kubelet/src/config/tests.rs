@@ -304,3 +304,21 @@ fn images_of_another_socket_are_refused() {
             .contains("imageServiceEndpoint \"unix:///run/b.sock\" is not supported")
     );
 }
+
+#[test]
+fn paths_of_a_file_are_relative_to_its_directory() {
+    let text = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nstaticPodPath: manifests\n\
+                tlsCertFile: pki/tls.crt\ntlsPrivateKeyFile: /own/tls.key\nresolvConf: resolv.conf\npodLogsDir: logs\n\
+                authentication: {x509: {clientCAFile: ca.crt}}\n";
+    let read = |directory: &str| {
+        Config::new("n", "/var/lib/node".into()).with_file_in(text.as_bytes(), directory.as_ref()).unwrap()
+    };
+    let config = read("/etc/node");
+    assert_eq!(config.static_pod_path, Some("/etc/node/manifests".into()));
+    assert_eq!(config.tls_files, Some(("/etc/node/pki/tls.crt".into(), "/own/tls.key".into())));
+    assert_eq!(config.resolv_conf, std::path::PathBuf::from("/etc/node/resolv.conf"));
+    assert_eq!(config.pod_logs_directory, std::path::PathBuf::from("/etc/node/logs"));
+    assert_eq!(config.authentication.client_ca_file, Some("/etc/node/ca.crt".into()));
+    let shown = config.in_force();
+    assert_eq!(shown.get("staticPodPath").and_then(Value::as_str), Some("/etc/node/manifests"));
+}

@@ -11,6 +11,7 @@ use object::{Map, Value};
 
 use super::answer::{self, Answer};
 use super::authenticate::PeerCertificate;
+use super::connections::Open;
 use super::query::Query;
 use super::routes::{Handler, MetricsOf, Route, route};
 use super::{
@@ -48,6 +49,7 @@ impl Streaming {
 pub async fn handle(
     context: &Arc<Context>,
     certificate: &PeerCertificate,
+    connection: &Open,
     mut request: Request<Incoming>,
 ) -> Reply {
     let handler = match route(request.method(), request.uri().path(), context.enabled) {
@@ -64,6 +66,9 @@ pub async fn handle(
     let (method, path) = (request.method(), request.uri().path());
     if let Err(refusal) = context.authorizer.authorize(&user, method, path).await {
         return refusal.into();
+    }
+    if user.name != auth::UserInfo::anonymous().name {
+        connection.known();
     }
     match handler {
         Ok(handler) => dispatch(context, handler, request).await,

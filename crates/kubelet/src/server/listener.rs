@@ -21,6 +21,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use runtime::Stop;
+use rustix::net::sockopt;
 use rustls::ServerConfig;
 use rustls::server::ResolvesServerCert;
 use tokio::net::{TcpListener, TcpStream};
@@ -30,12 +31,13 @@ use tokio_rustls::TlsAcceptor;
 use super::Context;
 use super::answer::Body;
 use super::authenticate::PeerCertificate;
+use super::connections::{self, Connections, Open};
 use super::handle::{Reply, handle};
 use super::metrics::InFlight;
 use super::tls;
 use crate::config::TlsOptions;
 
-/// Each has its buffers: what comes beyond waits in the kernel.
+/// Each has its buffers.
 const MAX_CONNECTIONS: usize = 2048;
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Between requests, as kubelet has it.
@@ -96,40 +98,51 @@ fn acceptor(
 /// Accepts until it is to stop; then all connections end.
 pub async fn run(context: Arc<Context>, listener: TcpListener, mut acceptor: Acceptor, stop: Stop) {
     let env = context.env.clone();
-    let mut connections = Connections::default();
+    let mut tasks = Tasks::default();
+    let connections = Connections::new(&env, MAX_CONNECTIONS);
     loop {
         let accepted = tokio::select! {
             biased;
             () = stop.stopped() => break,
-            Some(_) = connections.tasks.next() => continue,
-            accepted = listener.accept(), if connections.tasks.len() < MAX_CONNECTIONS => accepted,
+            Some(_) = tasks.running.next() => continue,
+            accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((tcp, _)) => {
-                let work = connection(context.clone(), tcp, acceptor.current(), stop.clone());
-                connections.tasks.push(env.spawn("node-connection", work));
+            Ok((tcp, peer)) => {
+                let Some(open) = connections.open(peer.ip()) else { continue };
+                let open = Arc::new(open);
+                let work = connection(context.clone(), open.clone(), tcp, acceptor.current(), stop.clone());
+                let work = async move {
+                    tokio::select! {
+                        biased;
+                        () = open.cut() => tracing::debug!("closed a connection for another"),
+                        () = work => {}
+                    }
+                };
+                tasks.running.push(env.spawn("node-connection", work));
             }
             Err(error) => {
                 // Most likely out of file descriptors.
                 tracing::warn!(%error, "could not accept a connection");
+                connections.make_room();
                 env.sleep(Duration::from_millis(100)).await;
             }
         }
     }
     drop(listener);
-    let drained = async { while connections.tasks.next().await.is_some() {} };
+    let drained = async { while tasks.running.next().await.is_some() {} };
     let _ = env.timeout(DRAIN_TIMEOUT, drained).await;
 }
 
 /// Those that are left are cut off when it is dropped.
 #[derive(Default)]
-struct Connections {
-    tasks: FuturesUnordered<tokio::task::JoinHandle<()>>,
+struct Tasks {
+    running: FuturesUnordered<tokio::task::JoinHandle<()>>,
 }
 
-impl Drop for Connections {
+impl Drop for Tasks {
     fn drop(&mut self) {
-        for task in &self.tasks {
+        for task in &self.running {
             task.abort();
         }
     }
@@ -139,14 +152,23 @@ impl Drop for Connections {
 struct State {
     context: Arc<Context>,
     certificate: PeerCertificate,
+    open: Arc<Open>,
     /// How many are under way.
     busy: watch::Sender<usize>,
     /// What is done after a 101.
     session: Mutex<Option<BoxFuture<'static, ()>>>,
 }
 
-async fn connection(context: Arc<Context>, tcp: TcpStream, acceptor: TlsAcceptor, stop: Stop) {
+async fn connection(
+    context: Arc<Context>,
+    open: Arc<Open>,
+    tcp: TcpStream,
+    acceptor: TlsAcceptor,
+    stop: Stop,
+) {
     let _ = tcp.set_nodelay(true);
+    // Of a session nothing else would tell that its client is gone.
+    let _ = keep_alive(&tcp);
     let env = context.env.clone();
     let handshake = tokio::select! {
         () = stop.stopped() => return,
@@ -157,11 +179,12 @@ async fn connection(context: Arc<Context>, tcp: TcpStream, acceptor: TlsAcceptor
         Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake failed"),
         Err(_) => return tracing::debug!("TLS handshake took too long"),
     };
+    open.shaken();
     let (_, session) = tls.get_ref();
     let http2 = session.alpn_protocol() == Some(b"h2");
     let certificate = PeerCertificate::new(session.peer_certificates());
     let busy = watch::Sender::new(0);
-    let state = Arc::new(State { context, certificate, busy, session: Mutex::new(None) });
+    let state = Arc::new(State { context, certificate, open, busy, session: Mutex::new(None) });
     let of_service = state.clone();
     let service = service_fn(move |request| {
         let state = of_service.clone();
@@ -184,8 +207,17 @@ async fn connection(context: Arc<Context>, tcp: TcpStream, acceptor: TlsAcceptor
     }
     let session = state.session.lock().take();
     if let Some(session) = session {
+        let _busy = state.open.busy();
         tokio::select! { () = session => {}, () = stop.stopped() => {} }
     }
+}
+
+/// As Go has it.
+fn keep_alive(tcp: &TcpStream) -> rustix::io::Result<()> {
+    let every = Duration::from_secs(15);
+    sockopt::set_socket_keepalive(tcp, true)?;
+    sockopt::set_tcp_keepidle(tcp, every)?;
+    sockopt::set_tcp_keepintvl(tcp, every)
 }
 
 /// Runs a connection to its end. It is closed when nothing was asked for a while, or the server stops.
@@ -228,7 +260,7 @@ async fn idle(env: &Env, mut busy: watch::Receiver<usize>) {
 async fn answer(state: &Arc<State>, request: Request<Incoming>) -> Response<Counted> {
     let busy = Busy::new(state);
     let in_flight = state.context.metrics.begin(&state.context.env, request.method(), request.uri().path());
-    let answer = match handle(&state.context, &state.certificate, request).await {
+    let answer = match handle(&state.context, &state.certificate, &state.open, request).await {
         Reply::Answer(answer) => answer,
         Reply::Upgrade(answer, session) => {
             let counted = in_flight.session();
@@ -243,18 +275,21 @@ async fn answer(state: &Arc<State>, request: Request<Incoming>) -> Response<Coun
 }
 
 /// A request under way, until it is dropped.
-struct Busy(Arc<State>);
+struct Busy {
+    state: Arc<State>,
+    _of_connection: connections::Busy,
+}
 
 impl Busy {
     fn new(state: &Arc<State>) -> Busy {
         state.busy.send_modify(|requests| *requests += 1);
-        Busy(state.clone())
+        Busy { state: state.clone(), _of_connection: state.open.busy() }
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.busy.send_modify(|requests| *requests -= 1);
+        self.state.busy.send_modify(|requests| *requests -= 1);
     }
 }
 

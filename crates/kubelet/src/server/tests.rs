@@ -2,6 +2,7 @@
 
 mod access;
 mod fixture;
+mod flood;
 mod logs;
 mod runtime;
 mod streams;

@@ -213,3 +213,15 @@ async fn a_resource_that_is_not_served_yet_or_any_more_is_waited_for() {
     assert_eq!(asked, ["stream at=", "stream at=", "stream at=", "stream at=5", "stream at=5"]);
     assert_eq!(told, ["state a@5", "state b@9"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn lasting_trouble_is_told_once_a_minute() {
+    let (env, mut trouble) = (Env::simulated(1), Trouble::default());
+    let mut told = 0;
+    for _ in 0..130 {
+        told += usize::from(trouble.is_to_be_told(env.monotonic()));
+        env.sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(told, 3, "after 5, 65 and 125 seconds");
+    assert!(!Trouble::default().is_to_be_told(env.monotonic()), "a server may restart");
+}

@@ -175,6 +175,17 @@ async fn a_machine_joins_with_a_token_and_stays_without_it() {
     assert_eq!(second["spec"]["extra"]["setpoint.dev/source-address"], json!(["127.0.0.1"]));
     let pem = std::fs::read(node_data.join("pki/kubelet-client-current.pem")).unwrap();
     assert_eq!(Identity::from_pem(&pem, &pem).unwrap().common_name(), "system:node:worker-1");
+
+    // Another machine of the same name does not take it over.
+    let bridge = bridge("k");
+    let args =
+        [&words[1..], &["--name", "worker-1", "--bridge", &bridge, "--port", &free_port().to_string()]]
+            .concat();
+    let (ok, _, error) = setpoint(&args, &folder.path().join("namesake"));
+    assert!(
+        !ok && error.contains("a Node with name \"worker-1\" and status \"Ready\" already exists"),
+        "{error}"
+    );
     node.stop();
 
     // It has a certificate of its own now: the token is not needed any more, and no request is made.

@@ -10,6 +10,7 @@ mod apparmor;
 mod architecture;
 mod backups;
 mod bench;
+mod bridges;
 mod certificates;
 mod cgroup2;
 mod cli;

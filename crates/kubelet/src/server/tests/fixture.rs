@@ -29,7 +29,7 @@ use tokio_rustls::client::TlsStream;
 use super::runtime::{Host, Shared};
 use crate::config::Config;
 use crate::server::stats::VolumeStats;
-use crate::server::{ClientCas, Enabled, Node, Server, Settings};
+use crate::server::{ClientCas, Enabled, Node, Server, Settings, bind};
 
 pub const USER: &str = "kube-apiserver-kubelet-client";
 
@@ -195,8 +195,7 @@ impl Fixture {
         let of_file = config.authentication.client_ca_file.as_deref();
         let client_cas = Arc::new(ClientCas::open(of_file, Arc::new(pki.ca_bundle())).unwrap());
         let settings = Settings {
-            address: "127.0.0.1".to_owned(),
-            port: 0,
+            listener: bind("127.0.0.1", 0).unwrap(),
             certificate: certificate.clone(),
             client_cas: client_cas.clone(),
             authentication: config.authentication.clone(),

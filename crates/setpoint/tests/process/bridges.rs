@@ -1,0 +1,50 @@
+//! Two data directories and one bridge: the second node is refused, and touches nothing of the first. Needs root.
+
+use std::process::Command;
+
+use crate::harness::*;
+use crate::join::setpoint;
+use crate::node_cluster::Cluster;
+
+#[test]
+fn a_bridge_has_one_node_and_a_reset_leaves_it_to_that() {
+    let Some(mut cluster) = Cluster::start(232) else { return };
+    let command = "command: [/bin/busybox, sleep, '1000']";
+    cluster.run_pod("p", &format!("containers: [{{name: c, image: IMAGE, {command}}}]"));
+    cluster.wait_for("Running", &["p"]);
+    let second = cluster.folder.path().join("second");
+    let up = |port: &str| {
+        let mut command = Command::new(SETPOINT);
+        command.args([
+            "up",
+            "--node=true",
+            "--listen",
+            "127.0.0.1:0",
+            "--node-port",
+            port,
+            "--bridge",
+            &cluster.bridge,
+        ]);
+        let ran = run(command.args(["--pod-cidr", "10.211.232.0/24", "--data-dir"]).arg(&second));
+        (ran.status.success(), String::from_utf8_lossy(&ran.stderr).into_owned())
+    };
+    let (done, told) = up("0");
+    let first = cluster.data().display().to_string();
+    assert!(!done && told.contains(&format!("belongs to the node of the data directory {first}")), "{told}");
+    assert!(told.contains("--bridge, --pod-cidr and --node-port"), "{told}");
+    let (done, _, told) = setpoint(&["reset", "--yes"], &second);
+    assert!(done, "{told}");
+    let uid = cluster.uid("p");
+    assert_eq!(cluster.said("p", "echo here"), "here");
+
+    // Its pods go on without it, and so does what they need.
+    cluster.server.take().unwrap().stop();
+    let (done, told) = up("0");
+    assert!(!done && told.contains("whose pods go on running"), "{told}");
+    let (done, _, told) = setpoint(&["reset", "--yes"], &second);
+    assert!(done, "{told}");
+    cluster.restart();
+    cluster.wait("the node is back", |cluster| cluster.exec("p", "true").status.success());
+    assert_eq!((cluster.uid("p"), cluster.container("p", "c")["restartCount"].as_i64()), (uid, Some(0)));
+    cluster.kubectl.run("delete pod p --wait=true");
+}
