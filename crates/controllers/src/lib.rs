@@ -72,7 +72,7 @@ use tokio::task::JoinHandle;
 pub use horizontalpodautoscaler::HorizontalPodAutoscaler;
 pub use kubeletserving::NAME as KUBELET_SERVING_APPROVER;
 pub use localprovisioner::{NAME as LOCAL_PROVISIONER, storage_class as local_storage_class};
-pub use nodeipam::{Cidr, MaskSizes, NodeIpam};
+pub use nodeipam::{Cidr, MaskSizes, NodeIpam, NodeIpamError};
 pub use nodelifecycle::NodeLifecycle;
 pub use pods::{PodFields, pod_view};
 pub use settings::{CONCURRENCY, Concurrency, Endpoints, Settings};

@@ -8,6 +8,7 @@
 
 mod cidr;
 mod cidr_set;
+mod held;
 mod plan;
 mod settings;
 #[cfg(test)]
@@ -27,10 +28,10 @@ use runtime::{
 use tokio::task::JoinHandle;
 
 use crate::Context;
-use plan::{Allocator, Plan};
+use plan::{Allocator, Overlap, Plan};
 
 pub use cidr::Cidr;
-pub use settings::{MaskSizes, NodeIpam};
+pub use settings::{MaskSizes, NodeIpam, NodeIpamError};
 
 pub const NAME: &str = "node-ipam-controller";
 const WORKERS: usize = 30;
@@ -52,7 +53,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         Recorder::start(&context.env, client.clone(), "cidrAllocator", context.stop.clone());
     let nodes = context.informers.of(&NODES);
     let blocks = Arc::new(Mutex::new(Allocator::new(settings)));
-    let told = blocks.clone();
+    let (told, events) = (blocks.clone(), recorder.clone());
     // By default nodes may have ranges of their own choice.
     let strict = !settings.kubelets_only;
     let controller = Controller::new(&context.env, NAME).workers(WORKERS).max_retries(None);
@@ -66,7 +67,8 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
             }
             return Vec::new();
         }
-        let occupied = blocks.occupy(node.name(), &tree(node));
+        let (overlaps, occupied) = blocks.occupy(node.name(), &tree(node));
+        overlaps.iter().for_each(|overlap| tell_overlap(&events, node, overlap));
         // Told once for each node, not with each of its heartbeats.
         if let (true, InformerEvent::Added { .. }) = (strict, &event) {
             settle(node, occupied);
@@ -83,6 +85,26 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
 fn settle(node: &Obj, done: Result<(), String>) {
     if let Err(error) = done {
         tracing::error!(node = node.name(), error, "cannot account for the pod CIDRs of a node");
+    }
+}
+
+/// Two nodes chose ranges that have addresses in common. Both go on; pods of both may have the same address.
+fn tell_overlap(recorder: &Recorder, node: &Obj, overlap: &Overlap) {
+    let Overlap { cidr, other } = overlap;
+    tracing::warn!(node = node.name(), pod_cidr = %cidr, other, "a pod CIDR overlaps one of another node");
+    let message = format!("Pod CIDR {cidr} overlaps one of node {other}");
+    recorder.event_on(reference(node), Severity::Warning, "CIDROverlap", message);
+}
+
+fn reference(node: &Obj) -> ObjectRef {
+    ObjectRef {
+        api_version: "v1".to_owned(),
+        kind: "Node".to_owned(),
+        namespace: String::new(),
+        name: node.name().to_owned(),
+        uid: node.uid().to_owned(),
+        resource_version: String::new(),
+        field_path: String::new(),
     }
 }
 
@@ -122,23 +144,14 @@ impl Ipam {
         self.tell(node, "CIDRAssignmentFailed");
         // Where nobody knows whether it was written the blocks stay taken: better lost until the next start than given twice.
         if status.code < 500 {
-            self.blocks.lock().give_back(blocks);
+            self.blocks.lock().give_back(node.name(), blocks);
         }
         Err(status.into())
     }
 
     fn tell(&self, node: &Obj, what: &str) {
-        let about = ObjectRef {
-            api_version: "v1".to_owned(),
-            kind: "Node".to_owned(),
-            namespace: String::new(),
-            name: node.name().to_owned(),
-            uid: node.uid().to_owned(),
-            resource_version: String::new(),
-            field_path: String::new(),
-        };
         let message = format!("Node {} status is now: {what}", node.name());
-        self.recorder.event_on(about, Severity::Normal, what, message);
+        self.recorder.event_on(reference(node), Severity::Normal, what, message);
     }
 }
 

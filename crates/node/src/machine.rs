@@ -1,5 +1,7 @@
 //! The Node object: what a machine has, and how it says that it is well.
 
+use std::net::IpAddr;
+
 use object::quantity::Quantity;
 use object::{Map, Value, time};
 
@@ -126,23 +128,16 @@ impl Machine {
         if !description.provider_id.is_empty() {
             node.map_at(&["spec"]).set("providerID", &*description.provider_id);
         }
-        if let Some(first) = description.pod_cidrs.first() {
-            let spec = node.map_at(&["spec"]);
-            spec.set("podCIDR", &**first);
-            spec.set(
-                "podCIDRs",
-                Value::List(description.pod_cidrs.iter().map(|cidr| (&**cidr).into()).collect()),
-            );
-        }
+        set_pod_cidrs(&mut node, &description.pod_cidrs);
         let status = description.status(&node, health, now);
         node.make_map().set("status", status);
         node
     }
 
-    /// What the metadata of an object that was there before lacks: a merge patch. Labels that people gave the node stay, and so do taints:
-    /// only the labels every node must have are put right.
-    pub fn missing_metadata(&self, identity: &NodeIdentity<'_>, node: &Value) -> Option<Value> {
-        let mut labels = self.describe.describe(identity).labels;
+    /// What an object that was there before lacks: a merge patch. Labels that people gave the node stay, and so do taints: only the labels
+    /// every node must have are put right. Ranges of pods that the cluster gave it stay, too: they never change.
+    pub fn missing(&self, identity: &NodeIdentity<'_>, node: &Value) -> Option<Value> {
+        let Description { mut labels, pod_cidrs, .. } = self.describe.describe(identity);
         labels.retain(|name, value| {
             DEFAULT_LABELS.contains(&&**name) && node.at(&["metadata", "labels", name]) != Some(&*value)
         });
@@ -153,13 +148,44 @@ impl Machine {
         if node.str_at(&["metadata", "annotations", MANAGED_ATTACH]) != Some("true") {
             patch.map_at(&["metadata", "annotations"]).set(MANAGED_ATTACH, "true");
         }
-        patch.get("metadata").is_some().then_some(patch)
+        if pod_cidrs_of(node).is_empty() {
+            set_pod_cidrs(&mut patch, &pod_cidrs);
+        }
+        (patch.get("metadata").is_some() || patch.get("spec").is_some()).then_some(patch)
+    }
+
+    /// The ranges of the node's object, and those its pods have, if they are others.
+    pub fn other_pod_cidrs(&self, identity: &NodeIdentity<'_>, node: &Value) -> Option<(String, String)> {
+        let (said, used) = (pod_cidrs_of(node), self.describe.describe(identity).pod_cidrs);
+        let differs = said.len() != used.len() || said.iter().zip(&used).any(|(a, b)| !same_cidr(a, b));
+        (!used.is_empty() && !said.is_empty() && differs).then(|| (said.join(","), used.join(",")))
     }
 
     /// The status, made from the one that is there: times of conditions that did not change stay.
     pub fn status(&self, identity: &NodeIdentity<'_>, node: &Value, health: &Health, now: Millis) -> Value {
         self.describe.describe(identity).status(node, health, now)
     }
+}
+
+fn set_pod_cidrs(node: &mut Value, cidrs: &[String]) {
+    let Some(first) = cidrs.first() else { return };
+    let spec = node.map_at(&["spec"]);
+    spec.set("podCIDR", &**first);
+    spec.set("podCIDRs", Value::List(cidrs.iter().map(|cidr| (&**cidr).into()).collect()));
+}
+
+fn pod_cidrs_of(node: &Value) -> Vec<&str> {
+    let list = node.at(&["spec", "podCIDRs"]).and_then(Value::as_list).unwrap_or_default();
+    list.iter().filter_map(Value::as_str).collect()
+}
+
+/// Written in another way, perhaps.
+fn same_cidr(a: &str, b: &str) -> bool {
+    let parse = |cidr: &str| {
+        let (address, size) = cidr.split_once('/')?;
+        Some((address.parse::<IpAddr>().ok()?, size.parse::<u8>().ok()?))
+    };
+    a == b || parse(a).is_some_and(|a| Some(a) == parse(b))
 }
 
 /// The labels that are put right on an object that was there before; of `kubernetes.io`, the ones a node may give itself.

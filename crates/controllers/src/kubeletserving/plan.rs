@@ -25,7 +25,7 @@ pub struct Others<'a> {
     /// Another Node is known by it.
     pub taken: &'a dyn Fn(&str) -> bool,
     pub control_plane: &'a [IpAddr],
-    /// The DNS names of the API server's certificate, in lower case.
+    /// The DNS names of the API server's certificate, in lower case; `*.` stands for any label.
     pub control_plane_names: &'a [String],
 }
 
@@ -97,7 +97,8 @@ fn check(csr: &Value, node: Option<&Value>, others: &Others<'_>) -> Result<(), S
             return Err(format!("{name} is not the name of the Node object"));
         }
         // Who joins chooses a name: a Node that is called like the API server's machine must be on it.
-        let is_server = others.control_plane_names.contains(&name) && !sources.iter().any(at_api_server);
+        let is_server = others.control_plane_names.iter().any(|own| covers(own, &name))
+            && !sources.iter().any(at_api_server);
         if is_server || is_control_plane(&name) {
             return Err(format!("{name} is the API server's name"));
         }
@@ -115,6 +116,12 @@ pub fn addresses_and_names(all: impl Iterator<Item = String>) -> (Vec<IpAddr>, V
         }
     }
     (addresses, names)
+}
+
+/// Whether a certificate of this name is good for that one: `*.example.com` is for one label more. Both are in lower case.
+fn covers(own: &str, name: &str) -> bool {
+    let one_more = |suffix: &str| name.split_once('.').is_some_and(|(_, rest)| rest == suffix);
+    own == name || own.strip_prefix("*.").is_some_and(one_more)
 }
 
 /// Names under which the API server is asked for.

@@ -139,9 +139,10 @@ fn what_may_be_anothers_must_be_where_the_request_came_from() {
 
 #[test]
 fn a_node_that_is_called_like_the_api_server_gets_that_name_only_on_its_machine() {
-    let names = ["API.example.com", "10.0.0.1", "fd00::1", "api-host"].map(str::to_ascii_lowercase);
+    let names = ["API.example.com", "10.0.0.1", "fd00::1", "api-host", "*.Prod.example.com"]
+        .map(str::to_ascii_lowercase);
     let (addresses, names) = plan::addresses_and_names(names.into_iter());
-    assert_eq!((addresses.len(), names.len()), (2, 2));
+    assert_eq!((addresses.len(), names.len()), (2, 3));
     let others = Others { taken: &|_| false, control_plane: &addresses, control_plane_names: &names };
     let decide = |name: &str, source: &str| {
         let user = format!("system:node:{name}");
@@ -151,7 +152,7 @@ fn a_node_that_is_called_like_the_api_server_gets_that_name_only_on_its_machine(
         csr.map_at(&["spec", "extra"]).set("setpoint.dev/source-address", sources);
         plan::decide(&csr, Some(&runtime::parse(&node).expect("a node")), &others)
     };
-    for name in ["api.example.com", "api-host"] {
+    for name in ["api.example.com", "api-host", "web.prod.example.com"] {
         let refused = Decision::Leave(format!("{name} is the API server's name"));
         assert_eq!(decide(name, "10.0.0.9"), refused);
         for source in ["10.0.0.1", "fd00::1", "127.0.0.1", "in-process"] {
@@ -162,7 +163,9 @@ fn a_node_that_is_called_like_the_api_server_gets_that_name_only_on_its_machine(
         let refused = Decision::Leave(format!("{name} is the API server's name"));
         assert_eq!(decide(name, "127.0.0.1"), refused);
     }
-    assert_eq!(decide("worker-2", "10.0.0.9"), Decision::Approve);
+    for name in ["worker-2", "prod.example.com", "a.web.prod.example.com", "webprod.example.com"] {
+        assert_eq!(decide(name, "10.0.0.9"), Decision::Approve, "{name}");
+    }
 }
 
 #[test]

@@ -61,6 +61,12 @@ impl CidrSet {
         Ok(())
     }
 
+    /// A range and the rest of the block it lies in; `None`: of another family.
+    pub fn blocks_around(&self, cidr: &Cidr) -> Option<Cidr> {
+        let of_family = cidr.is_v6 == self.cluster.is_v6;
+        of_family.then(|| Cidr::new(cidr.is_v6, cidr.first, cidr.size.min(self.block_size)))
+    }
+
     fn free_from(&self, number: u64) -> Option<u64> {
         let before = self.taken.range(..=number).next_back();
         let free = before.map_or(number, |(_, &last)| if last >= number { last + 1 } else { number });

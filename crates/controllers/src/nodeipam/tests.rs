@@ -1,10 +1,11 @@
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use object::Value;
 
 use super::cidr::Cidr;
 use super::cidr_set::CidrSet;
-use super::plan::{Allocator, Plan};
+use super::plan::{Allocator, Overlap, Plan};
 use super::settings::{MaskSizes, NodeIpam};
 
 fn cidr(text: &str) -> Cidr {
@@ -16,18 +17,35 @@ fn ipam(cluster: &str, services: &[&str]) -> NodeIpam {
 }
 
 fn node(cidrs: &[&str]) -> Value {
+    named("n", cidrs)
+}
+
+fn named(name: &str, cidrs: &[&str]) -> Value {
     let mut node = Value::map();
-    node.map_at(&["metadata"]).set("name", "n");
+    node.map_at(&["metadata"]).set("name", name);
     let list = cidrs.iter().map(|text| Value::from((*text).to_owned())).collect();
     node.map_at(&["spec"]).set("podCIDRs", Value::List(list));
     node
 }
 
+/// A node nobody asked for before.
+fn new_node() -> Value {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    named(&format!("new-{}", NEXT.fetch_add(1, Relaxed)), &[])
+}
+
 fn next(allocator: &mut Allocator) -> Vec<String> {
-    match allocator.plan(&node(&[])) {
+    match allocator.plan(&new_node()) {
         Plan::Assign { blocks, .. } => blocks.iter().map(Cidr::to_string).collect(),
         other => panic!("{other:?}"),
     }
+}
+
+/// All of it in the cluster CIDRs; whom it overlaps.
+fn occupy(allocator: &mut Allocator, node: &Value) -> Vec<Overlap> {
+    let (overlaps, done) = allocator.occupy(node.str_at(&["metadata", "name"]).unwrap(), node);
+    done.unwrap();
+    overlaps
 }
 
 #[test]
@@ -90,13 +108,13 @@ fn a_huge_range_costs_nothing() {
 #[test]
 fn a_node_gets_a_block_of_each_family_and_none_of_the_services() {
     let mut allocator = Allocator::new(&ipam("10.244.0.0/16,fd00:10:244::/48", &["10.244.0.0/23"]));
-    allocator.occupy("other", &node(&["10.244.2.0/24"])).unwrap();
+    occupy(&mut allocator, &named("other", &["10.244.2.0/24"]));
     assert_eq!(next(&mut allocator), ["10.244.3.0/24", "fd00:10:244::/64"]);
     assert_eq!(next(&mut allocator), ["10.244.4.0/24", "fd00:10:244:1::/64"]);
     let Plan::Assign { patch, .. } = allocator.plan(&node(&[])) else { panic!("there are more") };
     assert_eq!(patch.str_at(&["spec", "podCIDR"]), Some("10.244.5.0/24"));
     assert_eq!(allocator.plan(&node(&["10.9.0.0/24"])), Plan::Nothing, "it has one");
-    let error = allocator.occupy("n", &node(&["10.244.7.0/24", "fd00:10:244:7::/64", "10.0.0.0/8"]));
+    let (_, error) = allocator.occupy("third", &node(&["10.244.7.0/24", "fd00:10:244:7::/64", "10.0.0.0/8"]));
     assert!(error.unwrap_err().contains("at index:2 that does not exist"));
 }
 
@@ -105,18 +123,18 @@ fn a_node_that_finds_one_family_full_takes_nothing_of_the_other() {
     let sizes = MaskSizes { v4: Some(24), v6: Some(64), ..MaskSizes::default() };
     let settings = NodeIpam::new("10.244.0.0/16,fd00::/64", sizes, Vec::new()).unwrap();
     let mut allocator = Allocator::new(&settings);
-    assert_eq!(next(&mut allocator)[0], "10.244.0.0/24");
+    occupy(&mut allocator, &named("first", &["10.244.0.0/24", "fd00::/64"]));
     for _ in 0..300 {
         assert!(matches!(allocator.plan(&node(&[])), Plan::Full(_)));
     }
-    allocator.release(&node(&["10.244.0.0/24", "fd00::/64"])).unwrap();
+    allocator.release(&named("first", &["10.244.0.0/24", "fd00::/64"])).unwrap();
     assert!(matches!(allocator.plan(&node(&[])), Plan::Assign { .. }));
 }
 
 #[test]
 fn sizes_that_do_not_fit_are_refused() {
     let refused = |cluster: &str, any, v4, v6| {
-        NodeIpam::new(cluster, MaskSizes { any, v4, v6 }, Vec::new()).map(|_| ()).unwrap_err()
+        NodeIpam::new(cluster, MaskSizes { any, v4, v6 }, Vec::new()).map(|_| ()).unwrap_err().to_string()
     };
     let fits = |cluster: &str, any, v4, v6| {
         NodeIpam::new(cluster, MaskSizes { any, v4, v6 }, Vec::new()).map(|_| ()).unwrap();
@@ -140,10 +158,11 @@ fn sizes_that_do_not_fit_are_refused() {
 #[test]
 fn what_is_reserved_is_never_given_also_after_a_node_had_it() {
     let mut ipam = ipam("10.244.0.0/16", &["10.96.0.0/16"]);
-    ipam.reserve([cidr("10.244.0.0/24"), cidr("192.168.0.0/24")]);
+    ipam.reserve("own", [cidr("10.244.0.0/24"), cidr("192.168.0.0/24")]);
     let mut allocator = Allocator::new(&ipam);
-    let own = node(&["10.244.0.0/24"]);
-    allocator.occupy("own", &own).unwrap();
+    assert_eq!(allocator.plan(&named("own", &[])), Plan::Nothing, "it writes its own range");
+    let own = named("own", &["10.244.0.0/24"]);
+    occupy(&mut allocator, &own);
     assert_eq!(next(&mut allocator), ["10.244.1.0/24"]);
     allocator.release(&own).unwrap();
     for block in 2..256 {
@@ -162,4 +181,49 @@ fn unless_it_is_asked_for_only_nodes_with_a_kubelet_get_blocks() {
     };
     assert!(of("setpoint://0.1.0") && of("containerd://2.0.0"));
     assert!(!of("simulated://0.1.0") && !of(""));
+}
+
+#[test]
+fn what_two_nodes_have_in_common_stays_taken_until_both_are_gone() {
+    let sizes = MaskSizes { any: Some(24), ..MaskSizes::default() };
+    let mut allocator = Allocator::new(&NodeIpam::new("10.244.0.0/22", sizes, Vec::new()).unwrap());
+    let overlap = |text: &str, other: &str| Overlap { cidr: cidr(text), other: other.to_owned() };
+    let (a, b) = (named("a", &["10.244.1.0/24"]), named("b", &["10.244.1.0/25"]));
+    assert_eq!(occupy(&mut allocator, &a), []);
+    assert_eq!(occupy(&mut allocator, &b), [overlap("10.244.1.0/25", "a")]);
+    assert_eq!(occupy(&mut allocator, &b), [], "told once");
+    // These have two parts of one block.
+    let c = named("c", &["10.244.2.0/25"]);
+    assert_eq!(occupy(&mut allocator, &c), []);
+    assert_eq!(occupy(&mut allocator, &named("d", &["10.244.2.128/25"])), []);
+    allocator.release(&a).unwrap();
+    allocator.release(&c).unwrap();
+    assert_eq!([next(&mut allocator), next(&mut allocator)], [["10.244.0.0/24"], ["10.244.3.0/24"]]);
+    assert!(matches!(allocator.plan(&new_node()), Plan::Full(_)));
+    allocator.release(&b).unwrap();
+    assert_eq!(next(&mut allocator), ["10.244.1.0/24"]);
+    // Nobody allocates from there, and still only one can have it.
+    assert!(allocator.occupy("e", &named("e", &["10.9.0.0/16"])).1.is_err());
+    let (overlaps, _) = allocator.occupy("f", &named("f", &["10.9.7.0/24"]));
+    assert_eq!(overlaps, [overlap("10.9.7.0/24", "e")]);
+}
+
+#[test]
+fn what_a_node_was_given_is_proposed_again_until_it_has_it_and_freed_if_it_has_another() {
+    let mut allocator = Allocator::new(&ipam("10.244.0.0/23", &[]));
+    let mut given = |name: &str| match allocator.plan(&named(name, &[])) {
+        Plan::Assign { blocks, .. } => blocks,
+        _ => Vec::new(),
+    };
+    let first = given("a");
+    assert_eq!(first, [cidr("10.244.0.0/24")]);
+    assert_eq!(given("a"), first);
+    assert_eq!((given("b"), given("c")), (vec![cidr("10.244.1.0/24")], Vec::new()));
+    // The heartbeat before: its object shows none yet.
+    allocator.occupy("a", &named("a", &[])).1.unwrap();
+    assert!(matches!(allocator.plan(&named("c", &[])), Plan::Full(_)));
+    let _ = allocator.occupy("a", &named("a", &["10.9.0.0/24"]));
+    assert!(matches!(allocator.plan(&named("c", &[])), Plan::Assign { blocks, .. } if blocks == first));
+    allocator.give_back("a", &first);
+    assert!(matches!(allocator.plan(&named("d", &[])), Plan::Full(_)), "it is c's now");
 }

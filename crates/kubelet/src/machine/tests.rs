@@ -178,19 +178,25 @@ fn an_object_that_was_there_gets_its_default_labels_and_loses_old_huge_pages() {
     let text = "{metadata: {labels: {'kubernetes.io/hostname': other, mine: x}}, \
                 status: {capacity: {'hugepages-4Mi': 4Mi, 'example.com/gpu': '2'}, allocatable: {'hugepages-4Mi': 4Mi}}}";
     let old = ::runtime::parse(text).expect("a node");
-    let patch = machine.missing_metadata(&identity, &old).expect("something is missing");
+    let patch = machine.missing(&identity, &old).expect("something is missing");
     assert_eq!(patch.str_at(&["metadata", "labels", "kubernetes.io/hostname"]), Some("host"));
     assert!(patch.at(&["metadata", "labels", "role"]).is_none(), "people may have taken it away");
+    assert_eq!(patch.at(&["spec", "podCIDRs"]), node(&machine).at(&["spec", "podCIDRs"]));
+    assert_eq!(machine.other_pod_cidrs(&identity, &old), None);
+    let given =
+        ::runtime::parse("{spec: {podCIDR: 10.244.5.0/24, podCIDRs: [10.244.5.0/24]}}").expect("a node");
+    assert!(machine.missing(&identity, &given).is_some_and(|patch| patch.get("spec").is_none()));
+    let (said, used) = machine.other_pod_cidrs(&identity, &given).expect("they differ");
+    assert_eq!((&*said, &*used), ("10.244.5.0/24", "10.1.0.0/24,fd01::/64"));
+    let same = ::runtime::parse("{spec: {podCIDRs: [10.1.0.0/24, 'fd01:0::/64']}}").expect("a node");
+    assert_eq!(machine.other_pod_cidrs(&identity, &same), None);
     let managed = "volumes.kubernetes.io/controller-managed-attach-detach";
     assert_eq!(patch.str_at(&["metadata", "annotations", managed]), Some("true"));
     let status = machine.status(&identity, &old, &node::container_runtime::Health::Ready, 0);
     assert!(status.at(&["capacity", "hugepages-4Mi"]).is_none());
     assert_eq!(status.str_at(&["allocatable", "example.com/gpu"]), Some("2"), "others' resources stay");
     assert!(status.at(&["allocatable", "hugepages-4Mi"]).is_none());
-    assert!(
-        machine.missing_metadata(&identity, &node(&machine)).is_none(),
-        "nothing is missing of a new one"
-    );
+    assert!(machine.missing(&identity, &node(&machine)).is_none(), "nothing is missing of a new one");
 }
 
 #[test]
