@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 pub use follow::{Changes, follow};
 pub use format::Stream;
-pub use reader::{Options, Progress, ReadError, Reader, Streams};
+pub use reader::{Options, Progress, ReadError, Reader};
 pub use rotate::{all_logs, make_room, remove, rename_back, rename_latest, rotate};
 pub use time::Timestamp;
 pub use writer::Writer;

@@ -10,24 +10,12 @@ use std::path::{Path, PathBuf};
 use bytes::{Buf, BytesMut};
 
 use crate::format::{Format, Line};
-use crate::{Stream, rotate};
+use crate::rotate;
 
 /// How much is read from the file, or handed out, at once.
 const PIECE: usize = 32 << 10;
 /// Longer lines are skipped, as those that make no sense are: no container runtime writes one.
 const MAX_LINE: usize = 4 << 20;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Streams {
-    pub stdout: bool,
-    pub stderr: bool,
-}
-
-impl Default for Streams {
-    fn default() -> Streams {
-        Streams { stdout: true, stderr: true }
-    }
-}
 
 /// What is asked for, in the terms of `PodLogOptions`.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +29,6 @@ pub struct Options {
     pub limit_bytes: Option<u64>,
     /// Puts each line's time before it.
     pub timestamps: bool,
-    pub streams: Streams,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -208,13 +195,7 @@ impl Reader {
         if self.options.since_nanos.is_some_and(|since| line.time.nanos < since) {
             return Ok(true);
         }
-        let shown = match line.stream.ok_or(ReadError::Stream)? {
-            Stream::Stdout => self.options.streams.stdout,
-            Stream::Stderr => self.options.streams.stderr,
-        };
-        if !shown {
-            return Ok(true);
-        }
+        line.stream.ok_or(ReadError::Stream)?;
         if self.options.timestamps && self.at_line_start {
             self.put(line.time.format().as_bytes(), output);
             self.put(b" ", output);

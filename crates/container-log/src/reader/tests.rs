@@ -1,7 +1,7 @@
 use std::fs;
 
 use super::*;
-use crate::Writer;
+use crate::{Stream, Writer};
 
 const LOG: &str = "2016-10-20T18:39:20.57606443Z stdout F line1\n\
                    2016-10-20T18:39:21.57606443Z stderr F line2\n\
@@ -37,9 +37,6 @@ fn options_choose_lines_as_kubelet_does() {
     assert_eq!(shown(Options { tail_lines: Some(99), ..all() }), "line1\nline2\nline3\n");
     assert_eq!(shown(Options { limit_bytes: Some(0), ..all() }), "");
     assert_eq!(shown(Options { limit_bytes: Some(8), ..all() }), "line1\nli");
-    let stderr = Streams { stdout: false, stderr: true };
-    assert_eq!(shown(Options { streams: stderr, ..all() }), "line2\n");
-    assert_eq!(shown(Options { streams: stderr, limit_bytes: Some(3), ..all() }), "lin");
     let since = crate::Timestamp::parse(b"2016-10-20T18:39:21.57606443Z").unwrap().nanos;
     assert_eq!(shown(Options { since_nanos: Some(since), ..all() }), "line2\nline3\n");
     assert_eq!(shown(Options { since_nanos: Some(since + 1), ..all() }), "line3\n");

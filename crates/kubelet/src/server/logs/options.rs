@@ -1,6 +1,6 @@
 //! `PodLogOptions` of a query.
 
-use container_log::{Streams, Timestamp};
+use container_log::Timestamp;
 use object::time;
 
 use super::Query;
@@ -77,7 +77,6 @@ impl LogOptions {
             since_nanos: ago.or(self.since_time.flatten()).map(|nanos| Timestamp::utc(nanos).nanos),
             limit_bytes: self.limit_bytes.map(unsigned),
             timestamps: self.timestamps,
-            streams: Streams::default(),
         }
     }
 }
