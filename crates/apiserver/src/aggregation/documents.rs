@@ -16,7 +16,7 @@ pub(crate) struct Documents {
 }
 
 /// The resources of a group version.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Discovered {
     /// APIResourceDiscovery.
     pub resources: Vec<Value>,

@@ -110,7 +110,7 @@ impl Reconcile for Fetching {
                 let is_available = |s: &Arc<ApiService>| s.remote.as_ref().is_some_and(|r| r.available);
                 // Requests of clients are refused, too. Its condition wakes us when it can be asked.
                 let (available, unavailable): (Vec<_>, Vec<_>) = group.into_iter().partition(is_available);
-                self.could_not_ask(&unavailable);
+                self.could_not_ask(unavailable.iter());
                 let Some(remote) = available.first().and_then(|first| first.remote.as_ref()) else {
                     continue;
                 };
@@ -141,7 +141,7 @@ impl Fetching {
     }
 
     /// Its resources are unknown; what it described once is kept.
-    fn could_not_ask(&self, services: &[Arc<ApiService>]) {
+    fn could_not_ask<'s>(&self, services: impl Iterator<Item = &'s Arc<ApiService>>) {
         if let Kind::Discovery = self.kind {
             for service in services {
                 self.tags.0.lock().remove(&service.name);
@@ -175,7 +175,7 @@ impl Fetching {
         let discovered = &self.documents().discovered;
         let tag = self.tags.of_all(services, remote, APIS);
         let all = discovery::fetch_all(&self.api, remote, tag.as_deref()).await;
-        match all.inspect_err(|_| self.could_not_ask(services))? {
+        match all.inspect_err(|_| self.could_not_ask(self.still(services, remote)))? {
             All::Unchanged => {}
             All::Document { document, tag } => {
                 for service in self.still(services, remote) {
@@ -191,8 +191,10 @@ impl Fetching {
                         all = Err(why);
                         Discovered::default()
                     });
-                    discovered.set(&service.name, own);
-                    self.tags.set(&service.name, remote, APIS, "");
+                    for service in self.still(std::slice::from_ref(service), remote) {
+                        discovered.set(&service.name, own.clone());
+                        self.tags.set(&service.name, remote, APIS, "");
+                    }
                 }
                 all?;
             }
@@ -211,7 +213,8 @@ impl Fetching {
                 }
             }
             Download::None => {
-                let none = |name: &str| services.iter().any(|service| service.name == name);
+                let still: Vec<_> = self.still(services, remote).collect();
+                let none = |name: &str| still.iter().any(|service| service.name == name);
                 self.documents().v2.retain(|name| !none(name));
                 self.tags.0.lock().retain(|name, _| !none(name));
             }
@@ -244,7 +247,7 @@ impl Fetching {
                 }
             }
             Download::None => {
-                for service in services {
+                for service in self.still(services, remote) {
                     v3.set(&service.name, SpecV3::default());
                     self.tags.set(&service.name, remote, openapi::V2, "");
                 }

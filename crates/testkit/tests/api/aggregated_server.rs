@@ -49,6 +49,8 @@ pub enum Mode {
     Legacy,
     /// It takes connections and says nothing.
     Hangs,
+    /// The same, only for this path.
+    HangsAt(&'static str),
     Fails(u16),
     /// The same, only for paths that begin with this.
     FailsAt(&'static str),
@@ -301,6 +303,7 @@ async fn serve(state: Arc<State>, far: DuplexStream) {
         async move {
             let response = match mode {
                 Mode::Hangs => std::future::pending().await,
+                Mode::HangsAt(path) if request.uri().path() == path => std::future::pending().await,
                 Mode::Fails(code) => text(code, "oh\n"),
                 Mode::Redirects(code, location) => {
                     let mut response = text(code, "over there\n");

@@ -531,6 +531,32 @@ async fn resources_of_a_server_that_is_unavailable_are_stale_though_it_tells_the
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_slow_server_comes_to_says_nothing_of_those_that_moved_to_another_meanwhile() {
+    let (cluster, server) = aggregating(41).await;
+    let port = |name: &str, port: u16| json!({"name": name, "port": port, "protocol": "TCP"});
+    let ports = json!([port("https", 443), port("other", 444)]);
+    cluster.merge("/api/v1/namespaces/wardle/services/api", json!({"spec": {"ports": ports}})).await.ok(200);
+    let ports = json!([port("https", 8443), port("other", 8443)]);
+    cluster.merge(format!("{SLICES}/api-1"), json!({"ports": ports})).await.ok(200);
+    let current = async || discovered(&cluster, GROUP).await.unwrap_or_default()[0]["freshness"] == "Current";
+    until(&cluster, "its resources are known", current).await;
+    let documents = || server.asked("/apis").iter().filter(|asked| asked.uri == "/apis").count();
+    server.set(Mode::HangsAt("/apis"));
+    let before = documents();
+    until(&cluster, "it is asked and does not answer", async || documents() > before).await;
+    server.set(Mode::Serves);
+    cluster.merge(API_SERVICE, json!({"spec": {"service": {"port": 444}}})).await.ok(200);
+    until(&cluster, "the other one is asked", async || documents() > before + 1).await;
+    until(&cluster, "its resources are known again", current).await;
+    // It is asked again after a minute.
+    for _ in 0..200 {
+        cluster.env().sleep(Duration::from_millis(250)).await;
+        assert!(current().await, "the first one failed now");
+    }
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn openapi_of_one_version_is_served_though_the_other_fails() {
     let in_v2 = async |cluster: &TestCluster| {
         let document = cluster.get("/openapi/v2").await.json();
