@@ -279,9 +279,11 @@ impl Slot {
 }
 
 impl Cache {
-    /// For want of something, or for using too much of it.
+    /// For want of something, or for using too much of it; perhaps by the agent before this one.
     pub fn is_evicted(&self) -> bool {
+        let of_status = |name: &str| self.pod.str_at(&["status", name]);
         self.evicted.as_ref().is_some_and(|evicted| evicted.reason == eviction::REASON)
+            || (of_status("phase") == Some("Failed") && of_status("reason") == Some(eviction::REASON))
     }
 
     pub fn slot(&mut self, container: &str) -> &mut Slot {
@@ -355,6 +357,17 @@ mod tests {
     }
     const HASH: u64 = 7;
     const PROBED: Probed = Probed { started: true, ready: true, kill: None };
+
+    #[test]
+    fn a_pod_that_an_agent_before_this_one_evicted_is_evicted() {
+        let is_evicted = |pod: &str| {
+            let pod = ::runtime::parse(pod).expect("a pod");
+            Cache { pod: Arc::new(pod), ..Cache::default() }.is_evicted()
+        };
+        assert!(is_evicted("{status: {phase: Failed, reason: Evicted}}"));
+        assert!(!is_evicted("{status: {phase: Failed, reason: Preempting}}"));
+        assert!(!is_evicted("{status: {phase: Running, reason: Evicted}}"));
+    }
 
     #[test]
     fn the_run_before_is_told_with_the_one_that_is() {
