@@ -268,7 +268,7 @@ impl Probes {
         self.each(uid, true, |container, now| container.checks.terminate(now));
     }
 
-    /// Something about the pod changed: those of its containers that are not ready are asked at once.
+    /// Something about the pod changed that is not its status: those of its containers that are not ready are asked at once.
     pub fn hurry(&self, uid: &str) {
         self.each(uid, false, |container, now| container.checks.hurry(now));
     }
@@ -346,6 +346,13 @@ impl State {
         let container = self.pods.get_mut(&key.uid)?.containers.get_mut(&key.container)?;
         (container.epoch == key.epoch).then_some(container)
     }
+}
+
+/// Are these the same pod to whoever probes it? What the node itself reports, after each probe, is no news to it.
+pub fn is_same(old: &Value, new: &Value) -> bool {
+    let metadata = ["labels", "annotations", "deletionTimestamp", "deletionGracePeriodSeconds"];
+    old.get("spec") == new.get("spec")
+        && metadata.iter().all(|field| old.at(&["metadata", field]) == new.at(&["metadata", field]))
 }
 
 /// Starts what is due.

@@ -135,7 +135,11 @@ pub struct Run {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunState {
     Created,
-    Running { since: Millis },
+    Running {
+        since: Millis,
+    },
+    /// The runtime cannot tell whether it runs.
+    Unknown,
     Exited(Exit),
 }
 
@@ -144,7 +148,7 @@ impl RunState {
     fn stage(&self) -> u8 {
         match self {
             RunState::Created => 0,
-            RunState::Running { .. } => 1,
+            RunState::Running { .. } | RunState::Unknown => 1,
             RunState::Exited(_) => 2,
         }
     }
@@ -153,6 +157,10 @@ impl RunState {
 impl Run {
     pub fn is_running(&self) -> bool {
         matches!(self.state, RunState::Running { .. })
+    }
+    /// Something of it is there that may have to be ended.
+    pub fn may_run(&self) -> bool {
+        matches!(self.state, RunState::Running { .. } | RunState::Unknown)
     }
     fn exit(&self) -> Option<&Exit> {
         match &self.state {
@@ -199,12 +207,20 @@ impl Slot {
         }
     }
 
-    /// News of a run, with what it is limited to: of one that another process started, nobody else knows that.
-    pub fn found(&mut self, run: Run, limits: Option<cri::LinuxContainerResources>) {
+    /// News of a run, with what it is limited to: of one that another process started, nobody else knows that. Whether that changes
+    /// what is known of the latest.
+    pub fn found(&mut self, run: Run, limits: Option<cri::LinuxContainerResources>) -> bool {
+        let before = self.run.as_ref().map(|run| (run.id.clone(), run.state.clone()));
         if run.is_running() && self.resources.is_none() && !self.starting {
             self.resources = limits;
         }
         self.saw(run);
+        before != self.run.as_ref().map(|run| (run.id.clone(), run.state.clone()))
+    }
+
+    /// The number of a run that is to come: the runtime has one run of each number, and the latest is known by it.
+    pub fn next_attempt(&self, attempt: u32) -> u32 {
+        self.run.as_ref().map_or(attempt, |run| attempt.max(run.attempt.saturating_add(1)))
     }
 
     /// Is this the latest run, or going to be?
@@ -272,8 +288,10 @@ impl Slot {
             Some(RunState::Exited(exit)) => {
                 Some(of_run(Container::Exited(exit.clone()), self.before.clone()))
             }
-            // Made, and not started: this process or the one before it was interrupted.
-            Some(RunState::Created) | None => None,
+            Some(RunState::Created | RunState::Unknown) => {
+                Some(of_run(Container::Interrupted, self.before.clone()))
+            }
+            None => None,
         }
     }
 }
@@ -424,6 +442,20 @@ mod tests {
         let seen = slot.view("test", HASH, PROBED).unwrap();
         assert!(matches!(seen.state, Container::Running { since: 5, .. }));
         assert_eq!((seen.attempt, seen.last.map(|exit| exit.code)), (2, Some(4)));
+    }
+
+    #[test]
+    fn a_container_that_was_made_and_not_started_gets_another_run() {
+        for state in [RunState::Created, RunState::Unknown] {
+            let mut slot = Slot::default();
+            slot.saw(run(0, state.clone()));
+            let seen = slot.view("test", HASH, PROBED).unwrap();
+            assert_eq!((seen.state, seen.attempt, seen.last), (Container::Interrupted, 0, None));
+            assert_eq!((slot.next_attempt(0), slot.next_attempt(3)), (1, 3));
+            slot.saw(run(1, RunState::Running { since: 5 }));
+            let seen = slot.view("test", HASH, PROBED).unwrap();
+            assert!(matches!(seen.state, Container::Running { since: 5, .. }), "{:?}", seen.state);
+        }
     }
 
     #[test]

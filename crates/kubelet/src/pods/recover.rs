@@ -18,13 +18,15 @@ pub async fn all(shared: &Arc<Shared>) -> Result<(), cri::Error> {
     let sandboxes = cri.list_pod_sandbox(cri::ListPodSandboxRequest { filter: None }).await?;
     // The newest of each pod.
     let mut newest: BTreeMap<String, cri::PodSandbox> = BTreeMap::new();
+    let mut older = Vec::new();
     for sandbox in sandboxes.items {
         let Some(uid) = sandbox.labels.get(POD_UID).cloned() else { continue };
         match newest.get(&uid) {
-            Some(known) if known.created_at > sandbox.created_at => {}
-            _ => drop(newest.insert(uid, sandbox)),
+            Some(known) if known.created_at > sandbox.created_at => older.push((uid, sandbox)),
+            _ => older.extend(newest.insert(uid.clone(), sandbox).map(|before| (uid, before))),
         }
     }
+    stop_older(shared, older).await;
     for (uid, sandbox) in newest {
         let Some(metadata) = sandbox.metadata else { continue };
         let known = shared.task(short_uid(&uid));
@@ -33,7 +35,13 @@ pub async fn all(shared: &Arc<Shared>) -> Result<(), cri::Error> {
             known.unwrap_or_else(|| shared.ensure(Key::new(&metadata.namespace, &metadata.name), &uid));
         let ready = sandbox.state == cri::PodSandboxState::Ready as i32;
         if is_new {
-            let ips = shared.addresses(&sandbox.id).await;
+            let ips = match shared.addresses(&sandbox.id).await {
+                Ok(ips) => ips.unwrap_or_default(),
+                Err(error) if error.code == cri::Code::NotFound => Vec::new(),
+                // The pod would have no address for as long as it runs.
+                Err(error) if ready => return Err(error),
+                Err(_) => Vec::new(),
+            };
             let known = SandboxRef { id: sandbox.id, attempt: metadata.attempt, ready, ips };
             task.cache.lock().sandbox = Some(known);
         } else if !ready && task.sandbox().is_some_and(|known| known.id == sandbox.id && known.ready) {
@@ -42,6 +50,21 @@ pub async fn all(shared: &Arc<Shared>) -> Result<(), cri::Error> {
         }
     }
     statuses(shared, None).await
+}
+
+/// Two sandboxes of a pod that are both ready, as a call that gave up made one all the same: the pod goes on in the newest. Only of
+/// pods that this process does not know yet, of which nothing is under way.
+async fn stop_older(shared: &Shared, older: Vec<(String, cri::PodSandbox)>) {
+    let is_ready = |sandbox: &cri::PodSandbox| sandbox.state == cri::PodSandboxState::Ready as i32;
+    for (uid, sandbox) in older.into_iter().filter(|(_, sandbox)| is_ready(sandbox)) {
+        if shared.task(short_uid(&uid)).is_some() {
+            continue;
+        }
+        let request = cri::StopPodSandboxRequest { pod_sandbox_id: sandbox.id.clone() };
+        if let Err(error) = shared.parts.cri.stop_pod_sandbox(request).await {
+            tracing::warn!(uid, sandbox = sandbox.id, %error, "failed to stop a sandbox that is not its pod's any more");
+        }
+    }
 }
 
 /// The containers of one pod.
@@ -130,6 +153,7 @@ fn is_known(task: &PodTask, name: &str, container: &cri::Container) -> bool {
         RunState::Exited(_) => true,
         RunState::Running { .. } => container.state == cri::ContainerState::Running as i32,
         RunState::Created => container.state == cri::ContainerState::Created as i32,
+        RunState::Unknown => container.state == cri::ContainerState::Unknown as i32,
     };
     let current = slot.run.as_ref().is_some_and(|run| run.id == container.id && same(run));
     // Before it is started, whoever does so looks at it.
@@ -137,10 +161,9 @@ fn is_known(task: &PodTask, name: &str, container: &cri::Container) -> bool {
     current || is_being_made || slot.before.as_ref().is_some_and(|before| before.id.ends_with(&container.id))
 }
 
-/// A pod whose object is known now: its objects are followed, and its containers probed.
-pub fn pod(shared: &Arc<Shared>, task: &Arc<PodTask>) {
+/// A pod whose object is known now: its containers are probed, also when it ends, so that it is as ready as it was.
+pub fn probes(shared: &Shared, task: &PodTask) {
     let pod = task.cache.lock().pod.clone();
-    shared.parts.objects.register(&pod);
     let running: Vec<(String, String)> = {
         let cache = task.cache.lock();
         let runs = cache.containers.iter().filter_map(|(name, slot)| Some((name, slot.run.as_ref()?)));
@@ -149,6 +172,12 @@ pub fn pod(shared: &Arc<Shared>, task: &Arc<PodTask>) {
     for (name, id) in running {
         shared.watch_probes(task, &pod, &name, &id);
     }
+}
+
+/// A pod whose object is known now and that goes on: its objects are followed.
+pub fn pod(shared: &Arc<Shared>, task: &Arc<PodTask>) {
+    let pod = task.cache.lock().pod.clone();
+    shared.parts.objects.register(&pod);
     // What its volumes show may have changed meanwhile; one whose sandbox is gone gets another.
     match task.sandbox() {
         Some(sandbox) if sandbox.ready => {

@@ -144,7 +144,7 @@ impl TerminationOrder {
 fn running(task: &PodTask) -> Vec<(String, String)> {
     let cache = task.cache.lock();
     let runs = cache.containers.iter().filter_map(|(name, slot)| Some((name, slot.run.as_ref()?)));
-    runs.filter(|(_, run)| run.is_running()).map(|(name, run)| (name.clone(), run.id.clone())).collect()
+    runs.filter(|(_, run)| run.may_run()).map(|(name, run)| (name.clone(), run.id.clone())).collect()
 }
 
 /// Ends one container: its hook, then its signal, then by force.
@@ -220,7 +220,7 @@ pub async fn replace(shared: &Arc<Shared>, task: &Arc<PodTask>, pod: &Pod<'_>, o
     let running = {
         let cache = task.cache.lock();
         let run = cache.containers.get(of_pod.name).and_then(|slot| slot.run.as_ref());
-        run.filter(|run| run.is_running()).map(|run| run.id.clone())
+        run.filter(|run| run.may_run()).map(|run| run.id.clone())
     };
     if let Some(id) = running {
         let tree = task.cache.lock().pod.clone();
@@ -278,16 +278,28 @@ async fn try_give_back(shared: &Arc<Shared>, task: &Arc<PodTask>) -> Result<(), 
     shared.remove_groups(&task.uid).await
 }
 
-/// Ends what runs and forgets everything.
+/// Ends what runs and forgets everything. A pod that is gone without having been asked to end has the time its spec gives it; of
+/// one that nobody told this process of, nothing is known to go by.
 pub fn remove(shared: &Arc<Shared>, task: &Arc<PodTask>) {
     if task.removing.swap(true, Ordering::Relaxed) {
         return;
     }
-    task.stopping.send_replace(true);
+    let first = !task.stopping.send_replace(true);
+    let (grace_seconds, hooks) = {
+        let cache = task.cache.lock();
+        match cache.stop_by {
+            Some(by) => ((by - shared.now()).max(0) / 1000, Hooks::Skip),
+            None if first && cache.pod.as_map().is_some() => {
+                (Pod::read(&cache.pod).grace_seconds, Hooks::Run)
+            }
+            None => (LEAST_GRACE_SECONDS, Hooks::Skip),
+        }
+    };
+    shared.probes.terminate(&task.uid);
     let (shared, task) = (shared.clone(), task.clone());
     let env = shared.parts.env.clone();
     env.spawn("remove pod", async move {
-        end_all(&shared, &task, LEAST_GRACE_SECONDS, Hooks::Skip).await;
+        end_all(&shared, &task, grace_seconds, hooks).await;
         give_back(&shared, &task).await;
         let mut pause = FIRST_PAUSE;
         while let Err(error) = remove_from_runtime(&shared, &task).await {

@@ -68,3 +68,36 @@ async fn a_shorter_grace_hurries_what_still_runs() {
     assert!(asked.contains(&"0s stop main within 3s".to_owned()), "{asked:?}");
     assert!(asked.iter().all(|asked| asked.starts_with("0s") || asked.starts_with("3s")), "{asked:?}");
 }
+
+const HOOKED: &str = "{terminationGracePeriodSeconds: 20, containers: \
+    [{name: main, image: 'i:1', lifecycle: {preStop: {sleep: {seconds: 4}}}}]}";
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_vanishes_has_the_time_of_its_spec_and_its_hooks() {
+    let case = Case::running(HOOKED, |runtime| runtime.takes = [("main", 60)].into()).await;
+    let mut gone = case;
+    let uid = gone.task.uid();
+    gone.pods.runtime().remove(uid);
+    gone.until(|case| !case.runtime.asked().is_empty()).await;
+    assert_eq!(gone.runtime.asked()[0], "4s stop main within 16s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_vanishes_while_it_ends_has_what_is_left_of_its_time() {
+    let mut case = Case::running(HOOKED, |runtime| runtime.takes = [("main", 60)].into()).await;
+    let (tree, uid) = (case.tree.clone(), case.task.uid());
+    case.pods.runtime().stop(&Pod::read(&tree), 10, 0);
+    case.pods.runtime().remove(uid);
+    case.until(|case| case.runtime.asked().len() > 1).await;
+    assert_eq!(case.runtime.asked()[..2], ["0s stop main within 10s", "4s stop main within 6s"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_nobody_told_of_ends_at_once() {
+    let mut case = Case::running(HOOKED, |runtime| runtime.takes = [("main", 60)].into()).await;
+    case.task.cache.lock().pod = std::sync::Arc::new(object::Value::Null);
+    let uid = case.task.uid();
+    case.pods.runtime().remove(uid);
+    case.until(|case| !case.runtime.asked().is_empty()).await;
+    assert_eq!(case.runtime.asked()[0], "0s stop main within 2s");
+}
