@@ -172,6 +172,7 @@ fn pressure_is_a_condition() {
 fn an_object_that_was_there_gets_its_default_labels_and_loses_old_huge_pages() {
     let machine = Machine::new(SharedMachine(local(Config {
         node_labels: vec![("role".to_owned(), "worker".to_owned())],
+        pod_cidr: "10.1.0.0/24,fd01::/64".to_owned(),
         ..config()
     })));
     let identity = NodeIdentity { name: "n", ip: "", zone: "" };
@@ -181,6 +182,7 @@ fn an_object_that_was_there_gets_its_default_labels_and_loses_old_huge_pages() {
     let patch = machine.missing(&identity, &old).expect("something is missing");
     assert_eq!(patch.str_at(&["metadata", "labels", "kubernetes.io/hostname"]), Some("host"));
     assert!(patch.at(&["metadata", "labels", "role"]).is_none(), "people may have taken it away");
+    assert_eq!(patch.str_at(&["spec", "podCIDR"]), Some("10.1.0.0/24"));
     assert_eq!(patch.at(&["spec", "podCIDRs"]), node(&machine).at(&["spec", "podCIDRs"]));
     assert_eq!(machine.other_pod_cidrs(&identity, &old), None);
     let given =
