@@ -178,10 +178,14 @@ fn import(matches: &ArgMatches) -> Result<()> {
     Ok(())
 }
 
-/// As people call it.
+/// As people call it: by all its names, or by a digest if it has none.
 fn name_of(image: &Image) -> String {
-    let name = image.names.iter().chain(&image.digests).next();
-    name.cloned().unwrap_or_else(|| "an image without a name".to_owned())
+    let names: Vec<&str> = image.names.iter().map(String::as_str).collect();
+    match (&*names, image.digests.first()) {
+        ([], None) => "an image without a name".to_owned(),
+        ([], Some(digest)) => digest.clone(),
+        (names, _) => names.join(", "),
+    }
 }
 
 fn pull(matches: &ArgMatches) -> Result<()> {
