@@ -20,6 +20,9 @@
 //! process, so it needs real clocks and blocking waits. Hence the `allow` below.
 #![allow(clippy::disallowed_methods)]
 
+#[macro_use]
+pub mod output;
+
 mod cli;
 mod client;
 mod drive;

@@ -16,6 +16,9 @@
 //! invariant 7): it needs real clocks and threads. Hence the `allow` below.
 #![allow(clippy::disallowed_methods)]
 
+#[macro_use(print, println)]
+extern crate bench;
+
 mod case;
 mod cli;
 mod client;

@@ -165,3 +165,25 @@ fn a_stale_pid_file_is_not_taken_for_a_server() {
     other.kill().unwrap();
     other.wait().unwrap();
 }
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let dir = Dir::new();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let up = ["up", "--detach", "--listen", "127.0.0.1:0", "--controllers=-*", "--node=false"];
+    for words in [&up[..], &["down"]] {
+        let mut command = Command::new(SETPOINT);
+        command.args(words).arg("--data-dir").arg(dir.data()).stdout(writer.try_clone().unwrap());
+        let output = command.output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{words:?}: {}", said(&output));
+    }
+}
+
+#[test]
+fn output_that_is_lost_is_a_failure() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = Command::new(SETPOINT).arg("version").stdout(full).output().unwrap();
+    let told = said(&output);
+    assert!(!output.status.success() && told.contains("cannot write to the standard output"), "{told}");
+}
