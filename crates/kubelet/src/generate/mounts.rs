@@ -215,7 +215,8 @@ fn recursive_read_only(mount: &Value, supported: bool) -> Result<bool, String> {
     }
 }
 
-fn absolute(path: &str) -> String {
+/// As it is seen in a container.
+pub fn absolute(path: &str) -> String {
     if path.starts_with('/') { path.to_owned() } else { format!("/{path}") }
 }
 

@@ -1,8 +1,11 @@
 //! How a container ended, in its own words: what it wrote to its termination message path, or the end of its log.
 
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
+use cri::Mount;
+
+use crate::generate::absolute;
 use crate::generate::labels::ContainerInfo;
 
 const MOST_MESSAGE_BYTES: u64 = 4096;
@@ -13,14 +16,13 @@ const MOST_LOG_LINES: usize = 80;
 /// The message of a container that ended; reads files, so not to be called where others wait.
 pub fn message(status: &cri::ContainerStatus, info: &ContainerInfo) -> String {
     let own = &status.message;
-    let mount = status.mounts.iter().find(|mount| mount.container_path == info.termination_message_path);
-    let written = mount
-        .filter(|_| !info.termination_message_path.is_empty())
-        .and_then(|mount| end_of(Path::new(&mount.host_path)))
-        .unwrap_or_default();
     let falls_back = info.termination_message_policy == "FallbackToLogsOnError" && status.exit_code != 0;
-    let told =
-        if written.is_empty() && falls_back { tail_of_log(Path::new(&status.log_path)) } else { written };
+    let told = match written(status, &info.termination_message_path) {
+        Ok(written) if written.is_empty() && falls_back => tail_of_log(Path::new(&status.log_path))
+            .unwrap_or_else(|error| format!("Error on reading termination message from logs: {error}")),
+        Ok(written) => written,
+        Err(said) => said,
+    };
     match (own.is_empty(), told.is_empty()) {
         (_, true) => own.clone(),
         (true, false) => told,
@@ -28,32 +30,45 @@ pub fn message(status: &cri::ContainerStatus, info: &ContainerInfo) -> String {
     }
 }
 
+/// `Err`: what is told of a file that cannot be read.
+fn written(status: &cri::ContainerStatus, message_path: &str) -> Result<String, String> {
+    if message_path.is_empty() {
+        return Ok(String::new());
+    }
+    // As it was mounted.
+    let message_path = absolute(message_path);
+    let mount = status.mounts.iter().find(|mount| mount.container_path == message_path);
+    let Some(Mount { host_path, .. }) = mount else { return Ok(String::new()) };
+    match end_of(Path::new(host_path)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        read => read.map_err(|error| format!("Error on reading termination log {host_path}: {error}")),
+    }
+}
+
 /// The end of a file that a container wrote: it may be anything.
-fn end_of(path: &Path) -> Option<String> {
+fn end_of(path: &Path) -> io::Result<String> {
     use rustix::fs::{Mode, OFlags};
     // Neither waits for the other end of a pipe nor follows a link out of the container.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut file = std::fs::File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
-    let metadata = file.metadata().ok()?;
+    let mut file = std::fs::File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    let metadata = file.metadata()?;
     if !metadata.is_file() {
-        return None;
+        return Err(io::Error::other("not a regular file"));
     }
-    file.seek(SeekFrom::Start(metadata.len().saturating_sub(MOST_MESSAGE_BYTES))).ok()?;
+    file.seek(SeekFrom::Start(metadata.len().saturating_sub(MOST_MESSAGE_BYTES)))?;
     let mut message = Vec::new();
-    file.take(MOST_MESSAGE_BYTES).read_to_end(&mut message).ok()?;
-    Some(String::from_utf8_lossy(&message).into_owned())
+    file.take(MOST_MESSAGE_BYTES).read_to_end(&mut message)?;
+    Ok(String::from_utf8_lossy(&message).into_owned())
 }
 
-fn tail_of_log(path: &Path) -> String {
-    let Ok(mut file) = std::fs::File::open(path) else { return String::new() };
-    let size = file.metadata().map(|metadata| metadata.len()).unwrap_or(0);
+fn tail_of_log(path: &Path) -> io::Result<String> {
+    let mut file = std::fs::File::open(path)?;
+    let size = file.metadata()?.len();
     // Each line has its time and stream before it.
     let window = (MOST_LOG_BYTES + MOST_LOG_LINES * 64) as u64;
-    let _ = file.seek(SeekFrom::Start(size.saturating_sub(window)));
+    file.seek(SeekFrom::Start(size.saturating_sub(window)))?;
     let mut bytes = Vec::new();
-    if file.take(window).read_to_end(&mut bytes).is_err() {
-        return String::new();
-    }
+    file.take(window).read_to_end(&mut bytes)?;
     let mut lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
     if size > window {
         // The first is cut.
@@ -71,7 +86,7 @@ fn tail_of_log(path: &Path) -> String {
         }
     }
     let from = said.len().saturating_sub(MOST_LOG_BYTES);
-    String::from_utf8_lossy(&said[from..]).into_owned()
+    Ok(String::from_utf8_lossy(&said[from..]).into_owned())
 }
 
 #[cfg(test)]
@@ -114,10 +129,27 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_place_of_the_message_is_not_followed() {
+    fn a_message_path_is_absolute_as_its_mount_is() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("message");
+        std::fs::write(&file, "said").unwrap();
+        let info =
+            ContainerInfo { termination_message_path: "dev/termination-log".to_owned(), ..info("File") };
+        assert_eq!(message(&status(&folder.path().join("none"), &file, 1), &info), "said");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told_and_no_link_is_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (log, file) = (folder.path().join("0.log"), folder.path().join("message"));
+        let of = |policy: &str| message(&status(&log, &file, 1), &info(policy));
+        let told = of("FallbackToLogsOnError");
+        assert!(told.starts_with("Error on reading termination message from logs: No such file"), "{told}");
+        assert_eq!(of("File"), "", "one that was never there");
+        std::fs::write(&log, "2026-01-01T00:00:00Z stdout F one\n").unwrap();
         std::os::unix::fs::symlink("/etc/hostname", &file).unwrap();
-        assert_eq!(message(&status(&folder.path().join("none"), &file, 1), &info("File")), "");
+        let expected = format!("Error on reading termination log {}: ", file.display());
+        let told = of("FallbackToLogsOnError");
+        assert!(told.starts_with(&expected), "{told}");
     }
 }

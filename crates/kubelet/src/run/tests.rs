@@ -55,7 +55,7 @@ impl cri::PartialRuntime for Empty {
 }
 
 /// Nothing of this machine is touched but the folder, and no port is opened.
-const APART: &str = "enableServer: false\nhealthzPort: 0\ncgroupsPerQOS: false\nenforceNodeAllocatable: []\nfailSwapOn: false\n";
+const APART: &str = "enableServer: false\nhealthzPort: 0\ncgroupsPerQOS: false\nenforceNodeAllocatable: []\nfailSwapOn: false\nimageGCHighThresholdPercent: 100\n";
 
 async fn start(
     cluster: &TestCluster,
