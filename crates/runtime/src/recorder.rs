@@ -172,6 +172,7 @@ impl Times {
 
 struct Record {
     about: ObjectRef,
+    annotations: Vec<(String, String)>,
     severity: Severity,
     reason: String,
     message: String,
@@ -225,8 +226,21 @@ impl Recorder {
     }
 
     pub fn event_on(&self, about: ObjectRef, severity: Severity, reason: &str, message: impl Into<String>) {
+        self.annotated_event_on(about, Vec::new(), severity, reason, message);
+    }
+
+    /// With annotations for programs that read it.
+    pub fn annotated_event_on(
+        &self,
+        about: ObjectRef,
+        annotations: Vec<(String, String)>,
+        severity: Severity,
+        reason: &str,
+        message: impl Into<String>,
+    ) {
         let at_nanos = self.times.next(&self.env);
-        let record = Record { about, severity, reason: reason.to_owned(), message: message.into(), at_nanos };
+        let (reason_text, message) = (reason.to_owned(), message.into());
+        let record = Record { about, annotations, severity, reason: reason_text, message, at_nanos };
         if self.queue.try_send(record).is_err() {
             tracing::debug!(component = self.component, reason, "too many events, dropping one");
         }
@@ -304,7 +318,10 @@ impl Writer {
                 first_nanos: observed.first_nanos,
                 last_nanos: record.at_nanos,
             };
-            let event = event.to_value(namespace, &name);
+            let mut event = event.to_value(namespace, &name);
+            for (key, value) in &record.annotations {
+                event.map_at(&["metadata", "annotations"]).set(key.clone(), value.clone());
+            }
             match self.client.create(EVENTS.within(namespace), event, WriteOptions::default()).await {
                 Err(status) if status.reason == "AlreadyExists" => {
                     let later = 1 + u128::from(self.env.random_below(1 << 20));

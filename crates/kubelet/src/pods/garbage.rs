@@ -201,6 +201,9 @@ async fn collect_images(shared: &Arc<Shared>, age: Duration) -> Result<(), Strin
         return Ok(());
     }
     let max_age = config.image_maximum_gc_age;
+    if config.image_gc_high_threshold_percent == 100 && max_age.is_zero() {
+        return Ok(());
+    }
     if !max_age.is_zero() && age > max_age {
         images.delete_old(config).await.map_err(|error| error.to_string())?;
     }

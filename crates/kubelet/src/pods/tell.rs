@@ -5,7 +5,9 @@ use std::sync::Arc;
 use object::Value;
 use runtime::{ObjectRef, Severity};
 
-type Tell = dyn Fn(ObjectRef, Severity, &str, String) + Send + Sync;
+type Tell = dyn Fn(ObjectRef, Annotations, Severity, &str, String) + Send + Sync;
+/// Of an event, for programs that read it.
+pub type Annotations = Vec<(String, String)>;
 
 #[derive(Clone)]
 pub struct NodeEvents {
@@ -14,10 +16,10 @@ pub struct NodeEvents {
 }
 
 impl NodeEvents {
-    /// `tell` gets what it is about, reason and message.
+    /// `tell` gets what it is about, annotations, reason and message.
     pub fn new(
         node: &str,
-        tell: impl Fn(ObjectRef, Severity, &str, String) + Send + Sync + 'static,
+        tell: impl Fn(ObjectRef, Annotations, Severity, &str, String) + Send + Sync + 'static,
     ) -> NodeEvents {
         NodeEvents { node: node.to_owned(), tell: Arc::new(tell) }
     }
@@ -33,10 +35,17 @@ impl NodeEvents {
             resource_version: String::new(),
             field_path: String::new(),
         };
-        (self.tell)(about, severity, reason, message);
+        (self.tell)(about, Annotations::new(), severity, reason, message);
     }
 
-    pub fn of_pod(&self, pod: &Value, severity: Severity, reason: &str, message: String) {
+    pub fn of_pod(
+        &self,
+        pod: &Value,
+        annotations: Annotations,
+        severity: Severity,
+        reason: &str,
+        message: String,
+    ) {
         let text = |name: &str| pod.str_at(&["metadata", name]).unwrap_or("").to_owned();
         let about = ObjectRef {
             api_version: "v1".to_owned(),
@@ -47,6 +56,6 @@ impl NodeEvents {
             resource_version: text("resourceVersion"),
             field_path: String::new(),
         };
-        (self.tell)(about, severity, reason, message);
+        (self.tell)(about, annotations, severity, reason, message);
     }
 }

@@ -178,6 +178,7 @@ mod tests {
                 field_path: String::new(),
             };
             let record = Record {
+                annotations: Vec::new(),
                 about,
                 severity: Severity::Normal,
                 reason: reason.into(),

@@ -224,5 +224,6 @@ async fn a_node_short_of_memory_says_so_takes_no_more_and_ends_its_largest_pod()
     assert_eq!(told, "Attempting to reclaim memory");
     let (about, reason, _, annotations) = case.events.recv().await.unwrap();
     assert_eq!((&*about.kind, &*about.name, &*reason), ("Pod", "much", "Evicted"));
+    assert!(annotations.contains(&("starved_resource".to_owned(), "memory".to_owned())), "{annotations:?}");
     assert_eq!(case.evictor.synchronize().await, ["little"], "the next one");
 }
