@@ -76,6 +76,8 @@ pub struct MountedVolume {
     pub host_path: PathBuf,
     /// Whatever the container's mount says.
     pub read_only: bool,
+    /// All processes of the pod are in it: `pv.beta.kubernetes.io/gid` of the PersistentVolume.
+    pub group: Option<i64>,
     /// The runtime mounts an image itself, once it is pulled.
     pub image: Option<ImageVolume>,
 }
@@ -110,7 +112,7 @@ enum Which {
 
 /// A volume that is ready to be set up, or needs nothing.
 enum Step {
-    SetUp { set_up: SetUp, read_only: bool, spec_name: String },
+    SetUp { set_up: SetUp, read_only: bool, group: Option<i64>, spec_name: String },
     Image(ImageVolume),
 }
 
@@ -174,8 +176,8 @@ impl Volumes {
                     let volume = MountedVolume { image: Some(image), read_only: true, ..Default::default() };
                     mounted.insert(name.to_owned(), volume);
                 }
-                Ok(Step::SetUp { set_up, read_only, spec_name }) => {
-                    work.push((name.to_owned(), spec_name, read_only, set_up));
+                Ok(Step::SetUp { set_up, read_only, group, spec_name }) => {
+                    work.push((name.to_owned(), spec_name, (read_only, group), set_up));
                 }
                 Err(failure) => failures.push(failure),
             }
@@ -185,17 +187,18 @@ impl Volumes {
         let done = self.blocking(move || {
             // Kept to the end of the work, also if nobody waits for it any more: a removal waits for it.
             let _turn = turn;
-            let run = |(name, spec_name, read_only, set_up): (String, String, bool, SetUp)| {
-                (name, spec_name, read_only, set_up.run(&env))
+            let run = |(name, spec_name, of, set_up): (String, String, _, SetUp)| {
+                (name, spec_name, of, set_up.run(&env))
             };
             work.into_iter().map(run).collect::<Vec<_>>()
         });
         match done.await {
             Ok(done) => {
-                for (name, spec_name, read_only, result) in done {
+                for (name, spec_name, (read_only, group), result) in done {
                     match result {
                         Ok(host_path) => {
-                            mounted.insert(name, MountedVolume { host_path, read_only, image: None });
+                            let volume = MountedVolume { host_path, read_only, group, image: None };
+                            mounted.insert(name, volume);
                         }
                         Err(cause) => failures.push(failure(&name, &spec_name, cause)),
                     }
@@ -222,7 +225,9 @@ impl Volumes {
         let group = fs_group(pod);
         let directory = self.pod_directory(uid).join("volumes").join(source.directory()).join(name);
         let ready = self.pod_directory(uid).join("plugins").join(EMPTY_DIR).join(name);
-        let step = |set_up, read_only| Ok(Step::SetUp { set_up, read_only, spec_name: name.to_owned() });
+        let step = |set_up, read_only| {
+            Ok(Step::SetUp { set_up, read_only, group: None, spec_name: name.to_owned() })
+        };
         let gather = Gather {
             objects: &self.objects,
             pod,
@@ -302,7 +307,7 @@ impl Volumes {
                 SetUp::Provisioned { path: PathBuf::from(path), records: self.records(), owner }
             }
         };
-        Ok(Step::SetUp { set_up, read_only, spec_name })
+        Ok(Step::SetUp { set_up, read_only, group: claim::group(volume), spec_name })
     }
 
     /// The directory of a `subPath` of a volume that is mounted, made if it is missing, and bound to a place of its own: whatever the

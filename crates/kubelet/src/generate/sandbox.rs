@@ -13,7 +13,7 @@ use crate::generate::hosts::Hostname;
 use crate::generate::limits::{sandbox_overhead, sandbox_resources};
 use crate::generate::namespaces::namespace_options;
 use crate::generate::read::{flag, int, list, present, string_map, text};
-use crate::generate::security::{selinux_options, supplemental_groups_policy};
+use crate::generate::security::{selinux_options, supplemental_groups, supplemental_groups_policy};
 use crate::generate::{Event, GenerateError, NodeView, labels};
 
 /// What the runtime is asked for, and what is to be told about it.
@@ -23,8 +23,13 @@ pub struct Sandbox {
     pub events: Vec<Event>,
 }
 
-/// `attempt` counts the sandboxes a pod had before.
-pub fn sandbox_config(pod: &Value, attempt: u32, node: &NodeView<'_>) -> Result<Sandbox, GenerateError> {
+/// `attempt` counts the sandboxes a pod had before; `groups` are those of its volumes.
+pub fn sandbox_config(
+    pod: &Value,
+    attempt: u32,
+    groups: &[i64],
+    node: &NodeView<'_>,
+) -> Result<Sandbox, GenerateError> {
     let meta = |name: &str| text(pod, &["metadata", name]).to_owned();
     let (dns, events) = dns_config(pod, node);
     let mut hostname = String::new();
@@ -46,32 +51,35 @@ pub fn sandbox_config(pod: &Value, attempt: u32, node: &NodeView<'_>) -> Result<
         port_mappings: list(pod, &["spec", "containers"]).iter().flat_map(port_mappings).collect(),
         labels: labels::of_sandbox(pod),
         annotations: string_map(pod, &["metadata", "annotations"]),
-        linux: Some(linux(pod, node).map_err(GenerateError::sandbox)?),
+        linux: Some(linux(pod, groups, node).map_err(GenerateError::sandbox)?),
     };
     Ok(Sandbox { config, events })
 }
 
-fn linux(pod: &Value, node: &NodeView<'_>) -> Result<cri::LinuxPodSandboxConfig, String> {
+fn linux(pod: &Value, groups: &[i64], node: &NodeView<'_>) -> Result<cri::LinuxPodSandboxConfig, String> {
     Ok(cri::LinuxPodSandboxConfig {
         cgroup_parent: pod_group(pod, node.config).to_string_lossy().into_owned(),
-        security_context: Some(security_context(pod, node)?),
+        security_context: Some(security_context(pod, groups, node)?),
         sysctls: sysctls(pod),
         overhead: Some(sandbox_overhead(pod, node)),
         resources: Some(sandbox_resources(pod, node)),
     })
 }
 
-fn security_context(pod: &Value, node: &NodeView<'_>) -> Result<cri::LinuxSandboxSecurityContext, String> {
+fn security_context(
+    pod: &Value,
+    groups: &[i64],
+    node: &NodeView<'_>,
+) -> Result<cri::LinuxSandboxSecurityContext, String> {
     let context = |name: &'static str| ["spec", "securityContext", name];
     let id = |name: &'static str| int(pod, &context(name)).map(|value| cri::Int64Value { value });
-    let groups = list(pod, &context("supplementalGroups")).iter().filter_map(Value::as_int);
     Ok(cri::LinuxSandboxSecurityContext {
         namespace_options: Some(namespace_options(pod, node)?),
         selinux_options: present(pod, &context("seLinuxOptions")).map(selinux_options),
         run_as_user: id("runAsUser"),
         run_as_group: id("runAsGroup"),
         readonly_rootfs: false,
-        supplemental_groups: int(pod, &context("fsGroup")).into_iter().chain(groups).collect(),
+        supplemental_groups: supplemental_groups(pod, groups.iter().copied()),
         supplemental_groups_policy: supplemental_groups_policy(pod)?,
         privileged: all_containers(pod)
             .any(|container| flag(container, &["securityContext", "privileged"]) == Some(true)),

@@ -1,5 +1,7 @@
 //! As whom a container runs and what it may do: its own context over the pod's.
 
+use std::collections::BTreeSet;
+
 use cri::{ProfileType, SupplementalGroupsPolicy};
 use object::{Value, validate_text};
 
@@ -87,8 +89,6 @@ pub(super) fn security_context(
         masked_paths.extend_from_slice(node.masked_paths);
         readonly_paths = paths(&READONLY_PATHS);
     }
-    let of_pod = |name: &'static str| ["spec", "securityContext", name];
-    let own_groups = list(pod, &of_pod("supplementalGroups")).iter().filter_map(Value::as_int);
     let of_volumes = inputs.volumes.values().filter_map(|volume| volume.group);
     Ok(cri::LinuxContainerSecurityContext {
         capabilities: present(container, &["securityContext", "capabilities"]).map(capabilities),
@@ -99,11 +99,7 @@ pub(super) fn security_context(
         run_as_group: id("runAsGroup"),
         run_as_username,
         readonly_rootfs: context.flag("readOnlyRootFilesystem").unwrap_or(false),
-        supplemental_groups: int(pod, &of_pod("fsGroup"))
-            .into_iter()
-            .chain(own_groups)
-            .chain(of_volumes)
-            .collect(),
+        supplemental_groups: supplemental_groups(pod, of_volumes),
         supplemental_groups_policy: supplemental_groups_policy(pod)?,
         no_new_privs: flag(container, &["securityContext", "allowPrivilegeEscalation"]) == Some(false),
         masked_paths,
@@ -111,6 +107,15 @@ pub(super) fn security_context(
         seccomp: Some(seccomp(&context, node)?),
         apparmor: apparmor(&context)?,
     })
+}
+
+/// Those of the pod, and those of its volumes that it has not asked for itself, each once.
+pub(super) fn supplemental_groups(pod: &Value, of_volumes: impl Iterator<Item = i64>) -> Vec<i64> {
+    let of_pod = |name: &'static str| ["spec", "securityContext", name];
+    let own = list(pod, &of_pod("supplementalGroups")).iter().filter_map(Value::as_int);
+    let own: Vec<i64> = own.collect();
+    let more: BTreeSet<i64> = of_volumes.filter(|group| !own.contains(group)).collect();
+    int(pod, &of_pod("fsGroup")).into_iter().chain(own).chain(more).collect()
 }
 
 pub(super) fn selinux_options(options: &Value) -> cri::SELinuxOption {

@@ -67,7 +67,7 @@ fn replace(value: &mut Value, place: &mut usize, with: &Value) {
 /// All that is made of a pod; whether the container could be.
 fn make_all(pod: &Value, fixture: &Fixture) -> bool {
     let node = fixture.node();
-    let _ = sandbox_config(pod, 0, &node);
+    let _ = sandbox_config(pod, 0, &[], &node);
     let _ = groups::groups(pod, &node);
     let _ = admission::check_sysctls(pod, node.config, (6, 1));
     let _ = admission::check_apparmor(pod, true);

@@ -5,6 +5,8 @@ use client::{Client, Value};
 use object::selector::NodeSelector;
 use runtime::tree;
 
+/// The group that may use the files of a volume.
+const GROUP: &str = "pv.beta.kubernetes.io/gid";
 /// Keeps a claim alive while pods use it.
 const PROTECTION: &str = "kubernetes.io/pvc-protection";
 
@@ -35,6 +37,11 @@ pub async fn volume(
     let claim_uid = claim.str_at(&["metadata", "uid"]).unwrap_or_default();
     check_volume(&volume, volume_name, claim_uid).map_err(processing)?;
     Ok(volume)
+}
+
+/// What is no number counts as nothing.
+pub fn group(volume: &Value) -> Option<i64> {
+    volume.str_at(&["metadata", "annotations", GROUP])?.parse().ok()
 }
 
 /// Whether the volume is one of this node's: a pod that no scheduler placed may want one that is elsewhere.

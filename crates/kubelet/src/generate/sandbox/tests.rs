@@ -3,7 +3,7 @@ use crate::generate::testing::{config, pod, resolv, value};
 
 fn sandbox(pod: &Value) -> Result<Sandbox, GenerateError> {
     let (config, resolv) = (config(), resolv());
-    sandbox_config(pod, 3, &NodeView::new(&config, &resolv))
+    sandbox_config(pod, 3, &[99], &NodeView::new(&config, &resolv))
 }
 
 fn made(spec: &str) -> cri::PodSandboxConfig {
@@ -43,7 +43,7 @@ fn the_pods_context_is_the_sandboxs() {
     let linux = config.linux.unwrap();
     let context = linux.security_context.unwrap();
     assert_eq!((context.run_as_user.unwrap().value, context.run_as_group.unwrap().value), (1, 2));
-    assert_eq!(context.supplemental_groups, [3, 4, 5]);
+    assert_eq!(context.supplemental_groups, [3, 4, 5, 99]);
     assert_eq!(context.supplemental_groups_policy, cri::SupplementalGroupsPolicy::Strict as i32);
     let selinux = context.selinux_options.unwrap();
     assert_eq!((selinux.r#type.as_str(), selinux.level.as_str(), selinux.user.as_str()), ("t", "l", ""));

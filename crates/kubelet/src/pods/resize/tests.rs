@@ -1,0 +1,86 @@
+use std::sync::Arc;
+
+use cri::{Call, Code, Error};
+use parking_lot::Mutex;
+use runtime::Key;
+use testkit::TestCluster;
+
+use super::super::cache::SandboxRef;
+use super::super::{Changes, tests};
+use super::*;
+
+/// Answers every change of a sandbox with this.
+struct Asked {
+    answer: Option<Error>,
+    asked: Mutex<Vec<cri::UpdatePodSandboxResourcesRequest>>,
+}
+
+impl cri::PartialRuntime for Asked {
+    fn list_pod_sandbox(&self, _: cri::ListPodSandboxRequest) -> Call<'_, cri::ListPodSandboxResponse> {
+        Box::pin(async { Ok(Default::default()) })
+    }
+    fn list_containers(&self, _: cri::ListContainersRequest) -> Call<'_, cri::ListContainersResponse> {
+        Box::pin(async { Ok(Default::default()) })
+    }
+    fn list_images(&self, _: cri::ListImagesRequest) -> Call<'_, cri::ListImagesResponse> {
+        Box::pin(async { Ok(Default::default()) })
+    }
+    fn update_pod_sandbox_resources(
+        &self,
+        request: cri::UpdatePodSandboxResourcesRequest,
+    ) -> Call<'_, cri::UpdatePodSandboxResourcesResponse> {
+        self.asked.lock().push(request);
+        let answer = self.answer.clone();
+        Box::pin(async move { answer.map_or(Ok(Default::default()), Err) })
+    }
+}
+
+/// What a resize came to, and what the runtime was asked.
+async fn resized(
+    answer: Option<Error>,
+) -> (Result<(), String>, bool, Vec<cri::UpdatePodSandboxResourcesRequest>) {
+    let (cluster, folder) = (TestCluster::simulated(51).await, tempfile::tempdir().unwrap());
+    let client = cluster.local_clients().user("system:node:n", &["system:nodes"]);
+    let runtime = Arc::new(Asked { answer, asked: Mutex::default() });
+    let changes = Changes::default();
+    let opened = tests::open(folder.path(), &cluster, client, runtime.clone(), &changes, |_| ()).await;
+    let (pods, _stopper) = opened;
+    let uid = "2b1f0a34-5b0e-4bd5-8f2c-7f7a0a3c9d12";
+    let text = format!(
+        "{{metadata: {{name: web, namespace: d, uid: {uid}}}, spec: {{containers: [{{name: c, resources: {{limits: {{memory: 64Mi}}}}}}]}}}}"
+    );
+    let pod = Arc::new(runtime::parse(&text).unwrap());
+    let task = pods.shared.ensure(Key::new("d", "web"), uid);
+    {
+        let mut cache = task.cache.lock();
+        (cache.pod, cache.resize_group) = (pod.clone(), true);
+        cache.set_sandbox(SandboxRef { id: "s-1".to_owned(), attempt: 0, ready: true, ips: Vec::new() });
+    }
+    let done = resize(&pods.shared, &task, &pod).await;
+    let waits = task.cache.lock().resize_group;
+    let asked = runtime.asked.lock().clone();
+    (done, waits, asked)
+}
+
+/// The pod has no group here, so what the runtime took is taken back.
+const NO_GROUP: &str = "failed to set the limits of the pod: ";
+
+#[tokio::test(start_paused = true)]
+async fn the_runtime_is_told_of_a_pods_resources_and_may_reject_them() {
+    let (done, waits, asked) = resized(None).await;
+    assert!(done.unwrap_err().starts_with(NO_GROUP) && waits);
+    let memory: Vec<i64> =
+        asked.iter().map(|asked| asked.resources.as_ref().unwrap().memory_limit_in_bytes).collect();
+    assert_eq!((&*asked[0].pod_sandbox_id, memory), ("s-1", vec![64 << 20, 0]));
+    let (done, waits, asked) = resized(Some(Error::new(Code::Internal, "no room"))).await;
+    let rejected = Err("the runtime rejects the resize: no room".to_owned());
+    assert_eq!((done, waits, asked.len()), (rejected, true, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_cannot_be_told_is_no_reason_to_reject() {
+    for (code, message) in [(Code::Unimplemented, "unknown method"), (Code::Unknown, "not implemented yet")] {
+        let (done, ..) = resized(Some(Error::new(code, message))).await;
+        assert!(done.unwrap_err().starts_with(NO_GROUP), "{message}");
+    }
+}
