@@ -177,10 +177,9 @@ async fn a_machine_joins_with_a_token_and_stays_without_it() {
     assert_eq!(Identity::from_pem(&pem, &pem).unwrap().common_name(), "system:node:worker-1");
 
     // Another machine of the same name does not take it over.
-    let bridge = bridge("k");
-    let args =
-        [&words[1..], &["--name", "worker-1", "--bridge", &bridge, "--port", &free_port().to_string()]]
-            .concat();
+    let (bridge, port) = (bridge("k"), free_port().to_string());
+    let own = ["--name", "worker-1", "--bridge", &bridge, "--port", &port];
+    let args = [&words[1..], &own].concat();
     let (ok, _, error) = setpoint(&args, &folder.path().join("namesake"));
     assert!(
         !ok && error.contains("a Node with name \"worker-1\" and status \"Ready\" already exists"),
