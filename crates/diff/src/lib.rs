@@ -16,7 +16,7 @@
 //! invariant 7): it needs real clocks and threads. Hence the `allow` below.
 #![allow(clippy::disallowed_methods)]
 
-#[macro_use(print, println)]
+#[macro_use(println)]
 extern crate bench;
 
 mod case;
