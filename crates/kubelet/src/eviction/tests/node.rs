@@ -115,11 +115,14 @@ impl Client for Server {
     }
 }
 
+/// An event: about what, its reason, its message, its annotations.
+type Told = (ObjectRef, String, String, Vec<(String, String)>);
+
 struct Case {
     pods: Pods,
     machine: Arc<LocalMachine>,
     evictor: Evictor,
-    events: mpsc::UnboundedReceiver<(ObjectRef, String, String, Vec<(String, String)>)>,
+    events: mpsc::UnboundedReceiver<Told>,
     _stopper: Stopper,
 }
 
