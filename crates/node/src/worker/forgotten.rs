@@ -7,6 +7,7 @@ use object::{Value, time};
 
 use crate::container_runtime::{Container as State, Exit, Millis, Running, Sandbox};
 use crate::pod::{Container, Pod, Role};
+use crate::worker::status;
 
 const UNKNOWN: &str = "ContainerStatusUnknown";
 const USED_TO_RUN: &str =
@@ -116,7 +117,8 @@ fn restarts(told: &Value) -> u32 {
 fn before(pod: &Pod<'_>, told: &Value) -> Option<Running> {
     let text = |field: &str| told.str_at(&[field]).unwrap_or_default().to_owned();
     let (attempt, last) = (restarts(told), ended(told, "lastState"));
-    if let Some(exit) = ended(told, "state") {
+    // One that never ran is said to have ended when its pod is over; that is no run.
+    if let Some(exit) = ended(told, "state").filter(|exit| exit.message != status::LOST) {
         let run = run(State::Exited(exit), attempt, last);
         return Some(Running {
             id: text("containerID"),

@@ -78,6 +78,9 @@ pub enum ContainerState {
     Lost,
 }
 
+/// What is said of a container that should have run.
+pub const LOST: &str = "The container could not be located when the pod was terminated";
+
 pub fn changed(view: &View<'_>) -> Option<Value> {
     let pod = view.pod;
     let shown: Vec<ContainerStatus> = (0..pod.containers.len()).map(|index| show(view, index)).collect();
@@ -482,7 +485,7 @@ fn container_status(view: &View<'_>, container: &Container<'_>, shown: &Containe
             let mut terminated = Map::with_capacity(5);
             terminated.set("exitCode", Value::Int(137));
             terminated.set("reason", "ContainerStatusUnknown");
-            terminated.set("message", "The container could not be located when the pod was terminated");
+            terminated.set("message", LOST);
             terminated.set("startedAt", Value::Null);
             terminated.set("finishedAt", Value::Null);
             state.set("terminated", terminated);
