@@ -11,6 +11,7 @@
 mod allocations;
 mod cache;
 mod create;
+mod end;
 mod evict;
 mod garbage;
 mod housekeeping;

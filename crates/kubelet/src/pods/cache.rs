@@ -10,6 +10,7 @@ use node::pod::Pod;
 use object::Value;
 use runtime::Severity;
 
+use super::end::Ending;
 use super::refresh::Refresh;
 use crate::eviction;
 use crate::generate::labels::container_hash;
@@ -113,6 +114,8 @@ pub struct Slot {
     pub outlived: bool,
     /// The run that is ended because a probe failed.
     pub replaced: Option<String>,
+    /// The run whose end was asked for last.
+    pub ending: Option<Ending>,
     /// Why the hook after the last start failed.
     pub hook_error: Option<Box<StartError>>,
     /// What the latest run was last limited to, as far as this process knows.
@@ -228,8 +231,29 @@ impl Slot {
         self.created.as_deref() == Some(id) || self.run.as_ref().is_some_and(|run| run.id == id)
     }
 
+    /// Something of this run may have to be ended.
+    pub fn may_run(&self, id: &str) -> bool {
+        if self.ended_early.as_ref().is_some_and(|run| run.id == id) {
+            return false;
+        }
+        match self.run.as_ref().filter(|run| run.id == id) {
+            Some(run) => run.may_run(),
+            // The runtime could not say yet how it is.
+            None => self.created.as_deref() == Some(id),
+        }
+    }
+
+    /// The id of the run that may have to be ended.
+    pub fn running(&self) -> Option<&str> {
+        let known = self.run.as_ref().map(|run| &*run.id);
+        known.into_iter().chain(self.created.as_deref()).find(|id| self.may_run(id))
+    }
+
     /// The runtime does not know a run any more that had not ended: somebody removed it.
     pub fn lose(&mut self, id: &str, now: Millis) {
+        if self.created.as_deref() == Some(id) && self.run.as_ref().is_none_or(|run| run.id != id) {
+            self.created = None;
+        }
         let Some(run) = self.run.as_mut().filter(|run| run.id == id && run.exit().is_none()) else { return };
         let started = match run.state {
             RunState::Running { since } => since,

@@ -9,16 +9,13 @@ use futures_util::future::BoxFuture;
 use node::container_runtime::Evicted;
 use node::pod::{self, Pod, Role, short_uid};
 use object::Value;
-use runtime::Severity;
 use tokio::sync::watch;
 
 use super::cache::Release;
+use super::end::{LEAST_GRACE_SECONDS, Manner, end, end_in_turn};
 use super::{PodTask, Pods, Shared, garbage};
-use crate::hooks::{Hook, HookEvent};
 use crate::shutdown::{self, EndPods};
 
-/// A container has at least so long to end after its signal, whatever is left of the grace.
-const LEAST_GRACE_SECONDS: i64 = 2;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const MOST_PAUSE: Duration = Duration::from_secs(30);
 
@@ -72,29 +69,25 @@ enum Hooks {
     Skip,
 }
 
-/// Ends what runs, all at once: each container has its hook, then waits for its turn, then has its signal, within one grace.
+/// Ends what runs, all at once, and returns when nothing does: each container has its hook, then waits for its turn, then has its signal, within one grace.
 async fn end_all(shared: &Arc<Shared>, task: &Arc<PodTask>, grace_seconds: i64, hooks: Hooks) {
     // What is being started is waited for: it ends like the others.
     drop(task.uninterrupted.lock().await);
     let tree = task.cache.lock().pod.clone();
     let running = running(task);
     let order = TerminationOrder::new(&Pod::read(&tree), running.iter().map(|(name, _)| &**name));
+    let hook = (hooks == Hooks::Run).then_some(&*tree);
+    let manner = Manner { grace_seconds, hook, order: Some(&order) };
     let ends = running.iter().map(|(name, id)| async {
-        let mut left = grace_seconds;
-        if hooks == Hooks::Run {
-            left = pre_stop(shared, task, &tree, name, id, left).await;
-        }
-        left -= order.wait_for_turn(shared, name, left).await;
-        if stop_container(shared, task, name, id, left).await {
-            order.ended(name);
-        }
+        end(shared, task, name, id, manner).await;
+        order.ended(name);
     });
     futures_util::future::join_all(ends).await;
     shared.wake(task);
 }
 
 /// A sidecar ends after the containers it is there for, and after the sidecar that was started next.
-struct TerminationOrder {
+pub struct TerminationOrder {
     /// Of what runs, by name: whether it has ended.
     ended: BTreeMap<String, watch::Sender<bool>>,
     /// What a sidecar waits for, by its name.
@@ -115,7 +108,7 @@ impl TerminationOrder {
     }
 
     /// Waits as long as there is grace left; the whole seconds that took.
-    async fn wait_for_turn(&self, shared: &Shared, name: &str, grace_seconds: i64) -> i64 {
+    pub async fn wait_for_turn(&self, shared: &Shared, name: &str, grace_seconds: i64) -> i64 {
         let (Some(before), 1..) = (self.before.get(name), grace_seconds) else { return 0 };
         let env = &shared.parts.env;
         let start = env.monotonic();
@@ -143,86 +136,40 @@ impl TerminationOrder {
 /// Name and id of what runs, as far as is known.
 fn running(task: &PodTask) -> Vec<(String, String)> {
     let cache = task.cache.lock();
-    let runs = cache.containers.iter().filter_map(|(name, slot)| Some((name, slot.run.as_ref()?)));
-    runs.filter(|(_, run)| run.may_run()).map(|(name, run)| (name.clone(), run.id.clone())).collect()
+    let runs = cache.containers.iter().filter_map(|(name, slot)| Some((name.clone(), slot.running()?)));
+    runs.map(|(name, id)| (name, id.to_owned())).collect()
 }
 
-/// Ends one container: its hook, then its signal, then by force.
+/// Ends one container: its hook, then its signal, then by force. Returns when it has ended.
 pub async fn container(
     shared: &Arc<Shared>,
     task: &Arc<PodTask>,
-    tree: &Arc<Value>,
-    name: &str,
-    id: &str,
-    grace_seconds: i64,
-) {
-    let left = pre_stop(shared, task, tree, name, id, grace_seconds).await;
-    stop_container(shared, task, name, id, left).await;
-}
-
-/// Its hook, if it has one and there is time for it. What is left of the grace then.
-async fn pre_stop(
-    shared: &Shared,
-    task: &PodTask,
     tree: &Value,
     name: &str,
     id: &str,
     grace_seconds: i64,
-) -> i64 {
-    let pod = Pod::read(tree);
-    let spec = pod.containers.iter().find(|container| container.name == name).map(|container| container.spec);
-    let Some(spec) = spec.filter(|spec| spec.at(&["lifecycle", "preStop"]).is_some()) else {
-        return grace_seconds;
-    };
-    let target = shared.target(task, tree, id);
-    let events =
-        |event: HookEvent| task.cache.lock().tell(name, Severity::Warning, event.reason, event.message);
-    let hook = Hook { pod: tree, container: spec, target: &*target, events: &events };
-    shared.parts.hooks.pre_stop(hook, grace_seconds).await
-}
-
-/// Its signal, then by force. `false`: the runtime failed to.
-async fn stop_container(
-    shared: &Arc<Shared>,
-    task: &Arc<PodTask>,
-    name: &str,
-    id: &str,
-    grace_seconds: i64,
-) -> bool {
-    let timeout = grace_seconds.max(LEAST_GRACE_SECONDS);
-    let request = cri::StopContainerRequest { container_id: id.to_owned(), timeout };
-    let stopped = shared.parts.cri.stop_container(request).await;
-    let failed = stopped.err().filter(|error| error.code != cri::Code::NotFound);
-    if let Some(error) = &failed {
-        let told = format!(
-            "error killing pod: failed to \"KillContainer\" for \"{name}\" with KillContainerError: \"{error}\""
-        );
-        task.cache.lock().tell("", Severity::Warning, "FailedKillPod", told);
-    }
-    shared.refresh(task, name, id).await;
-    shared.wake(task);
-    failed.is_none()
+) {
+    end(shared, task, name, id, Manner { grace_seconds, hook: Some(tree), order: None }).await;
 }
 
 /// Ends one container without its hook. What is being started is waited for, by whoever asks again.
 pub fn kill(shared: &Arc<Shared>, task: &Arc<PodTask>, name: &str) {
     let running = running(task).into_iter().find(|(of, _)| of == name);
     let Some((name, id)) = running else { return };
+    // Otherwise that is done already.
+    let Ok(turn) = task.cache.lock().slot(&name).begin_end(&id, shared.now()) else { return };
     let (shared, task) = (shared.clone(), task.clone());
     let env = shared.parts.env.clone();
     env.spawn("kill container", async move {
-        stop_container(&shared, &task, &name, &id, 0).await;
+        let manner = Manner { grace_seconds: 0, hook: None, order: None };
+        end_in_turn(&shared, &task, (&name, &id), manner, &turn).await;
     });
 }
 
-/// A container that still runs makes room for its successor.
+/// A container that still runs makes room for its successor: nothing is started beside it.
 pub async fn replace(shared: &Arc<Shared>, task: &Arc<PodTask>, pod: &Pod<'_>, of_pod: &pod::Container<'_>) {
-    let running = {
-        let cache = task.cache.lock();
-        let run = cache.containers.get(of_pod.name).and_then(|slot| slot.run.as_ref());
-        run.filter(|run| run.may_run()).map(|run| run.id.clone())
-    };
-    if let Some(id) = running {
+    let running = running(task).into_iter().find(|(name, _)| name == of_pod.name);
+    if let Some((_, id)) = running {
         let tree = task.cache.lock().pod.clone();
         container(shared, task, &tree, of_pod.name, &id, pod.grace_seconds).await;
     }
@@ -263,19 +210,25 @@ async fn give_back(shared: &Arc<Shared>, task: &Arc<PodTask>) {
 }
 
 async fn try_give_back(shared: &Arc<Shared>, task: &Arc<PodTask>) -> Result<(), String> {
-    if let Some(sandbox) = task.sandbox() {
-        let request = cri::StopPodSandboxRequest { pod_sandbox_id: sandbox.id };
-        match shared.parts.cri.stop_pod_sandbox(request).await {
-            Err(error) if error.code != cri::Code::NotFound => return Err(error.to_string()),
-            _ => {}
-        }
-        let mut cache = task.cache.lock();
-        if let Some(sandbox) = &mut cache.sandbox {
-            sandbox.ready = false;
-        }
-    }
+    shared.stop_sandbox(task).await.map_err(|error| error.to_string())?;
     shared.parts.volumes.unmount(&task.uid).await.map_err(|error| error.to_string())?;
     shared.remove_groups(&task.uid).await
+}
+
+impl Shared {
+    /// The one there is, if there is one.
+    pub(super) async fn stop_sandbox(&self, task: &PodTask) -> Result<(), cri::Error> {
+        let Some(sandbox) = task.sandbox() else { return Ok(()) };
+        let request = cri::StopPodSandboxRequest { pod_sandbox_id: sandbox.id };
+        match self.parts.cri.stop_pod_sandbox(request).await {
+            Err(error) if error.code != cri::Code::NotFound => return Err(error),
+            _ => {}
+        }
+        if let Some(sandbox) = &mut task.cache.lock().sandbox {
+            sandbox.ready = false;
+        }
+        Ok(())
+    }
 }
 
 /// Ends what runs and forgets everything. A pod that is gone without having been asked to end has the time its spec gives it; of

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use cri::{Call, Error};
@@ -28,8 +29,12 @@ pub struct Fake {
     began: Instant,
     asked: Mutex<Vec<String>>,
     ended: Mutex<BTreeSet<String>>,
+    /// Whatever it was asked about: that ends with its sandbox.
+    seen: Mutex<BTreeSet<String>>,
     /// How many seconds containers take to end after their signal, by name; the others end at once.
     pub takes: BTreeMap<&'static str, u64>,
+    /// So often it fails to stop a container.
+    pub unstoppable: AtomicU32,
     /// A permit for each sandbox that may be made.
     pub sandboxes: Semaphore,
     /// Addresses of sandboxes, the last one first, as they are asked for; `None`: it cannot say. Then it says nothing of them.
@@ -43,7 +48,9 @@ impl Fake {
             began: env.monotonic(),
             asked: Mutex::default(),
             ended: Mutex::default(),
+            seen: Mutex::default(),
             takes: BTreeMap::new(),
+            unstoppable: AtomicU32::new(0),
             sandboxes: Semaphore::new(Semaphore::MAX_PERMITS),
             addresses: Mutex::default(),
         }
@@ -57,6 +64,12 @@ impl Fake {
     pub fn asked(&self) -> Vec<String> {
         self.asked.lock().clone()
     }
+}
+
+/// One of the calls that are to fail.
+fn fails(left: &AtomicU32) -> Result<(), Error> {
+    let taken = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+    if taken.is_ok() { Err(Error::new(cri::Code::Unavailable, "busy")) } else { Ok(()) }
 }
 
 impl cri::PartialRuntime for Fake {
@@ -98,13 +111,35 @@ impl cri::PartialRuntime for Fake {
 
     fn stop_pod_sandbox(&self, request: cri::StopPodSandboxRequest) -> Call<'_, cri::StopPodSandboxResponse> {
         self.note(format!("stop sandbox {}", request.pod_sandbox_id));
+        self.ended.lock().append(&mut self.seen.lock());
         Box::pin(async { Ok(cri::StopPodSandboxResponse {}) })
+    }
+
+    fn image_status(&self, _: cri::ImageStatusRequest) -> Call<'_, cri::ImageStatusResponse> {
+        let image = Some(cri::Image { id: "sha256:1".to_owned(), ..Default::default() });
+        Box::pin(async { Ok(cri::ImageStatusResponse { image, ..Default::default() }) })
+    }
+
+    fn create_container(
+        &self,
+        request: cri::CreateContainerRequest,
+    ) -> Call<'_, cri::CreateContainerResponse> {
+        let metadata = request.config.and_then(|config| config.metadata).unwrap_or_default();
+        let container_id = format!("{}-{}", metadata.name, metadata.attempt);
+        self.note(format!("create {container_id}"));
+        Box::pin(async { Ok(cri::CreateContainerResponse { container_id }) })
+    }
+
+    fn start_container(&self, request: cri::StartContainerRequest) -> Call<'_, cri::StartContainerResponse> {
+        self.note(format!("start {}", request.container_id));
+        Box::pin(async { Ok(cri::StartContainerResponse {}) })
     }
 
     fn stop_container(&self, request: cri::StopContainerRequest) -> Call<'_, cri::StopContainerResponse> {
         Box::pin(async move {
             let (id, timeout) = (request.container_id, request.timeout.unsigned_abs());
             self.note(format!("stop {id} within {timeout}s"));
+            fails(&self.unstoppable)?;
             let takes = self.takes.get(&*id).copied().unwrap_or(0);
             self.env.sleep(Duration::from_secs(takes.min(timeout))).await;
             self.ended.lock().insert(id);
@@ -119,6 +154,7 @@ impl cri::PartialRuntime for Fake {
         Box::pin(async move {
             let id = request.container_id;
             let ended = self.ended.lock().contains(&id);
+            self.seen.lock().insert(id.clone());
             let state = if ended { cri::ContainerState::Exited } else { cri::ContainerState::Running };
             let status =
                 cri::ContainerStatus { id, state: state as i32, started_at: 1, ..Default::default() };

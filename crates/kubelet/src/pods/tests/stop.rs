@@ -1,8 +1,13 @@
 //! The end of pods: in which order, and how long containers have.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use node::pod::Pod;
 
 use super::fake::{Case, Fake};
+use crate::pods::{news, start};
+use crate::probes::{Kill, Kind, Outcome};
 
 const SIDECARS: &str = "{initContainers: [\
     {name: first, image: 'i:1', restartPolicy: Always, lifecycle: {preStop: {sleep: {seconds: 4}}}},\
@@ -89,7 +94,7 @@ async fn a_pod_that_vanishes_while_it_ends_has_what_is_left_of_its_time() {
     case.pods.runtime().stop(&Pod::read(&tree), 10, 0);
     case.pods.runtime().remove(uid);
     case.until(|case| case.runtime.asked().len() > 1).await;
-    assert_eq!(case.runtime.asked()[..2], ["0s stop main within 10s", "4s stop main within 6s"]);
+    assert_eq!(case.runtime.asked(), ["4s stop main within 6s", "10s stop sandbox s-1"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,4 +105,87 @@ async fn a_pod_that_nobody_told_of_ends_at_once() {
     case.pods.runtime().remove(uid);
     case.until(|case| !case.runtime.asked().is_empty()).await;
     assert_eq!(case.runtime.asked()[0], "0s stop main within 2s");
+}
+
+const PLAIN: &str = "{containers: [{name: main, image: 'i:1'}]}";
+
+/// The container failed its probe.
+fn fail_probe(case: &Case, grace_seconds: i64) {
+    let kill = Kill {
+        container_id: "main".to_owned(),
+        probe: Kind::Liveness,
+        message: "Container main failed liveness probe, will be restarted".to_owned(),
+        grace_seconds: Some(grace_seconds),
+    };
+    let outcomes = news::of_probes(&Arc::downgrade(&case.pods.shared));
+    outcomes(Outcome::Kill { uid: case.task.uid.clone(), container: "main".to_owned(), kill });
+}
+
+fn failures(case: &Case) -> usize {
+    case.events().iter().filter(|event| event.starts_with("FailedKillPod: error killing pod: ")).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_the_runtime_fails_to_stop_is_tried_again_with_what_is_left_of_its_grace() {
+    let spec = "{initContainers: [{name: side, image: 'i:1', restartPolicy: Always}], \
+                 containers: [{name: main, image: 'i:1'}]}";
+    let mut case = Case::running(spec, |runtime| runtime.unstoppable = 4.into()).await;
+    case.pods.runtime().stop(&Pod::read(&case.tree), 30, 0);
+    case.until(|case| !case.is_alive()).await;
+    let asked = ["0s stop main within 30s"; 3].into_iter();
+    let asked: Vec<_> = asked.chain(["1s stop main within 29s", "3s stop main within 27s"]).collect();
+    assert_eq!(case.runtime.asked(), [asked, vec!["3s stop side within 27s"]].concat());
+    assert_eq!(failures(&case), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_cannot_be_stopped_within_its_grace_ends_with_its_sandbox() {
+    let mut case = Case::running(PLAIN, |runtime| runtime.unstoppable = u32::MAX.into()).await;
+    case.pods.runtime().stop(&Pod::read(&case.tree), 2, 0);
+    case.until(|case| !case.is_alive()).await;
+    let asked = case.runtime.asked();
+    assert_eq!(asked[asked.len() - 2..], ["3s stop main within 2s", "3s stop sandbox s-1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_failed_its_probe_is_ended_however_often_that_fails() {
+    let mut case = Case::running(PLAIN, |runtime| runtime.unstoppable = 2.into()).await;
+    fail_probe(&case, 5);
+    case.until(|case| !case.is_alive()).await;
+    assert_eq!(case.runtime.asked(), ["0s stop main within 5s"; 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_started_beside_a_run_that_has_not_ended() {
+    let case = Case::running(PLAIN, |runtime| runtime.unstoppable = 2.into()).await;
+    start::start(&case.pods.shared, &case.task, "main", 1).await;
+    let stop = "0s stop main within 30s";
+    assert_eq!(case.runtime.asked(), [stop, stop, stop, "0s create main-1", "0s start main-1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_ends_is_not_told_so_again_when_its_pod_does() {
+    let spec = |hook: &str| {
+        format!("{{containers: [{{name: main, image: 'i:1', lifecycle: {{preStop: {hook}}}}}]}}")
+    };
+    let exec = spec("{exec: {command: [bye]}}");
+    let told = ["0s exec main", "0s stop main within 20s"];
+    // The pod has more time than the container, then less.
+    for (grace_seconds, asked) in
+        [(30, told.to_vec()), (5, [&told[..], &["0s stop main within 5s"]].concat())]
+    {
+        let mut case = Case::running(&exec, |runtime| runtime.takes = [("main", 10)].into()).await;
+        fail_probe(&case, 20);
+        case.cluster.env().sleep(Duration::from_millis(1)).await;
+        case.pods.runtime().stop(&Pod::read(&case.tree), grace_seconds, 0);
+        case.until(|case| !case.is_alive()).await;
+        assert_eq!(case.runtime.asked(), asked, "{grace_seconds}");
+    }
+    // Its hook takes longer than there is.
+    let mut case = Case::running(&spec("{sleep: {seconds: 9}}"), |_| {}).await;
+    fail_probe(&case, 20);
+    case.cluster.env().sleep(Duration::from_millis(1)).await;
+    case.pods.runtime().stop(&Pod::read(&case.tree), 3, 0);
+    case.until(|case| !case.is_alive()).await;
+    assert_eq!(case.runtime.asked(), ["3s stop main within 2s"]);
 }
