@@ -43,7 +43,7 @@ fn note(written: io::Result<()>) {
     if let Err(error) = written
         && !FAILED.swap(true, Ordering::Relaxed)
     {
-        eprintln!("setpoint: cannot write to the standard output: {error}");
+        let _ = writeln!(io::stderr(), "setpoint: cannot write to the standard output: {error}");
     }
 }
 

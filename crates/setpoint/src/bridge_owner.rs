@@ -7,12 +7,14 @@ use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use rustix::fs::{FlockOperation, OFlags, flock};
+
+use crate::local_node::{PodsLeft, pods_left};
 
 /// Emptied when the machine boots: nothing of a bridge is left then.
 const FOLDER: &str = "/run/setpoint";
@@ -79,20 +81,22 @@ impl BridgeLock {
     fn acquire_in(folder: &Path, bridge: &str, owner: &Owner) -> Result<BridgeLock> {
         let path = path(folder, bridge);
         let why = || format!("cannot lock {}", path.display());
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        make_private(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         loop {
             let mut file = open(&path).with_context(why)?;
             let is_locked = !try_lock(&file).with_context(why)?;
             let found = Owner::read(&mut file).with_context(why)?;
             if is_locked {
-                bail!("{}", refusal(bridge, found.as_ref(), true, owner.command));
+                bail!("{}", refusal(bridge, found.as_ref().map(|found| (found, None)), owner.command));
             }
             if !is_at(&file, &path).with_context(why)? {
                 continue;
             }
-            if let Some(found) = found.filter(|found| found.directory != owner.directory && found.has_pods())
+            let another = found.filter(|found| found.directory != owner.directory);
+            if let Some((found, left)) =
+                another.and_then(|found| pods_left(&found.directory).map(|left| (found, left)))
             {
-                bail!("{}", refusal(bridge, Some(&found), false, owner.command));
+                bail!("{}", refusal(bridge, Some((&found, Some(left))), owner.command));
             }
             owner.write(&mut file).with_context(why)?;
             return Ok(BridgeLock { _file: Arc::new(file) });
@@ -108,18 +112,21 @@ impl Claim {
     fn in_folder(folder: &Path, bridge: &str, directory: &Path) -> Result<Claim> {
         let path = path(folder, bridge);
         let why = || format!("cannot lock {}", path.display());
-        let mut file = match OpenOptions::new().read(true).custom_flags(no_links()).open(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(Claim::Ours(Reset { file: None }));
-            }
-            opened => opened.with_context(why)?,
-        };
-        let is_free = try_lock(&file).with_context(why)?;
-        let found = Owner::read(&mut file).with_context(why)?;
-        match found {
-            Some(found) if found.directory != directory => Ok(Claim::AnotherNodes(found)),
-            _ if !is_free => bail!("the node in {} is running", directory.display()),
-            _ => Ok(Claim::Ours(Reset { file: Some((path, file)) })),
+        loop {
+            let mut file = match OpenOptions::new().read(true).custom_flags(no_links()).open(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    return Ok(Claim::Ours(Reset { file: None }));
+                }
+                opened => opened.with_context(why)?,
+            };
+            let is_free = try_lock(&file).with_context(why)?;
+            let found = Owner::read(&mut file).with_context(why)?;
+            return match found {
+                Some(found) if found.directory != directory => Ok(Claim::AnotherNodes(found)),
+                _ if !is_free => bail!("the node in {} is running", directory.display()),
+                _ if !is_at(&file, &path).with_context(why)? => continue,
+                _ => Ok(Claim::Ours(Reset { file: Some((path, file)) })),
+            };
         }
     }
 }
@@ -163,32 +170,29 @@ impl Owner {
         file.seek(SeekFrom::Start(0))?;
         file.write_all(&lines.join(&b'\n'))
     }
-
-    /// Pods that may go on without their agent; none of a directory that is gone.
-    fn has_pods(&self) -> bool {
-        let any = |folder: &str| {
-            std::fs::read_dir(self.directory.join(folder)).is_ok_and(|mut entries| entries.next().is_some())
-        };
-        any("sandboxes") || any("pods")
-    }
 }
 
-fn refusal(bridge: &str, owner: Option<&Owner>, runs: bool, asks: Command) -> String {
+/// The owner with what runs of it: without pods it is the node itself.
+fn refusal(bridge: &str, owner: Option<(&Owner, Option<PodsLeft>)>, asks: Command) -> String {
     let flags = format!("--bridge, --pod-cidr and {}", asks.port_flag());
-    let Some(owner) = owner else {
+    let Some((owner, left)) = owner else {
         return format!(
             "bridge {bridge} belongs to another node of this machine; give this node its own {flags}"
         );
     };
     let (dir, reset) = (owner.data_dir.display(), owner.command.reset());
-    if runs {
-        return format!(
-            "bridge {bridge} belongs to the node of the data directory {dir}, which is running; stop that one, or give this node its own \
-             {flags}"
-        );
-    }
+    let go_on = match left {
+        None => {
+            return format!(
+                "bridge {bridge} belongs to the node of the data directory {dir}, which is running; stop that one, or give this node its own \
+                 {flags}"
+            );
+        }
+        Some(PodsLeft::Running(_)) => "go on running",
+        Some(PodsLeft::Perhaps) => "may go on running",
+    };
     format!(
-        "bridge {bridge} belongs to the node of the data directory {dir}, whose pods go on running; end them with `setpoint {reset} \
+        "bridge {bridge} belongs to the node of the data directory {dir}, whose pods {go_on}; end them with `setpoint {reset} \
          --data-dir {dir}`, or give this node its own {flags}"
     )
 }
@@ -201,16 +205,20 @@ fn no_links() -> i32 {
     OFlags::NOFOLLOW.bits() as i32
 }
 
+/// Whoever may open such a file may lock it, and keep the node from starting.
 fn open(path: &Path) -> io::Result<File> {
+    const MODE: u32 = 0o600;
     let mut options = OpenOptions::new();
-    options
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o644)
-        .custom_flags(no_links())
-        .open(path)
+    options.read(true).write(true).create(true).truncate(false).mode(MODE).custom_flags(no_links());
+    let file = options.open(path)?;
+    file.set_permissions(std::fs::Permissions::from_mode(MODE))?;
+    Ok(file)
+}
+
+fn make_private(folder: &Path) -> io::Result<()> {
+    const MODE: u32 = 0o700;
+    std::fs::DirBuilder::new().recursive(true).mode(MODE).create(folder)?;
+    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(MODE))
 }
 
 /// Not inherited by what this process starts: its descriptors close with that.
@@ -238,6 +246,12 @@ mod tests {
         Owner { command, directory: data_dir.join("node"), data_dir }
     }
 
+    fn run_a_pod(owner: &Owner) {
+        let sandbox = owner.directory.join("sandboxes/pod");
+        std::fs::create_dir(&sandbox).unwrap();
+        std::fs::write(sandbox.join("ready"), "").unwrap();
+    }
+
     fn refused(folder: &Path, owner: &Owner) -> String {
         BridgeLock::acquire_in(folder, "b0", owner).err().expect("refused").to_string()
     }
@@ -262,7 +276,7 @@ mod tests {
 
         // The process has ended, its pods have not.
         drop(held);
-        std::fs::create_dir(one.directory.join("sandboxes/pod")).unwrap();
+        run_a_pod(&one);
         let told = refused(&run, &two);
         let reset = format!("`setpoint reset --data-dir {}`", one.data_dir.display());
         assert!(told.contains("go on running") && told.contains(&reset), "{told}");
@@ -270,7 +284,7 @@ mod tests {
         drop(BridgeLock::acquire_in(&run, "b0", &one).unwrap());
 
         // Without pods it is anybody's.
-        std::fs::remove_dir(one.directory.join("sandboxes/pod")).unwrap();
+        std::fs::write(one.directory.join("sandboxes/pod/stopped"), "").unwrap();
         let held = BridgeLock::acquire_in(&run, "b0", &two).unwrap();
         assert!(!is_ours(&run, &one));
         let told = refused(&run, &one);
@@ -283,7 +297,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [one, two] = ["one", "two"].map(|name| owner(folder.path(), name, Command::Node));
         assert!(is_ours(folder.path(), &one), "nobody's");
-        std::fs::create_dir(one.directory.join("sandboxes/pod")).unwrap();
+        run_a_pod(&one);
         drop(BridgeLock::acquire_in(folder.path(), "b0", &one).unwrap());
         let Claim::Ours(reset) = Claim::in_folder(folder.path(), "b0", &one.directory).unwrap() else {
             panic!("not ours")
@@ -301,5 +315,39 @@ mod tests {
         std::fs::write(folder.path().join("b0.lock"), "who knows").unwrap();
         assert!(is_ours(folder.path(), &one));
         BridgeLock::acquire_in(folder.path(), "b0", &one).unwrap();
+    }
+
+    #[test]
+    fn only_root_may_lock_a_bridge_and_keep_a_node_from_starting() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = folder.path().join("run");
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let one = owner(folder.path(), "one", Command::Up);
+        // As an earlier version made them.
+        std::fs::create_dir(&run).unwrap();
+        std::fs::write(run.join("b0.lock"), "").unwrap();
+        std::fs::set_permissions(run.join("b0.lock"), std::fs::Permissions::from_mode(0o644)).unwrap();
+        for bridge in ["b0", "b1"] {
+            let _held = BridgeLock::acquire_in(&run, bridge, &one).unwrap();
+            assert_eq!(mode(&run.join(format!("{bridge}.lock"))), 0o600);
+        }
+        assert_eq!(mode(&run), 0o700);
+    }
+
+    #[test]
+    fn pods_that_have_ended_keep_no_bridge_and_those_of_another_runtime_may_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, two] = ["one", "two"].map(|name| owner(folder.path(), name, Command::Node));
+        std::fs::create_dir_all(one.directory.join("sandboxes/ended")).unwrap();
+        std::fs::create_dir_all(one.directory.join("pods/uid")).unwrap();
+        drop(BridgeLock::acquire_in(folder.path(), "b0", &one).unwrap());
+        drop(BridgeLock::acquire_in(folder.path(), "b0", &two).unwrap());
+
+        drop(BridgeLock::acquire_in(folder.path(), "b0", &one).unwrap());
+        std::fs::write(one.directory.join("container-runtime-endpoint"), "unix:///run/x.sock").unwrap();
+        let told = refused(folder.path(), &two);
+        assert!(told.contains("whose pods may go on running"), "{told}");
+        std::fs::remove_dir(one.directory.join("pods/uid")).unwrap();
+        BridgeLock::acquire_in(folder.path(), "b0", &two).unwrap();
     }
 }

@@ -99,7 +99,7 @@ pub fn down(matches: &ArgMatches) -> Result<()> {
         );
     }
     println!("Stopped. The data is kept in {}; `up` starts it again.", shown.display());
-    if let Some(pods) = local_node::pods_left(&data_dir) {
+    if let Some(pods) = local_node::pods_left(&local_node::directory(&data_dir)) {
         println!("{pods}; `{} reset --data-dir {}` ends them.", program_name(), shown.display());
     }
     Ok(())

@@ -2,6 +2,7 @@
 //! behind a socket.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -257,6 +258,7 @@ pub fn open_socket(
     endpoint: &str,
 ) -> Result<Containers> {
     let cri = cri::Client::new(env, endpoint).map_err(|error| anyhow!("{error}"))?;
+    check_runtime(directory, Some(endpoint))?;
     remember(directory, BRIDGE, network.bridge)?;
     remember(directory, ENDPOINT, endpoint)?;
     Ok(Containers { cri: Arc::new(cri), embedded: None, _bridge: network.lock })
@@ -267,6 +269,13 @@ fn remember(directory: &Path, name: &str, value: &str) -> Result<()> {
     std::fs::create_dir_all(directory)
         .and_then(|()| std::fs::write(directory.join(name), value))
         .with_context(|| format!("cannot write to {}; choose another --data-dir", directory.display()))
+}
+
+fn forget(directory: &Path, name: &str) -> Result<()> {
+    match std::fs::remove_file(directory.join(name)) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        removed => removed.with_context(|| format!("cannot remove {name} in {}", directory.display())),
+    }
 }
 
 /// What a flag says, one range of each family.
@@ -294,6 +303,8 @@ pub fn open_runtime(
     kubernetes: Option<(IpAddr, SocketAddr)>,
 ) -> Result<Containers> {
     let directory = &config.root_directory;
+    check_runtime(directory, None)?;
+    forget(directory, ENDPOINT)?;
     let spawner = Spawner::start().context("cannot start the helper of the container runtime")?;
     remember(directory, BRIDGE, network.bridge)?;
     let same_family = kubernetes.filter(|(service, api)| service.is_ipv4() == api.is_ipv4());
@@ -344,17 +355,55 @@ pub fn reset(data_dir: &Path) -> Result<()> {
     reset_directory(&directory(data_dir))
 }
 
-/// What goes on running when the node has stopped.
-pub fn pods_left(data_dir: &Path) -> Option<String> {
-    let directory = directory(data_dir);
-    if directory.join(ENDPOINT).exists() {
-        return Some("Pods of its node go on running in their container runtime".to_owned());
+/// What goes on running of a node that has stopped.
+#[derive(Debug, PartialEq, Eq)]
+pub enum PodsLeft {
+    Running(usize),
+    /// Behind the socket of another runtime, which may not be there to be asked.
+    Perhaps,
+}
+
+impl fmt::Display for PodsLeft {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PodsLeft::Running(1) => out.write_str("One pod goes on running"),
+            PodsLeft::Running(pods) => write!(out, "{pods} pods go on running"),
+            PodsLeft::Perhaps => {
+                out.write_str("Pods of its node may go on running in their container runtime")
+            }
+        }
     }
-    match container_runtime::running_pods(&directory) {
-        0 => None,
-        1 => Some("One pod goes on running".to_owned()),
-        pods => Some(format!("{pods} pods go on running")),
+}
+
+/// `directory`: the node's own.
+pub fn pods_left(directory: &Path) -> Option<PodsLeft> {
+    if endpoint_of(directory).is_some() {
+        let mut pods = std::fs::read_dir(directory.join("pods")).into_iter().flatten();
+        return pods.next().map(|_| PodsLeft::Perhaps);
     }
+    Some(container_runtime::running_pods(directory)).filter(|pods| *pods > 0).map(PodsLeft::Running)
+}
+
+/// Where the pods of a node run, unless that is the embedded runtime.
+fn endpoint_of(directory: &Path) -> Option<String> {
+    std::fs::read_to_string(directory.join(ENDPOINT)).ok().map(|endpoint| endpoint.trim().to_owned())
+}
+
+/// The pods that run already would run a second time in another runtime.
+fn check_runtime(directory: &Path, endpoint: Option<&str>) -> Result<()> {
+    let before = endpoint_of(directory);
+    if before.is_some() == endpoint.is_some() || pods_left(directory).is_none() {
+        return Ok(());
+    }
+    let directory = directory.display();
+    Err(match before {
+        Some(before) => anyhow!(
+            "the pods of the node in {directory} run in {before}: start it with --container-runtime-endpoint {before}, or drain it first"
+        ),
+        None => anyhow!(
+            "the pods of the node in {directory} run in the embedded runtime: start it without --container-runtime-endpoint, or drain it first"
+        ),
+    })
 }
 
 /// What a reset of this directory deletes elsewhere, to be told before it is asked for.
@@ -386,12 +435,11 @@ pub fn reset_directory(directory: &Path) -> Result<()> {
     // Before anything is ended: the node may be running.
     let claim = Claim::of(bridge, directory)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    if let Ok(endpoint) = std::fs::read_to_string(directory.join(ENDPOINT)) {
-        let removed = runtime.block_on(remove_pods(directory, endpoint.trim()));
+    if let Some(endpoint) = endpoint_of(directory) {
+        let removed = runtime.block_on(remove_pods(directory, &endpoint));
         removed.with_context(|| {
             format!(
-                "cannot remove the node's pods from {}; start that runtime and reset again, or delete {} to leave them to it",
-                endpoint.trim(),
+                "cannot remove the node's pods from {endpoint}; start that runtime and reset again, or delete {} to leave them to it",
                 directory.join(ENDPOINT).display()
             )
         })?;

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow, bail};
+use auth::bootstrap_token;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use env::Env;
 use kubelet::certificates::{self, Join, Trust, join};
@@ -134,7 +135,14 @@ impl Settings {
             ),
             None => Trust::Token { hashes: hashes(node_flags::texts(matches, "ca-hash"))? },
         };
-        let join = Join { node: name, directory, server: text("server"), token: text("token"), trust };
+        let token = text("token");
+        if !token.is_empty() && bootstrap_token::split(&token).is_none() {
+            // Secret, if only a part of it is missing.
+            bail!(
+                "--token is not a token: use one that `setpoint token create` printed, such as abcdef.0123456789abcdef"
+            );
+        }
+        let join = Join { node: name, directory, server: text("server"), token, trust };
         let bridge = node_flags::bridge(matches)?;
         // Nodes of one machine must not share it.
         if config.cgroup_root == "/" {
@@ -280,6 +288,7 @@ mod tests {
             (&["--register-with-taints", "x"], "--register-with-taints x is not a taint"),
             (&["--bridge", "a-bridge"], "--bridge a-bridge is not a name for a bridge"),
             (&["--ca-hash", "md5:1"], "--ca-hash md5:1 is not a hash"),
+            (&["--token", "abcdef"], "--token is not a token"),
             (&["--ca-file", "/no/such/file"], "--ca-file: cannot read /no/such/file"),
             (&["--config", "/no/such/file"], "--config: cannot read /no/such/file"),
             (

@@ -103,9 +103,12 @@ fn admin(env: &Env, matches: &ArgMatches) -> Result<(HttpClient, Config)> {
         Some(path) => path.clone(),
         None => kubeconfig::copy_path(&cli::data_dir_of(matches)),
     };
-    let config = Config::from_kubeconfig(&path).with_context(
-        || "no cluster: start one with `setpoint up`, or name it with --data-dir or --kubeconfig",
-    )?;
+    // The error names its source itself.
+    let config = Config::from_kubeconfig(&path).map_err(|error| {
+        anyhow!(
+            "no cluster: start one with `setpoint up`, or name it with --data-dir or --kubeconfig: {error}"
+        )
+    })?;
     let client = HttpClient::new(env.clone(), Arc::new(Catalog::builtin()), &config)?;
     Ok((client, config))
 }

@@ -3,7 +3,8 @@
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use crate::harness::*;
 
@@ -186,4 +187,30 @@ fn output_that_is_lost_is_a_failure() {
     let output = Command::new(SETPOINT).arg("version").stdout(full).output().unwrap();
     let told = said(&output);
     assert!(!output.status.success() && told.contains("cannot write to the standard output"), "{told}");
+}
+
+#[test]
+fn a_server_whose_announcement_is_lost_has_not_failed() {
+    let dir = Dir::new();
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut command = Command::new(SETPOINT);
+    command.args(["server", "--listen", "127.0.0.1:0", "--controllers=-*", "--data-dir"]).arg(dir.data());
+    let mut server = command.stdout(full).stderr(Stdio::null()).spawn().unwrap();
+    let has_started = (0..6000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        dir.data().join("admin.kubeconfig").exists()
+    });
+    rustix::process::kill_process(rustix::process::Pid::from_child(&server), rustix::process::Signal::TERM)
+        .unwrap();
+    let ended = server.wait().unwrap();
+    assert!(has_started && ended.success(), "{ended}");
+}
+
+#[test]
+fn an_error_that_nobody_reads_is_an_error_still() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = Command::new(SETPOINT);
+    let ended = command.args(["token", "list", "--data-dir", "/nowhere"]).stderr(writer).output().unwrap();
+    assert_eq!(ended.status.code(), Some(1), "not 101, a panic");
 }
