@@ -46,7 +46,7 @@ pub const UNSUPPORTED: &[Unsupported] = &[
     ignored("eventBurst", &[], "repeated events are counted, and limited for each object"),
     ignored("enableContentionProfiling", &[], "there are no profiles"),
     ignored("oomScoreAdj", &[], "the process keeps the score it was started with"),
-    ignored("streamingConnectionIdleTimeout", &[], "a stream stays open as long as both ends do"),
+    ignored("streamingConnectionIdleTimeout", &[], "a stream that is idle ends after four hours"),
     ignored("nodeStatusReportFrequency", &[], "the status is written when it changes"),
     ignored(
         "volumeStatsAggPeriod",
