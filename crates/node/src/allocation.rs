@@ -139,7 +139,8 @@ pub fn said<'a>(pod: &Pod<'a>, container: &Container<'_>) -> Option<&'a Value> {
     container_status(pod, container)?.get("resources")
 }
 
-fn container_status<'a>(pod: &Pod<'a>, container: &Container<'_>) -> Option<&'a Value> {
+/// What the pod's status says of a container.
+pub(crate) fn container_status<'a>(pod: &Pod<'a>, container: &Container<'_>) -> Option<&'a Value> {
     let (_, list) = container.role.lists();
     let all = pod.tree.at(&["status", list]).and_then(Value::as_list)?;
     all.iter().find(|status| status.str_at(&["name"]) == Some(container.name))

@@ -34,7 +34,7 @@ use backoff::{BackOff, StartBackOff};
 pub use devices::ClaimDevices;
 use resize::Resize;
 use restart_all::RestartAll;
-pub use status::Host;
+pub use status::{Host, LOST};
 
 /// How long a pod that could not be started waits for the next attempt, as in kubelet.
 const PREPARE_AGAIN_MILLIS: Millis = 10_000;

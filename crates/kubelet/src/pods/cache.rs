@@ -261,7 +261,7 @@ impl Slot {
         };
         let mut exit = Exit::new(137, started, now, run.id.clone());
         exit.reason = "ContainerStatusUnknown".into();
-        exit.message = "The container could not be located when the pod was terminated".to_owned();
+        exit.message = node::worker::LOST.to_owned();
         run.state = RunState::Exited(exit);
     }
 

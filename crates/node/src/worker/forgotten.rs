@@ -5,8 +5,9 @@ use std::borrow::Cow;
 
 use object::{Value, time};
 
+use crate::allocation::container_status;
 use crate::container_runtime::{Container as State, Exit, Millis, Running, Sandbox};
-use crate::pod::{Container, Pod, Role};
+use crate::pod::{Pod, Role};
 use crate::worker::status;
 
 const UNKNOWN: &str = "ContainerStatusUnknown";
@@ -34,7 +35,7 @@ pub fn fill(pod: &Pod<'_>, mut sandbox: Sandbox) -> Sandbox {
         if container.role == Role::Ephemeral || is_there(&sandbox, index) {
             continue;
         }
-        let told = told(pod, container);
+        let told = container_status(pod, container);
         match &mut sandbox.containers[index] {
             // It is being started, or could not be: people know what came before that.
             Some(coming) => {
@@ -78,7 +79,7 @@ pub fn fill(pod: &Pod<'_>, mut sandbox: Sandbox) -> Sandbox {
 pub fn waits(pod: &Pod<'_>, index: usize, there: &Running) -> bool {
     let State::Exited(exit) = &there.state else { return false };
     let is_told_ended = || {
-        let told = told(pod, &pod.containers[index]);
+        let told = container_status(pod, &pod.containers[index]);
         told.is_some_and(|told| told.at(&["state", "terminated"]).is_some())
     };
     there.id.is_empty() && exit.message != COMPLETED && !is_told_ended()
@@ -87,13 +88,14 @@ pub fn waits(pod: &Pod<'_>, index: usize, there: &Running) -> bool {
 /// How often people are told that it was restarted: a run that is lost counts.
 pub fn shown_restarts(pod: &Pod<'_>, index: usize, there: &Running) -> u32 {
     let lost = matches!(&there.state, State::Exited(exit) if is_lost(exit)) && pod.deletion.is_none();
-    let said = told(pod, &pod.containers[index]).map_or(0, restarts);
+    let said = container_status(pod, &pod.containers[index]).map_or(0, restarts);
     (there.attempt + u32::from(lost)).max(said)
 }
 
 /// How the run before one ended, where the runtime has forgotten that.
 pub fn last(pod: &Pod<'_>, index: usize, there: &Running) -> Option<Exit> {
-    let told = told(pod, &pod.containers[index]).filter(|_| !there.id.is_empty() && there.attempt > 0)?;
+    let told = container_status(pod, &pod.containers[index])
+        .filter(|_| !there.id.is_empty() && there.attempt > 0)?;
     let is_other = told.str_at(&["containerID"]) != Some(&there.id);
     is_other.then(|| ended(told, "state")).flatten().or_else(|| ended(told, "lastState"))
 }
@@ -101,12 +103,6 @@ pub fn last(pod: &Pod<'_>, index: usize, there: &Running) -> Option<Exit> {
 /// Nothing was ever made of it.
 fn is_blank(there: &Running) -> bool {
     there.id.is_empty() && matches!(there.state, State::Created | State::Failed(_))
-}
-
-fn told<'a>(pod: &Pod<'a>, container: &Container<'_>) -> Option<&'a Value> {
-    let (_, list) = container.role.lists();
-    let all = pod.tree.at(&["status", list]).and_then(Value::as_list)?;
-    all.iter().find(|status| status.str_at(&["name"]) == Some(container.name))
 }
 
 fn restarts(told: &Value) -> u32 {
@@ -117,8 +113,9 @@ fn restarts(told: &Value) -> u32 {
 fn before(pod: &Pod<'_>, told: &Value) -> Option<Running> {
     let text = |field: &str| told.str_at(&[field]).unwrap_or_default().to_owned();
     let (attempt, last) = (restarts(told), ended(told, "lastState"));
-    // One that never ran is said to have ended when its pod is over; that is no run.
-    if let Some(exit) = ended(told, "state").filter(|exit| exit.message != status::LOST) {
+    // One that never ran is said to have ended when its pod is over; that is no run, and has no id.
+    let never_ran = |exit: &Exit| exit.message == status::LOST && exit.id.is_empty();
+    if let Some(exit) = ended(told, "state").filter(|exit| !never_ran(exit)) {
         let run = run(State::Exited(exit), attempt, last);
         return Some(Running {
             id: text("containerID"),

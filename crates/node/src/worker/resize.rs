@@ -67,7 +67,7 @@ impl Resize {
         }
         let is_new = known.is_none();
         let allocated = known.unwrap_or_else(|| Allocation::of_status(pod));
-        if is_new {
+        if is_new && !pod.is_over() {
             // As it is here, it is not less true for not being written down.
             note(runtime.allocate(pod, &allocated), pod);
         }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use object::{Map, Value, time};
 
 use crate::admit::Rejection;
+use crate::allocation;
 use crate::container_runtime::{
     Container as State, Evicted, Exit, HOOK_FAILED, LinuxUser, Millis, Sandbox, StartError,
 };
@@ -318,10 +319,7 @@ fn waits_still(view: &View<'_>, index: usize, exit: &Exit) -> Option<ContainerSt
 
 /// That the container waits, and why, as the API has it: because it keeps ending.
 fn waiting_said(pod: &Pod<'_>, container: &Container<'_>) -> Option<ContainerState> {
-    let (_, list) = container.role.lists();
-    let all = pod.tree.at(&["status", list]).and_then(Value::as_list)?;
-    let said = all.iter().find(|status| status.str_at(&["name"]) == Some(container.name))?;
-    let waiting = said.at(&["state", "waiting"])?;
+    let waiting = allocation::container_status(pod, container)?.at(&["state", "waiting"])?;
     let reason = [CRASH_LOOP, HOOK_FAILED].into_iter().find(|r| waiting.str_at(&["reason"]) == Some(r))?;
     let message = waiting.str_at(&["message"]).unwrap_or_default().to_owned();
     Some(ContainerState::Waiting { reason: Cow::Borrowed(reason), message })
@@ -456,9 +454,7 @@ fn device_status(view: &View<'_>, container: &Container<'_>) -> Option<Value> {
     if !view.devices.is_empty() {
         return allocated_status(container, view.devices);
     }
-    let before = view.pod.tree.at(&["status", "containerStatuses"]).and_then(Value::as_list)?;
-    let before = before.iter().find(|status| status.str_at(&["name"]) == Some(container.name))?;
-    before.get("allocatedResourcesStatus").cloned()
+    allocation::container_status(view.pod, container)?.get("allocatedResourcesStatus").cloned()
 }
 
 fn container_status(view: &View<'_>, container: &Container<'_>, shown: &ContainerStatus) -> Value {

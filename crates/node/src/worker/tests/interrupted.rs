@@ -199,3 +199,42 @@ fn a_resize_is_over_when_the_restarts_it_asks_for_are() {
     life.runtime.there.get_mut(&0).unwrap().attempt = 1;
     assert_eq!(reasons(&life.step()), ["ResizeCompleted"]);
 }
+
+#[test]
+fn a_container_that_ran_and_was_lost_is_not_run_again_by_another_process() {
+    for (policy, log) in [("Never", "recover"), ("OnFailure", "recover start-0-1")] {
+        let spec = format!(r#"{{"restartPolicy":"{policy}","containers":[{{"name":"c"}},{{"name":"d"}}]}}"#);
+        let mut life = Life::new(&spec);
+        life.step();
+        // As the API has it when the runtime lost the first one, and before it is started anew.
+        let exit =
+            Exit { reason: "ContainerStatusUnknown".into(), ..Exit::new(137, 4, 5, "id-0".to_owned()) };
+        life.runtime.set(0, Container::Exited(Exit { message: LOST.to_owned(), ..exit }));
+        life.runtime.unready = true;
+        life.step();
+        let ended = life.of("containerStatuses", 0, &["state", "terminated"]).unwrap().clone();
+        assert_eq!((ended.str_at(&["message"]), ended.str_at(&["containerID"])), (Some(LOST), Some("id-0")));
+        life.runtime.unready = false;
+        life.forget(&[0]);
+        life.step();
+        assert_eq!((&*life.runtime.log(), life.phase()), (log, "Running"));
+        if policy == "Never" {
+            assert_eq!(life.of("containerStatuses", 0, &["state", "terminated"]), Some(&ended));
+        }
+    }
+}
+
+#[test]
+fn a_container_that_never_ran_has_no_run_for_another_process_either() {
+    let mut life = Life::new(PLAIN);
+    life.runtime.unready = true;
+    life.step();
+    life.delete(30);
+    life.step();
+    let ended = life.of("containerStatuses", 0, &["state", "terminated"]).unwrap();
+    assert_eq!((ended.str_at(&["message"]), ended.str_at(&["containerID"])), (Some(LOST), None));
+    life.forget(&[]);
+    // Its sandbox stays until the object goes.
+    life.runtime.created = true;
+    assert!(life.step().status.is_none(), "its conditions stay");
+}

@@ -437,6 +437,39 @@ fn without_a_record_the_status_tells_what_was_given() {
 }
 
 #[test]
+fn a_pod_that_is_over_and_has_no_record_gets_none() {
+    // It was rejected, or ended under a version that wrote none.
+    for phase in ["Failed", "Succeeded"] {
+        let mut life = Life::recorded(&spec(ONE, ""));
+        let status = format!(r#"{{"phase":"{phase}","startTime":"2026-01-01T00:00:00Z"}}"#);
+        life.tree.make_map().set("status", codec::json::parse(status.as_bytes(), None).unwrap());
+        life.step();
+        assert!(life.runtime.records.as_ref().unwrap().last.is_none());
+    }
+}
+
+#[test]
+fn a_pod_that_is_over_shows_what_it_was_given_whatever_process_says_so() {
+    for recorded in [true, false] {
+        let mut life = Life::recorded(&spec(ONE, ""));
+        life.step();
+        life.ask_for(&spec(TWO, ""));
+        life.step_with(false);
+        life.tree.map_at(&["status"]).set("phase", "Failed");
+        for index in 0..2 {
+            life.runtime.exit(index, 1, life.now);
+        }
+        life.step_with(false);
+        if !recorded {
+            life.runtime.records = Some(Records::default());
+        }
+        life.killed();
+        let step = life.step_with(false);
+        assert_eq!((life.given(), step.over), (("1", "1"), true));
+    }
+}
+
+#[test]
 fn what_cannot_be_written_down_is_not_given() {
     let mut life = Life::recorded(&spec(ONE, ""));
     life.step();
