@@ -69,7 +69,8 @@ pub struct RuntimeTarget {
     pub env: Env,
     pub runtime: Arc<dyn cri::Runtime>,
     pub container_id: String,
-    pub pod_ip: Option<String>,
+    /// Asked each time: it may change, or become known, while the container runs.
+    pub pod_ip: Box<dyn Fn() -> Option<String> + Send + Sync>,
 }
 
 impl Target for RuntimeTarget {
@@ -95,7 +96,7 @@ impl Target for RuntimeTarget {
     }
 
     fn pod_ip(&self) -> Option<String> {
-        self.pod_ip.clone()
+        (self.pod_ip)()
     }
 }
 

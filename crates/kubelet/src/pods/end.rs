@@ -164,7 +164,7 @@ impl Countdown {
 /// Its hook, if it has one and there is time for it. What is left of the grace then.
 async fn pre_stop(
     shared: &Shared,
-    task: &PodTask,
+    task: &Arc<PodTask>,
     tree: &Value,
     name: &str,
     id: &str,

@@ -289,18 +289,22 @@ impl Shared {
         fetched
     }
 
-    pub(super) fn target(&self, task: &PodTask, pod: &Value, id: &str) -> Arc<dyn Target> {
-        let host = (self.parts.host_ips)().first().map(ToString::to_string);
-        let own = task.sandbox().and_then(|sandbox| sandbox.ips.first().cloned());
+    pub(super) fn target(&self, task: &Arc<PodTask>, pod: &Value, id: &str) -> Arc<dyn Target> {
+        let (task, host_ips) = (Arc::downgrade(task), self.parts.host_ips.clone());
+        let host_network = Pod::read(pod).host_network;
+        let pod_ip = move || match host_network {
+            true => host_ips().first().map(ToString::to_string),
+            false => task.upgrade()?.sandbox()?.ips.first().cloned(),
+        };
         Arc::new(RuntimeTarget {
             env: self.parts.env.clone(),
             runtime: self.parts.cri.clone(),
             container_id: id.to_owned(),
-            pod_ip: if Pod::read(pod).host_network { host } else { own },
+            pod_ip: Box::new(pod_ip),
         })
     }
 
-    pub(super) fn watch_probes(&self, task: &PodTask, pod: &Value, container: &str, id: &str) {
+    pub(super) fn watch_probes(&self, task: &Arc<PodTask>, pod: &Value, container: &str, id: &str) {
         let since = {
             let cache = task.cache.lock();
             let run = cache.containers.get(container).and_then(|slot| slot.run.as_ref());

@@ -14,7 +14,7 @@ use crate::blocking::block;
 use crate::generate::labels::ContainerInfo;
 use crate::probes::{Outcome, Outcomes};
 
-/// A runtime that does not tell is asked so often.
+/// A runtime that does not tell, or could not list its pods, is asked so often.
 const RELIST: Duration = Duration::from_secs(1);
 /// And one that does, in case it forgot something.
 const RELIST_RARELY: Duration = Duration::from_secs(300);
@@ -26,23 +26,31 @@ pub fn follow(shared: &Arc<Shared>) {
 }
 
 async fn watch(shared: Weak<Shared>) {
+    let mut was_listed = true;
     loop {
         let Some(strong) = shared.upgrade() else { return };
         let env = strong.parts.env.clone();
         let events = strong.parts.cri.container_events(cri::GetEventsRequest {}).await;
         // Whatever happened before the stream began, or while there was none.
         let listed = recover::all(&strong).await;
-        if let Err(error) = &listed {
-            tracing::warn!(%error, "failed to list pods of the container runtime");
+        match &listed {
+            Ok(()) => {}
+            Err(error) if was_listed => {
+                tracing::warn!(%error, "failed to list pods of the container runtime, retrying");
+            }
+            Err(error) => tracing::debug!(%error, "failed to list pods of the container runtime"),
         }
-        strong.parts.runtime_state.listed(listed.is_ok());
+        was_listed = listed.is_ok();
+        strong.parts.runtime_state.listed(was_listed);
+        // The node is not ready until there is a list.
+        let until_next = if was_listed { RELIST_RARELY } else { RELIST };
         drop(strong);
         let Ok(mut events) = events else {
             env.sleep(RELIST).await;
             continue;
         };
         // From one list to the next, however much happens meanwhile.
-        let relist = env.sleep(RELIST_RARELY);
+        let relist = env.sleep(until_next);
         tokio::pin!(relist);
         loop {
             let event = tokio::select! {

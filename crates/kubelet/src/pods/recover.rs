@@ -1,16 +1,20 @@
 //! What the runtime holds from before this process, or was told while nobody listened.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use node::pod::short_uid;
-use runtime::Key;
+use runtime::{Key, Severity};
 
 use super::cache::{Run, RunState, SandboxRef};
 use super::{PodTask, Shared, news};
 
 const POD_UID: &str = "io.kubernetes.pod.uid";
 const CONTAINER_NAME: &str = "io.kubernetes.container.name";
+/// Until the runtime is asked again for addresses it could not tell: at first, and at most.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const MOST_PAUSE: Duration = Duration::from_secs(10);
 
 /// Brings every pod of the runtime up to date; those that are new get a task.
 pub async fn all(shared: &Arc<Shared>) -> Result<(), cri::Error> {
@@ -35,21 +39,73 @@ pub async fn all(shared: &Arc<Shared>) -> Result<(), cri::Error> {
             known.unwrap_or_else(|| shared.ensure(Key::new(&metadata.namespace, &metadata.name), &uid));
         let ready = sandbox.state == cri::PodSandboxState::Ready as i32;
         if is_new {
-            let ips = match shared.addresses(&sandbox.id).await {
-                Ok(ips) => ips.unwrap_or_default(),
-                Err(error) if error.code == cri::Code::NotFound => Vec::new(),
-                // The pod would have no address for as long as it runs.
-                Err(error) if ready => return Err(error),
-                Err(_) => Vec::new(),
-            };
-            let known = SandboxRef { id: sandbox.id, attempt: metadata.attempt, ready, ips };
-            task.cache.lock().sandbox = Some(known);
+            // Known before anything is asked: a pod without a sandbox would get another one.
+            let known = SandboxRef { id: sandbox.id, attempt: metadata.attempt, ready, ips: Vec::new() };
+            task.cache.lock().sandbox = Some(known.clone());
+            if let Err(error) = address(shared, &task, &known).await
+                && ready
+            {
+                tracing::warn!(pod = task.key.as_str(), sandbox = known.id, %error, "failed to get the addresses of a sandbox");
+                let told = format!("error determining status: {error}");
+                task.cache.lock().tell("", Severity::Warning, "FailedSync", told);
+                let readdress = address_later(Arc::downgrade(shared), Arc::downgrade(&task));
+                shared.parts.env.spawn("pod addresses", readdress);
+            }
         } else if !ready && task.sandbox().is_some_and(|known| known.id == sandbox.id && known.ready) {
             news::lost(shared, &task);
             continue;
         }
     }
     statuses(shared, None).await
+}
+
+/// Fills in the addresses of a sandbox that another process made. `Err`: the runtime cannot say, which is no reason to leave all other
+/// pods alone.
+async fn address(shared: &Shared, task: &PodTask, sandbox: &SandboxRef) -> Result<(), cri::Error> {
+    let ips = match shared.addresses(&sandbox.id).await {
+        Ok(ips) => ips.unwrap_or_default(),
+        Err(error) if error.code == cri::Code::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let mut cache = task.cache.lock();
+    if let Some(known) = cache.sandbox.as_mut().filter(|known| known.id == sandbox.id) {
+        known.ips = ips;
+    }
+    Ok(())
+}
+
+/// Otherwise the pod would have no address for as long as it runs.
+async fn address_later(shared: Weak<Shared>, task: Weak<PodTask>) {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let Some(env) = shared.upgrade().map(|shared| shared.parts.env.clone()) else { return };
+        env.sleep(pause).await;
+        let Some((shared, task)) = shared.upgrade().zip(task.upgrade()) else { return };
+        if is_addressed(&shared, &task).await {
+            shared.wake(&task);
+            return;
+        }
+        pause = (pause * 2).min(MOST_PAUSE);
+    }
+}
+
+/// Asks the runtime for the addresses of a pod, if they are not known. `false`: it cannot say.
+async fn is_addressed(shared: &Shared, task: &PodTask) -> bool {
+    let sandbox = task.sandbox().filter(|sandbox| sandbox.ready && sandbox.ips.is_empty());
+    let Some(sandbox) = sandbox else { return true };
+    let asked = address(shared, task, &sandbox).await;
+    asked
+        .inspect_err(|error| tracing::debug!(pod = task.key.as_str(), %error, "still failed to get the addresses of a sandbox"))
+        .is_ok()
+}
+
+/// Returns once the runtime has said what addresses the pod has, if it has any.
+pub async fn addressed(shared: &Shared, task: &PodTask) {
+    let mut pause = FIRST_PAUSE;
+    while !is_addressed(shared, task).await {
+        shared.parts.env.sleep(pause).await;
+        pause = (pause * 2).min(MOST_PAUSE);
+    }
 }
 
 /// Two sandboxes of a pod that are both ready, as a call that gave up made one all the same: the pod goes on in the newest. Only of
@@ -162,7 +218,7 @@ fn is_known(task: &PodTask, name: &str, container: &cri::Container) -> bool {
 }
 
 /// A pod whose object is known now: its containers are probed, also when it ends, so that it is as ready as it was.
-pub fn probes(shared: &Shared, task: &PodTask) {
+pub fn probes(shared: &Shared, task: &Arc<PodTask>) {
     let pod = task.cache.lock().pod.clone();
     let running: Vec<(String, String)> = {
         let cache = task.cache.lock();

@@ -103,6 +103,14 @@ async fn run(
         tell(event.severity, event.reason, event.message);
         Some(Failed { volume_image, ..Failed::new(error.reason.to_string(), error.message) })
     })?;
+    // What a container is told of its pod's address, it is told for good.
+    if !pod.host_network {
+        tokio::select! {
+            biased;
+            () = task.stopped() => return Err(None),
+            () = recover::addressed(shared, task) => {}
+        }
+    }
     if task.is_stopping() {
         return Err(None);
     }

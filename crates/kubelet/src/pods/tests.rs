@@ -130,6 +130,7 @@ impl cri::PartialRuntime for Steady {
         list_images(ListImagesRequest) -> Default::default(), cri::ListImagesResponse;
         create_container(CreateContainerRequest) -> cri::CreateContainerResponse { container_id: "c-1".to_owned() }, cri::CreateContainerResponse;
         start_container(StartContainerRequest) -> cri::StartContainerResponse {}, cri::StartContainerResponse;
+        pod_sandbox_status(PodSandboxStatusRequest) -> Default::default(), cri::PodSandboxStatusResponse;
     }
 
     fn image_status(&self, _: cri::ImageStatusRequest) -> Call<'_, cri::ImageStatusResponse> {

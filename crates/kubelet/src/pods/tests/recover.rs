@@ -1,22 +1,42 @@
 //! What a process finds that comes after another.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use cri::Call;
+use futures_util::StreamExt;
+use futures_util::stream::{self, BoxStream};
 use node::container_runtime::Container;
 use node::pod::{Pod, short_uid};
+use object::Value;
 use parking_lot::Mutex;
+use runtime::Stopper;
 use testkit::TestCluster;
 
 use super::open;
-use crate::pods::Changes;
+use crate::pods::{Changes, PodTask, Pods};
 
 const UID: &str = "2b1f0a34-5b0e-4bd5-8f2c-7f7a0a3c9d13";
 
 /// A pod whose container ended, and was made anew; `started` by the time somebody looks at it.
+#[derive(Default)]
 struct Interrupted {
     started: bool,
     removed: Mutex<Vec<String>>,
+    /// So often it cannot list its pods.
+    unlisted: AtomicU32,
+    /// So often it cannot tell the address of a sandbox.
+    unaddressed: AtomicU32,
+    created: Mutex<Vec<cri::ContainerConfig>>,
+}
+
+const ADDRESS: &str = "127.0.0.1";
+
+/// Whether this is one of the first calls, which fail.
+fn fails(left: &AtomicU32) -> Result<(), cri::Error> {
+    let taken = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+    if taken.is_ok() { Err(cri::Error::new(cri::Code::Unavailable, "busy")) } else { Ok(()) }
 }
 
 fn metadata() -> std::collections::BTreeMap<String, String> {
@@ -37,11 +57,16 @@ impl cri::PartialRuntime for Interrupted {
             labels: metadata(),
             ..Default::default()
         };
-        Box::pin(async { Ok(cri::ListPodSandboxResponse { items: vec![sandbox] }) })
+        let listed = fails(&self.unlisted).map(|()| cri::ListPodSandboxResponse { items: vec![sandbox] });
+        Box::pin(async { listed })
     }
 
     fn pod_sandbox_status(&self, _: cri::PodSandboxStatusRequest) -> Call<'_, cri::PodSandboxStatusResponse> {
-        Box::pin(async { Ok(cri::PodSandboxStatusResponse::default()) })
+        let network = cri::PodSandboxNetworkStatus { ip: ADDRESS.to_owned(), ..Default::default() };
+        let status = cri::PodSandboxStatus { network: Some(network), ..Default::default() };
+        let answer = cri::PodSandboxStatusResponse { status: Some(status), ..Default::default() };
+        let told = fails(&self.unaddressed).map(|()| answer);
+        Box::pin(async { told })
     }
 
     fn list_containers(&self, _: cri::ListContainersRequest) -> Call<'_, cri::ListContainersResponse> {
@@ -76,6 +101,34 @@ impl cri::PartialRuntime for Interrupted {
         Box::pin(async { Ok(cri::ContainerStatusResponse { status: Some(status), ..Default::default() }) })
     }
 
+    fn list_images(&self, _: cri::ListImagesRequest) -> Call<'_, cri::ListImagesResponse> {
+        Box::pin(async { Ok(cri::ListImagesResponse::default()) })
+    }
+
+    fn image_status(&self, _: cri::ImageStatusRequest) -> Call<'_, cri::ImageStatusResponse> {
+        let image = Some(cri::Image { id: "sha256:1".to_owned(), ..Default::default() });
+        Box::pin(async { Ok(cri::ImageStatusResponse { image, ..Default::default() }) })
+    }
+
+    fn create_container(
+        &self,
+        request: cri::CreateContainerRequest,
+    ) -> Call<'_, cri::CreateContainerResponse> {
+        self.created.lock().extend(request.config);
+        Box::pin(async { Ok(cri::CreateContainerResponse { container_id: "third".to_owned() }) })
+    }
+
+    fn start_container(&self, _: cri::StartContainerRequest) -> Call<'_, cri::StartContainerResponse> {
+        Box::pin(async { Ok(cri::StartContainerResponse {}) })
+    }
+
+    fn container_events(
+        &self,
+        _: cri::GetEventsRequest,
+    ) -> Call<'_, BoxStream<'static, Result<cri::ContainerEventResponse, cri::Error>>> {
+        Box::pin(async { Ok(stream::pending().boxed()) })
+    }
+
     fn remove_container(
         &self,
         request: cri::RemoveContainerRequest,
@@ -89,7 +142,7 @@ impl cri::PartialRuntime for Interrupted {
 async fn a_container_that_was_made_and_never_started_is_no_restart() {
     for started in [false, true] {
         let cluster = TestCluster::simulated(44).await;
-        let runtime = Arc::new(Interrupted { started, removed: Mutex::default() });
+        let runtime = Arc::new(Interrupted { started, ..Interrupted::default() });
         let directory = tempfile::tempdir().unwrap();
         let client = cluster.local_clients().user("system:node:n", &["system:nodes"]);
         let changes = Changes::default();
@@ -107,4 +160,91 @@ async fn a_container_that_was_made_and_never_started_is_no_restart() {
         assert_eq!(matches!(container.state, Container::Running { .. }), started);
         assert!(pods.runtime().list().iter().any(|held| held.uid == short_uid(UID)));
     }
+}
+
+/// What a process finds of a runtime that runs the container.
+struct Found {
+    pods: Pods,
+    runtime: Arc<Interrupted>,
+    cluster: TestCluster,
+    _directory: tempfile::TempDir,
+    _stopper: Stopper,
+}
+
+impl Found {
+    async fn new(runtime: Interrupted) -> Found {
+        let cluster = TestCluster::simulated(45).await;
+        let runtime = Arc::new(Interrupted { started: true, ..runtime });
+        let directory = tempfile::tempdir().unwrap();
+        let client = cluster.local_clients().user("system:node:n", &["system:nodes"]);
+        let changes = Changes::default();
+        let opened = open(directory.path(), &cluster, client, runtime.clone(), &changes, |_| ()).await;
+        let (pods, _stopper) = opened;
+        Found { pods, runtime, cluster, _directory: directory, _stopper }
+    }
+
+    /// Tells it of the pod, as the agent does.
+    fn recover(&self, spec: &str) -> Value {
+        let text = format!("{{metadata: {{name: web, namespace: d, uid: {UID}}}, spec: {spec}}}");
+        let tree = runtime::parse(&text).unwrap();
+        self.pods.runtime().recover(&Pod::read(&tree));
+        tree
+    }
+
+    fn task(&self) -> Arc<PodTask> {
+        self.pods.shared.task(short_uid(UID)).unwrap()
+    }
+
+    async fn until(&self, is_so: impl Fn() -> bool) {
+        let env = self.cluster.env();
+        let waiting = async {
+            while !is_so() {
+                env.sleep(Duration::from_millis(100)).await;
+            }
+        };
+        env.timeout(Duration::from_secs(60), waiting).await.expect("it comes to that");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_runtime_cannot_tell_at_first_is_asked_for_again_and_holds_nothing_up() {
+    let found = Found::new(Interrupted { unaddressed: 2.into(), ..Interrupted::default() }).await;
+    // A pod whose address is not known is known all the same.
+    assert_eq!(found.pods.runtime().list().len(), 1);
+    let task = found.task();
+    assert_eq!(task.sandbox().unwrap().ips, [""; 0]);
+    let events = found.pods.runtime().take_events(task.uid());
+    let told: Vec<&str> = events.iter().map(|event| &*event.reason).collect();
+    assert_eq!(told, ["FailedSync"]);
+    found.runtime.unlisted.store(2, Ordering::Relaxed);
+    found.until(|| task.sandbox().unwrap().ips == [ADDRESS]).await;
+    found.until(|| found.runtime.unlisted.load(Ordering::Relaxed) == 0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_is_probed_where_its_pod_is_found_later() {
+    let found = Found::new(Interrupted { unaddressed: 3.into(), ..Interrupted::default() }).await;
+    let listener = tokio::net::TcpListener::bind((ADDRESS, 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let probe = format!("{{periodSeconds: 1, tcpSocket: {{port: {port}}}}}");
+    found.recover(&format!("{{containers: [{{name: c, readinessProbe: {probe}}}]}}"));
+    let is_ready = || found.pods.shared.probes.results(UID, "c").ready;
+    found.cluster.env().sleep(Duration::from_secs(2)).await;
+    assert!(!is_ready(), "nobody knows where it is");
+    found.until(is_ready).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_is_not_started_before_the_address_of_its_pod_is_known() {
+    let found = Found::new(Interrupted { unaddressed: 3.into(), ..Interrupted::default() }).await;
+    let env = "[{name: IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}]";
+    let tree =
+        found.recover(&format!("{{containers: [{{name: c}}, {{name: d, image: 'i:1', env: {env}}}]}}"));
+    found.pods.runtime().start(&Pod::read(&tree), 1, 0, 0);
+    found.until(|| !found.runtime.created.lock().is_empty()).await;
+    let created = found.runtime.created.lock();
+    let value = |name: &str| created[0].envs.iter().find(|of| of.key == name).map(|of| of.value.clone());
+    assert_eq!(value("IP"), Some(ADDRESS.into()));
+    let hosts = created[0].mounts.iter().any(|mount| mount.container_path == "/etc/hosts");
+    assert!(hosts, "{:?}", created[0].mounts);
 }

@@ -130,9 +130,13 @@ impl World {
     }
 
     async fn run(&self, spec: &str) -> Value {
+        self.run_container("", spec).await
+    }
+
+    async fn run_container(&self, container: &str, spec: &str) -> Value {
         let pod = format!(
             "{{apiVersion: v1, kind: Pod, metadata: {{name: p, namespace: default}}, spec: {{nodeName: 'n', \
-             automountServiceAccountToken: false, containers: [{{name: c, image: 'i:1'}}], {spec}}}}}"
+             automountServiceAccountToken: false, containers: [{{name: c, image: 'i:1', {container}}}], {spec}}}}}"
         );
         let pod = runtime::parse(&pod).unwrap();
         self.admin.create(PODS.within("default"), pod, WriteOptions::default()).await.unwrap();
@@ -200,6 +204,26 @@ async fn an_address_that_changes_is_told_of_the_node_and_its_pods() {
     let node = runtime::tree(&world.admin.get(NODES.at("", "n")).await.unwrap());
     let addresses = format!("{:?}", node.at(&["status", "addresses"]));
     assert!(addresses.contains("192.0.2.9"), "{addresses}");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_in_the_machines_network_is_probed_where_the_machine_is_by_then() {
+    let world = World::new(66, Steady::default()).await;
+    let listener = tokio::net::TcpListener::bind("127.0.0.2:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let probe = format!("readinessProbe: {{periodSeconds: 1, tcpSocket: {{port: {port}}}}}");
+    world.run_container(&probe, "hostNetwork: true").await;
+    let is_ready = async || {
+        let pod = world.pod().await;
+        let containers = pod.at(&["status", "containerStatuses"]).and_then(Value::as_list).unwrap();
+        containers[0].at(&["ready"]).and_then(Value::as_bool).unwrap()
+    };
+    world.sleep(2).await;
+    assert!(!is_ready().await, "nobody listens at the address it has");
+    world.kubelet.machine.set_addresses(vec!["127.0.0.2".parse().unwrap()]);
+    world.sleep(3).await;
+    assert!(is_ready().await);
     world.stop().await;
 }
 
