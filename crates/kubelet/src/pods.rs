@@ -114,8 +114,8 @@ struct Shared {
     user_ranges: Option<UserRanges>,
     /// The machine goes down: no pod is taken any more.
     shutting_down: AtomicBool,
-    /// The process ends: what keeps pods from being worked at. Held to push.
-    settled: Mutex<Vec<tokio::sync::OwnedMutexGuard<()>>>,
+    /// The process ends: nothing is begun any more that must not be cut short.
+    ending: AtomicBool,
 }
 
 /// One pod: what is known of it, and what goes on.
@@ -164,7 +164,7 @@ impl Pods {
             pod_cidr: Mutex::default(),
             user_ranges,
             shutting_down: AtomicBool::new(false),
-            settled: Mutex::default(),
+            ending: AtomicBool::new(false),
         });
         // Set once: pods are opened once.
         let _ = changes.0.set(Arc::downgrade(&shared));
@@ -213,11 +213,10 @@ impl Pods {
     /// For a process that ends while its pods go on: waits, not for long, until nothing is half made, and lets nothing else begin. A
     /// container that is given up between being made and being started would be one restart more.
     pub async fn settle(&self, most: Duration) {
+        self.shared.ending.store(true, Ordering::Relaxed);
+        // Whoever has the lock of a pod looks at that first, and so does whoever makes a pod known after this.
         let tasks = self.shared.tasks();
-        let all = tasks.iter().map(|task| async {
-            let guard = task.uninterrupted.clone().lock_owned().await;
-            self.shared.settled.lock().push(guard);
-        });
+        let all = tasks.iter().map(|task| async { drop(task.uninterrupted.lock().await) });
         if self.shared.parts.env.timeout(most, futures_util::future::join_all(all)).await.is_err() {
             tracing::warn!("containers that are being started are given up");
         }
@@ -237,6 +236,10 @@ impl Shared {
         if let Some(wake) = self.wake.get() {
             wake(&task.key);
         }
+    }
+
+    fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Relaxed)
     }
 
     fn now(&self) -> Millis {
@@ -312,6 +315,9 @@ async fn carry_out(
 ) {
     while let Some(command) = commands.recv().await {
         let Some((shared, task)) = shared.upgrade().zip(task.upgrade()) else { return };
+        if shared.is_ending() {
+            return;
+        }
         if matches!(command, Command::Update) {
             task.cache.lock().update_waits = false;
         }

@@ -26,10 +26,11 @@ pub async fn create(shared: &Arc<Shared>, task: &Arc<PodTask>) {
             () = task.stopped() => return,
             mounted = prepare(shared, task, &pod) => match mounted {
                 Ok(()) => run_sandbox(shared, task, &pod).await,
-                Err((reason, message)) => Err((reason, message)),
+                Err(failure) => Err(Some(failure)),
             },
         };
-        let Err((reason, message)) = done else { return refresh::schedule(shared, task, false) };
+        let Err(failure) = done else { return refresh::schedule(shared, task, false) };
+        let Some((reason, message)) = failure else { return };
         tracing::info!(pod = task.key.as_str(), reason, message, "failed to set up pod, retrying");
         task.cache.lock().tell("", Severity::Warning, reason, message);
         shared.wake(task);
@@ -67,9 +68,16 @@ async fn prepare(shared: &Shared, task: &PodTask, pod: &Value) -> Result<(), Fai
     })
 }
 
-/// Not to be cut short: what the runtime made must be known.
-async fn run_sandbox(shared: &Arc<Shared>, task: &Arc<PodTask>, pod: &Arc<Value>) -> Result<(), Failure> {
+/// Not to be cut short: what the runtime made must be known. `Err(None)`: the process ends, and another one makes it.
+async fn run_sandbox(
+    shared: &Arc<Shared>,
+    task: &Arc<PodTask>,
+    pod: &Arc<Value>,
+) -> Result<(), Option<Failure>> {
     let guard = task.uninterrupted.clone().lock_owned().await;
+    if shared.is_ending() {
+        return Err(None);
+    }
     let (shared_too, task_too, pod) = (shared.clone(), task.clone(), pod.clone());
     let run = async move {
         let _guard = guard;
@@ -113,7 +121,8 @@ async fn run_sandbox(shared: &Arc<Shared>, task: &Arc<PodTask>, pod: &Arc<Value>
         Ok(())
     };
     // An error of the join is a panic of ours: told where it happened.
-    shared.parts.env.spawn("run pod sandbox", run).await.unwrap_or_else(|error| Err(failed(&error)))
+    let made = shared.parts.env.spawn("run pod sandbox", run).await;
+    made.unwrap_or_else(|error| Err(failed(&error))).map_err(Some)
 }
 
 fn failed(error: impl std::fmt::Display) -> Failure {

@@ -43,6 +43,10 @@ impl Failed {
 pub async fn start(shared: &Arc<Shared>, task: &Arc<PodTask>, name: &str, attempt: u32) {
     let pod = task.cache.lock().pod.clone();
     let outcome = run(shared, task, &pod, name, attempt).await;
+    if shared.is_ending() && matches!(outcome, Err(None)) {
+        // It stays asked for: the agent would ask again at once, and again.
+        return;
+    }
     let failed = outcome.as_ref().err().and_then(Option::as_ref).map(|failed| &*failed.reason);
     shared.parts.metrics.container_made(&Pod::read(&pod), name, failed);
     let is_unsure = matches!(&outcome, Err(Some(failed)) if failed.reason == CREATE_FAILED);
@@ -116,6 +120,9 @@ async fn run(
     }
     // From here on nothing is given up half way: what the runtime made must be known.
     let guard = task.uninterrupted.clone().lock_owned().await;
+    if shared.is_ending() {
+        return Err(None);
+    }
     let sandbox = task.sandbox().filter(|sandbox| sandbox.ready).ok_or(None)?;
     resize::before_start(shared, task, tree).await;
     let attempt = shared.next_attempt(task, tree, name, attempt).await;

@@ -1,10 +1,11 @@
 //! Sandboxes: what they are made with, and what waits until they are.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
-
 use node::container_runtime::Exit;
+use node::pod::Pod;
+use serde_json::json;
 
 use super::fake::Case;
 use crate::pods::cache::RunState;
@@ -187,4 +188,25 @@ async fn a_process_that_ends_makes_what_it_began_and_begins_nothing_else() {
     case.task.create();
     env.sleep(std::time::Duration::from_secs(600)).await;
     assert_eq!(case.runtime.asked().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_ends_begins_nothing_for_pods_it_did_not_know_and_is_gone_itself() {
+    let case = Case::new(PLAIN, |_| {}).await;
+    let env = case.cluster.env().clone();
+    case.task.create();
+    env.sleep(Duration::from_secs(1)).await;
+    case.pods.settle(Duration::from_secs(600)).await;
+    let asked = case.runtime.asked();
+    let (pods, mut other) = (case.pods.clone(), case.tree.clone());
+    other.map_at(&["metadata"]).set("name", "other");
+    other.map_at(&["metadata"]).set("uid", "2b1f0a34-5b0e-4bd5-8f2c-7f7a0a3c9d99");
+    pods.runtime().create(&Pod::read(&other), 0);
+    pods.runtime().start(&Pod::read(&case.tree), 0, 0, 0);
+    env.sleep(Duration::from_secs(600)).await;
+    assert_eq!(case.runtime.asked(), asked);
+    let shared = Arc::downgrade(&pods.shared);
+    drop((case, pods));
+    env.sleep(Duration::from_secs(600)).await;
+    assert_eq!(shared.strong_count(), 0);
 }
