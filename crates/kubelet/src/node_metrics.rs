@@ -74,18 +74,15 @@ impl NodeMetrics {
         }
     }
 
-    /// A container was asked for; `failed`: the reason it waits with.
-    pub fn container_made(&self, pod: &Pod<'_>, name: &str, failed: Option<&str>) {
-        let kind = match pod.containers.iter().find(|container| container.name == name).map(|of| of.role) {
-            Some(Role::Ephemeral) => "ephemeral_container",
-            Some(role) if role.is_init() => "init_container",
-            _ => "container",
-        };
-        let mut counts = self.counts.lock();
-        *counts.containers_started.entry(kind).or_default() += 1;
-        if let Some(reason) = failed {
-            *counts.containers_failed.entry((kind, reason.to_owned())).or_default() += 1;
-        }
+    /// A start of a container was begun, with its image.
+    pub fn container_begun(&self, pod: &Pod<'_>, name: &str) {
+        *self.counts.lock().containers_started.entry(container_type(pod, name)).or_default() += 1;
+    }
+
+    /// And failed; `reason`: what the container waits with.
+    pub fn container_failed(&self, pod: &Pod<'_>, name: &str, reason: &str) {
+        let of = (container_type(pod, name), reason.to_owned());
+        *self.counts.lock().containers_failed.entry(of).or_default() += 1;
     }
 
     pub fn evicted(&self, signal: &'static str) {
@@ -119,6 +116,14 @@ impl NodeMetrics {
         for (signal, count) in &counts.evictions {
             *out += &format!("{name}{{eviction_signal=\"{signal}\"}} {count}\n");
         }
+    }
+}
+
+fn container_type(pod: &Pod<'_>, name: &str) -> &'static str {
+    match pod.containers.iter().find(|container| container.name == name).map(|of| of.role) {
+        Some(Role::Ephemeral) => "ephemeral_container",
+        Some(role) if role.is_init() => "init_container",
+        _ => "container",
     }
 }
 

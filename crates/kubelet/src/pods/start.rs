@@ -16,6 +16,7 @@ use crate::images::{ImageError, PulledImage};
 use crate::volumes;
 
 const CREATE_FAILED: &str = "CreateContainerError";
+const RUN_FAILED: &str = "RunContainerError";
 
 /// What of a start failed.
 enum Stage {
@@ -47,8 +48,9 @@ pub async fn start(shared: &Arc<Shared>, task: &Arc<PodTask>, name: &str, attemp
         // It stays asked for: the agent would ask again at once, and again.
         return;
     }
-    let failed = outcome.as_ref().err().and_then(Option::as_ref).map(|failed| &*failed.reason);
-    shared.parts.metrics.container_made(&Pod::read(&pod), name, failed);
+    if let Err(Some(failed)) = &outcome {
+        shared.parts.metrics.container_failed(&Pod::read(&pod), name, &failed.reason);
+    }
     let is_unsure = matches!(&outcome, Err(Some(failed)) if failed.reason == CREATE_FAILED);
     end(shared, task, name, outcome);
     if is_unsure {
@@ -91,6 +93,10 @@ async fn run(
     let pod = Pod::read(tree);
     let container = pod.containers.iter().find(|container| container.name == name).ok_or(None)?;
     stop::replace(shared, task, &pod, container).await;
+    if task.is_stopping() || !task.sandbox().is_some_and(|sandbox| sandbox.ready) {
+        return Err(None);
+    }
+    shared.parts.metrics.container_begun(&pod, name);
     let images = tokio::select! {
         biased;
         () = task.stopped() => return Err(None),
@@ -147,7 +153,7 @@ async fn run(
     shared.refresh(task, name, &id).await;
     if let Err(error) = started {
         // The container itself shows how it ended, where the runtime says so.
-        let told = failed("RunContainerError", error.message);
+        let told = failed(RUN_FAILED, error.message);
         let exited = task
             .cache
             .lock()
@@ -155,7 +161,11 @@ async fn run(
             .run
             .as_ref()
             .is_some_and(|run| matches!(run.state, RunState::Exited(_)));
-        return Err(told.filter(|_| !exited));
+        if exited {
+            shared.parts.metrics.container_failed(&pod, name, RUN_FAILED);
+            return Err(None);
+        }
+        return Err(told);
     }
     tell(Severity::Normal, "Started", "Container started".to_owned());
     shared.link_log(tree, name, &id, attempt).await;

@@ -275,6 +275,27 @@ async fn a_start_that_is_given_up_for_the_end_of_its_pod_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_start_that_is_not_begun_is_not_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let case = Case::new(folder.path()).await;
+    let started = || {
+        let mut out = String::new();
+        case.pods.shared.parts.metrics.write(&mut out);
+        let name = "kubelet_started_containers_total{container_type=\"container\"} ";
+        out.lines().find_map(|line| line.strip_prefix(name)?.parse::<u64>().ok())
+    };
+    case.task.cache.lock().sandbox.as_mut().unwrap().ready = false;
+    start::start(&case.pods.shared, &case.task, "c", 0).await;
+    assert_eq!(started(), None, "without a sandbox");
+    case.task.cache.lock().sandbox.as_mut().unwrap().ready = true;
+    start::start(&case.pods.shared, &case.task, "c", 0).await;
+    assert_eq!(started(), Some(1));
+    case.task.stopping.send_replace(true);
+    start::start(&case.pods.shared, &case.task, "c", 1).await;
+    assert_eq!(started(), Some(1), "the pod ends");
+}
+
+#[tokio::test(start_paused = true)]
 async fn logs_are_looked_at_as_often_as_the_configuration_says() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = Arc::new(Steady::default());
