@@ -47,8 +47,17 @@ impl FollowedFiles {
     /// Hands out what is in them if it was not the last time. What cannot be read, or that `take` refuses, is logged once, and what
     /// was taken before stays in use. Returns whether something was taken.
     pub fn reload(&mut self, mut take: impl FnMut(&[Vec<u8>]) -> Result<(), String>) -> bool {
+        let read = read(&self.paths);
+        self.take_read(read, &mut take)
+    }
+
+    fn take_read(
+        &mut self,
+        read: Result<Vec<Vec<u8>>, UnreadableFile>,
+        take: &mut impl FnMut(&[Vec<u8>]) -> Result<(), String>,
+    ) -> bool {
         let (what, files) = (self.what, self.names());
-        let contents = match read(&self.paths) {
+        let contents = match read {
             Ok(contents) => contents,
             Err(error) => {
                 let why = error.to_string();
@@ -75,7 +84,8 @@ impl FollowedFiles {
         true
     }
 
-    /// Looks at them until `stop`.
+    /// Looks at them until `stop`, without holding up a thread that others need: they may be on a slow disk.
+    #[expect(clippy::disallowed_methods, reason = "reading files blocks")]
     pub async fn follow(
         mut self,
         env: Env,
@@ -89,7 +99,17 @@ impl FollowedFiles {
                 () = &mut stop => return,
                 () = env.sleep(FollowedFiles::LOOK) => {}
             }
-            self.reload(&mut take);
+            let paths = self.paths.clone();
+            let reading = tokio::task::spawn_blocking(move || read(&paths));
+            let read = tokio::select! {
+                biased;
+                () = &mut stop => return,
+                read = reading => read,
+            };
+            // Fails only if it panicked, which was reported.
+            if let Ok(read) = read {
+                self.take_read(read, &mut take);
+            }
         }
     }
 

@@ -45,6 +45,10 @@ impl Allocations {
         }
     }
 
+    /// On the caller's thread, which holds up the agent's other pods: one decides after the other what the node has room for, and goes
+    /// by it only once it is written down, as kubelet does under the lock of its allocations. A pod is given something at its start and
+    /// when it is resized, so that is rare.
+    ///
     /// Whole or not at all. What changes for a pod that runs is on the disk afterwards; what one was admitted with is asked of the API
     /// if the power fails before.
     pub fn write(&self, uid: &str, allocation: &Allocation) -> io::Result<()> {

@@ -83,7 +83,7 @@ async fn run_sandbox(
         let _guard = guard;
         let (shared, task) = (shared_too, task_too);
         let attempt = task.sandbox().map_or(0, |before| before.attempt + 1);
-        let sandbox = shared.sandbox_config(&task, &pod, attempt);
+        let sandbox = shared.sandbox_config(&task, &pod, attempt).await;
         let (sandbox, runtime_handler) = sandbox.map_err(|error| failed(&error))?;
         {
             let mut cache = task.cache.lock();

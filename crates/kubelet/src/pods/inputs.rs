@@ -93,16 +93,18 @@ impl Shared {
     }
 
     /// And the handler that is to run it.
-    pub(super) fn sandbox_config(
+    pub(super) async fn sandbox_config(
         &self,
         task: &PodTask,
         pod: &Value,
         attempt: u32,
     ) -> Result<(generate::Sandbox, String), GenerateError> {
-        let moment = self.moment();
         let handler = self.parts.objects.runtime_handler(pod);
         let handler = handler.map_err(|error| GenerateError::sandbox(error.to_string()))?;
-        let resolv = Resolv::read(&self.parts.config.resolv_conf).map_err(GenerateError::sandbox)?;
+        let path = self.parts.config.resolv_conf.clone();
+        let resolv = block(move || Resolv::read(&path)).await;
+        let resolv = resolv.unwrap_or_else(|error| Err(error.to_string())).map_err(GenerateError::sandbox)?;
+        let moment = self.moment();
         let view = NodeView { node_resolv: &resolv, ..self.pod_view(&moment, &handler) };
         let volumes = task.cache.lock().volumes.clone().unwrap_or_default();
         let groups: Vec<i64> = volumes.values().filter_map(|volume| volume.group).collect();
@@ -111,7 +113,7 @@ impl Shared {
     }
 
     /// What the pod's sandbox was made with; made again where another process made that.
-    pub(super) fn config_of(
+    pub(super) async fn config_of(
         &self,
         task: &PodTask,
         pod: &Value,
@@ -123,7 +125,7 @@ impl Shared {
         match known {
             Some(known) => Ok(known),
             None => {
-                let made = Arc::new(self.sandbox_config(task, pod, attempt)?.0.config);
+                let made = Arc::new(self.sandbox_config(task, pod, attempt).await?.0.config);
                 Ok(task.cache.lock().sandbox_config.insert(made).clone())
             }
         }
@@ -241,7 +243,7 @@ impl Shared {
         if let Some(event) = missing {
             task.cache.lock().tell("", event.severity, event.reason, event.message);
         }
-        let sandbox = self.config_of(task, pod).ok();
+        let sandbox = self.config_of(task, pod).await.ok();
         let sandbox = sandbox.as_deref();
         let wanted = WantedImage { pod, image, pull_policy, secrets: &secrets, sandbox, runtime_handler: "" };
         let tell = |event: ImageEvent| {

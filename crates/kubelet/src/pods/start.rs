@@ -136,7 +136,7 @@ async fn run(
     let config = config.map_err(|error| failed(error.reason, error.message))?;
     let resources = config.linux.as_ref().and_then(|linux| linux.resources.clone());
     task.cache.lock().slot(name).resources = resources;
-    let sandbox_config = shared.config_of(task, tree);
+    let sandbox_config = shared.config_of(task, tree).await;
     let sandbox_config =
         sandbox_config.map_err(|error| failed("CreateContainerConfigError", error.message))?;
     let request = cri::CreateContainerRequest {

@@ -10,8 +10,6 @@ use parking_lot::Mutex;
 use runtime::Stop;
 use tokio::sync::watch;
 
-use crate::blocking::block;
-
 #[derive(Debug, thiserror::Error)]
 #[error("unable to load client CA file {file}: {why}")]
 pub struct ClientCaError {
@@ -21,20 +19,20 @@ pub struct ClientCaError {
 
 pub struct ClientCas {
     bundle: Arc<CaBundle>,
-    /// Guards what was in the file; held while it is read.
-    file: Option<Mutex<FollowedFiles>>,
+    /// Until it is followed. Held to take it.
+    file: Mutex<Option<FollowedFiles>>,
 }
 
 impl ClientCas {
     /// Differs from kubelet, which without a file knows no client certificates: then they are those of the cluster.
     pub fn open(file: Option<&Path>, of_cluster: Arc<CaBundle>) -> Result<ClientCas, ClientCaError> {
-        let Some(path) = file else { return Ok(ClientCas { bundle: of_cluster, file: None }) };
+        let Some(path) = file else { return Ok(ClientCas { bundle: of_cluster, file: Mutex::default() }) };
         let failed = |why: String| ClientCaError { file: path.display().to_string(), why };
         let files = FollowedFiles::open("the CAs of clients", &[path]);
         let files = files.map_err(|UnreadableFile { source, .. }| failed(source.to_string()))?;
         let certificates = files.contents().iter().map(|pem| certificates_from_pem(pem));
         let certificates = certificates.collect::<Result<Vec<_>, _>>().map_err(failed)?.concat();
-        Ok(ClientCas { bundle: Arc::new(CaBundle::new(&certificates)), file: Some(Mutex::new(files)) })
+        Ok(ClientCas { bundle: Arc::new(CaBundle::new(&certificates)), file: Mutex::new(Some(files)) })
     }
 
     pub fn current(&self) -> Arc<Authorities> {
@@ -45,23 +43,17 @@ impl ClientCas {
         self.bundle.subscribe()
     }
 
-    /// A file that cannot be used changes nothing: its last content counts.
+    #[cfg(test)]
     pub fn reload(&self) {
-        if let Some(file) = &self.file {
-            file.lock().reload(|contents| self.bundle.swap_pem(&contents.concat()));
+        if let Some(file) = &mut *self.file.lock() {
+            file.reload(|contents| self.bundle.swap_pem(&contents.concat()));
         }
     }
 
-    /// Looks at the file until the node stops.
+    /// Looks at the file until the node stops. One that cannot be used changes nothing: its last content counts.
     pub async fn follow(self: Arc<ClientCas>, env: Env, stop: Stop) {
-        while self.file.is_some() {
-            tokio::select! {
-                biased;
-                () = stop.stopped() => return,
-                () = env.sleep(FollowedFiles::LOOK) => {}
-            }
-            let cas = self.clone();
-            let _ = block(move || cas.reload()).await;
-        }
+        let Some(files) = self.file.lock().take() else { return };
+        let take = |contents: &[Vec<u8>]| self.bundle.swap_pem(&contents.concat());
+        files.follow(env, stop.stopped(), take).await;
     }
 }

@@ -80,13 +80,13 @@ async fn the_machines_resolv_conf_is_read_for_each_sandbox() {
     let path = file.path().to_owned();
     let configure = |config: &mut crate::config::Config| config.resolv_conf = path.clone();
     let mut case = Case::configured(PLAIN, |_| {}, configure).await;
-    let servers = |case: &Case| {
-        let made = case.pods.shared.sandbox_config(&case.task, &case.tree, 0);
+    let servers = async |case: &Case| {
+        let made = case.pods.shared.sandbox_config(&case.task, &case.tree, 0).await;
         made.map(|(sandbox, _)| sandbox.config.dns_config.unwrap().servers)
     };
     for server in ["192.0.2.1", "192.0.2.2"] {
         std::fs::write(&path, format!("nameserver {server}\n")).unwrap();
-        assert_eq!(servers(&case).unwrap(), [server], "a machine may move from network to network");
+        assert_eq!(servers(&case).await.unwrap(), [server], "a machine may move from network to network");
     }
     drop(file);
     case.task.create();
