@@ -9,6 +9,7 @@ use env::Env;
 use futures_util::stream::BoxStream;
 use metrics::{Bounds, Histogram, header};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 const MICROSECOND: u64 = 1_000;
 /// From 5 ms, each two and a half times the one before.
@@ -62,6 +63,25 @@ struct Operation {
     duration: Histogram<14>,
 }
 
+/// Counted when it is dropped: one that is given up before its end has failed, as kubelet's have whose deadline is over.
+struct BegunCall<'a> {
+    env: &'a Env,
+    operation: Arc<Operation>,
+    at: Instant,
+    succeeded: bool,
+}
+
+impl Drop for BegunCall<'_> {
+    fn drop(&mut self) {
+        let Operation { calls, errors, duration } = &*self.operation;
+        calls.fetch_add(1, Ordering::Relaxed);
+        duration.took(&DURATION, self.env.monotonic() - self.at);
+        if !self.succeeded {
+            errors.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
 impl MeasuredRuntime {
     pub fn new(env: &Env, inner: Arc<dyn cri::Runtime>) -> MeasuredRuntime {
         MeasuredRuntime { env: env.clone(), inner, operations: Mutex::default() }
@@ -70,14 +90,10 @@ impl MeasuredRuntime {
     fn measure<'a, T: 'a>(&'a self, name: &'static str, call: Call<'a, T>) -> Call<'a, T> {
         let operation = self.operations.lock().entry(name).or_default().clone();
         Box::pin(async move {
-            let begun = self.env.monotonic();
+            let mut begun =
+                BegunCall { env: &self.env, operation, at: self.env.monotonic(), succeeded: false };
             let done = call.await;
-            // A call that nobody waited for to its end is none, as its time says nothing.
-            operation.calls.fetch_add(1, Ordering::Relaxed);
-            operation.duration.took(&DURATION, self.env.monotonic() - begun);
-            if done.is_err() {
-                operation.errors.fetch_add(1, Ordering::Relaxed);
-            }
+            begun.succeeded = done.is_ok();
             done
         })
     }
@@ -152,6 +168,8 @@ measured! {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use cri::Runtime;
 
     use super::*;
@@ -161,6 +179,9 @@ mod tests {
     impl cri::PartialRuntime for Half {
         fn version(&self, _: cri::VersionRequest) -> Call<'_, cri::VersionResponse> {
             Box::pin(async { Ok(cri::VersionResponse::default()) })
+        }
+        fn exec_sync(&self, _: cri::ExecSyncRequest) -> Call<'_, cri::ExecSyncResponse> {
+            Box::pin(std::future::pending())
         }
     }
 
@@ -182,5 +203,22 @@ mod tests {
             assert!(out.contains(line), "{line} in {out}");
         }
         assert!(!out.contains("errors_total{operation_type=\"version\"}"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_is_given_up_has_failed() {
+        let env = Env::simulated(2);
+        let runtime = MeasuredRuntime::new(&env, Arc::new(Half));
+        let call = runtime.exec_sync(cri::ExecSyncRequest::default());
+        env.timeout(Duration::from_secs(30), call).await.unwrap_err();
+        let mut out = String::new();
+        runtime.write(&mut out);
+        for line in [
+            "kubelet_runtime_operations_total{operation_type=\"exec_sync\"} 1\n",
+            "kubelet_runtime_operations_errors_total{operation_type=\"exec_sync\"} 1\n",
+            "kubelet_runtime_operations_duration_seconds_sum{operation_type=\"exec_sync\"} 30\n",
+        ] {
+            assert!(out.contains(line), "{line} in {out}");
+        }
     }
 }
