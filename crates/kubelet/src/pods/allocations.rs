@@ -2,7 +2,8 @@
 //! that, whatever the pod asks for by then.
 //!
 //! A file is the SHA-256 of what follows, a newline, and an [`Allocation`] as JSON. One that cannot be read is as good as none: what the
-//! API says of the pod counts then.
+//! API says of the pod counts then. The `restarts` of a resize stay in it when that is complete: they say nothing of a container whose
+//! run has a higher number.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,19 +22,23 @@ const MODE: u32 = 0o600;
 pub struct Allocations {
     /// The directories of pods.
     pods: PathBuf,
-    /// Of whom this process wrote something, by short uid; held for a look only.
-    written: Mutex<BTreeMap<u128, String>>,
+    /// Who has a record that this process wrote or read, by short uid; held for a look only.
+    known: Mutex<BTreeMap<u128, String>>,
 }
 
 impl Allocations {
     pub fn new(root_directory: &Path) -> Allocations {
-        Allocations { pods: root_directory.join("pods"), written: Mutex::default() }
+        Allocations { pods: root_directory.join("pods"), known: Mutex::default() }
     }
 
     pub fn read(&self, uid: &str) -> Option<Allocation> {
         let path = self.path(uid);
         match read(&path) {
-            Ok(allocation) => allocation,
+            Ok(None) => None,
+            Ok(allocation) => {
+                self.note(uid);
+                allocation
+            }
             Err(error) => {
                 tracing::error!(
                     path = %path.display(),
@@ -54,25 +59,28 @@ impl Allocations {
     pub fn write(&self, uid: &str, allocation: &Allocation) -> io::Result<()> {
         let content = encode(allocation);
         let path = self.path(uid);
+        self.note(uid);
         if path.exists() {
             return env::file::replace(&path, &content, MODE);
         }
         fs::create_dir_all(path.parent().unwrap_or(&self.pods))?;
         let unfinished = path.with_extension("tmp");
         fs::write(&unfinished, &content)?;
-        fs::rename(&unfinished, &path)?;
-        self.written.lock().insert(short_uid(uid), uid.to_owned());
-        Ok(())
+        fs::rename(&unfinished, &path)
+    }
+
+    fn note(&self, uid: &str) {
+        self.known.lock().insert(short_uid(uid), uid.to_owned());
     }
 
     /// Pods whose directories are no garbage, though nothing may be set up for them yet.
     pub fn uids(&self) -> Vec<String> {
-        self.written.lock().values().cloned().collect()
+        self.known.lock().values().cloned().collect()
     }
 
     /// The pod is not wanted any more. With its directory, if nothing else is in that; else whoever removes that removes this.
     pub fn forget(&self, uid: u128) {
-        let Some(uid) = self.written.lock().remove(&uid) else { return };
+        let Some(uid) = self.known.lock().remove(&uid) else { return };
         let path = self.path(&uid);
         // What is left belongs to a pod that nobody knows, and is found as such.
         let _ = fs::remove_file(&path);
@@ -132,11 +140,16 @@ mod tests {
         assert_eq!((&second.containers["d"], second.restarts["c"]), (&None, 3));
         for given in [first, second] {
             allocations.write(UID, &given).unwrap();
-            assert_eq!(Allocations::new(root.path()).read(UID), Some(given));
+            let other = Allocations::new(root.path());
+            assert_eq!(other.read(UID), Some(given));
+            assert_eq!(other.uids(), [UID], "it is no garbage, whoever wrote it");
         }
-        assert_eq!(allocations.uids(), [UID]);
-        allocations.forget(short_uid(UID));
-        assert!(!root.path().join("pods").join(UID).exists() && allocations.uids().is_empty());
+        for allocations in [Allocations::new(root.path()), allocations] {
+            allocations.write(UID, &Allocation::default()).unwrap();
+            assert_eq!(allocations.uids(), [UID]);
+            allocations.forget(short_uid(UID));
+            assert!(!root.path().join("pods").join(UID).exists() && allocations.uids().is_empty());
+        }
     }
 
     #[test]
