@@ -28,14 +28,14 @@ pub struct Statuses {
 struct Inner {
     /// What was decided last, by uid, as long as the API does not show it.
     newest: BTreeMap<u128, Arc<Value>>,
-    /// Since when pods are known that did not run yet.
-    pending: BTreeMap<u128, Instant>,
+    /// Since when pods are known that were not seen running; `None`: it was, which is counted once.
+    first_seen: BTreeMap<u128, Option<Instant>>,
     turn: Instant,
 }
 
 impl Statuses {
     pub fn new(env: &Env, metrics: Arc<NodeMetrics>, runtime_state: Arc<RuntimeState>) -> Statuses {
-        let inner = Inner { newest: BTreeMap::new(), pending: BTreeMap::new(), turn: env.monotonic() };
+        let inner = Inner { newest: BTreeMap::new(), first_seen: BTreeMap::new(), turn: env.monotonic() };
         Statuses { env: env.clone(), metrics, runtime_state, inner: Mutex::new(inner) }
     }
 
@@ -68,13 +68,18 @@ impl Observer for Statuses {
         let mut inner = self.inner.lock();
         inner.newest.insert(uid, Arc::new(status.clone()));
         let is_pending = |phase: &str| phase.is_empty() || phase == "Pending";
-        match status.str_at(&["phase"]) {
-            Some(phase) if is_pending(phase) => drop(inner.pending.entry(uid).or_insert(now)),
-            Some("Running") if is_pending(pod.phase) => {
-                let since = inner.pending.remove(&uid).unwrap_or(now);
-                self.metrics.pod_started(now.saturating_duration_since(since));
+        let first_seen = inner.first_seen.entry(uid).or_insert(Some(now));
+        let since = match status.str_at(&["phase"]).unwrap_or_default() {
+            phase if is_pending(phase) => return,
+            "Running" if is_pending(pod.phase) => first_seen.take(),
+            _ => {
+                *first_seen = None;
+                return;
             }
-            _ => drop(inner.pending.remove(&uid)),
+        };
+        // Decided again, as the API did not take it the first time, it is no other start.
+        if let Some(since) = since {
+            self.metrics.pod_started(now.saturating_duration_since(since));
         }
     }
 
@@ -85,7 +90,7 @@ impl Observer for Statuses {
     fn forgotten(&self, uid: u128) {
         let mut inner = self.inner.lock();
         inner.newest.remove(&uid);
-        inner.pending.remove(&uid);
+        inner.first_seen.remove(&uid);
     }
 }
 
@@ -118,6 +123,28 @@ mod tests {
         metrics.write(&mut out);
         assert!(out.contains("kubelet_pod_start_duration_seconds_bucket{le=\"0.5\"} 0\n"), "{out}");
         assert!(out.contains("kubelet_pod_start_duration_seconds_bucket{le=\"1\"} 1\n"), "{out}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_starts_once_however_often_its_status_has_to_be_written() {
+        let env = Env::simulated(3);
+        let metrics = Arc::new(NodeMetrics::default());
+        let statuses = Statuses::new(&env, metrics.clone(), crate::runtime_state::tests::ready(&env));
+        let (of_api, running) = (pod("{phase: Pending}"), runtime::parse("{phase: Running}").unwrap());
+        let seen = Pod::read(&of_api);
+        let count = || {
+            let mut out = String::new();
+            metrics.write(&mut out);
+            let name = "kubelet_pod_start_duration_seconds_count ";
+            out.lines().find_map(|line| line.strip_prefix(name)?.parse::<u64>().ok())
+        };
+        for _ in 0..3 {
+            statuses.decided(&seen, &running);
+            assert_eq!(count(), Some(1));
+        }
+        statuses.forgotten(short_uid(seen.uid));
+        statuses.decided(&seen, &running);
+        assert_eq!(count(), Some(2), "another pod");
     }
 
     #[tokio::test(start_paused = true)]
