@@ -12,7 +12,8 @@ use runtime::Severity;
 use crate::config::Config;
 use crate::generate::NodeView;
 use crate::generate::groups::{
-    GroupResources, class_group, groups, node_groups, pod_group, pod_uid, root_group,
+    GroupResources, class_group, groups, node_groups, pod_group, pod_uid, root_group, shares_of_weight,
+    weight_of_shares,
 };
 use crate::generate::resources::hugepage_name;
 use crate::generate::{About, Event};
@@ -34,6 +35,63 @@ pub struct PodGroup {
     pub memory_usage: i64,
     pub memory_limit: Option<i64>,
     pub cpu_quota: Option<i64>,
+    pub cpu_period: Option<u64>,
+    pub cpu_share: Option<CpuShare>,
+}
+
+/// A group's part of the processors, as the version of the machine's groups counts it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CpuShare {
+    Shares(u64),
+    Weight(u64),
+}
+
+impl CpuShare {
+    fn is_of(self, shares: u64) -> bool {
+        match self {
+            CpuShare::Shares(own) => own == shares,
+            CpuShare::Weight(weight) => weight == weight_of_shares(shares),
+        }
+    }
+}
+
+impl PodGroup {
+    /// As kubelet reads them: of a weight not the very number that was set.
+    pub fn cpu_shares(&self) -> Option<u64> {
+        self.cpu_share.map(|share| match share {
+            CpuShare::Shares(shares) => shares,
+            CpuShare::Weight(weight) => shares_of_weight(weight),
+        })
+    }
+
+    /// Whether that says anything else than it has.
+    pub fn is_changed_by(&self, to: &GroupResources) -> bool {
+        let share = |shares: u64| !self.cpu_share.is_some_and(|own| own.is_of(shares));
+        to.cpu_shares.is_some_and(share)
+            || asked(to.cpu_quota).is_some_and(|to| limit(to) != self.cpu_quota)
+            || asked(to.memory).is_some_and(|to| limit(to) != self.memory_limit)
+    }
+
+    /// That was set.
+    pub fn set(&mut self, to: &GroupResources) {
+        let share = |shares: u64| match self.cpu_share {
+            Some(CpuShare::Weight(_)) => CpuShare::Weight(weight_of_shares(shares)),
+            _ => CpuShare::Shares(shares),
+        };
+        self.cpu_share = to.cpu_shares.map(share).or(self.cpu_share);
+        self.cpu_period = to.cpu_period.or(self.cpu_period);
+        self.cpu_quota = asked(to.cpu_quota).map_or(self.cpu_quota, limit);
+        self.memory_limit = asked(to.memory).map_or(self.memory_limit, limit);
+    }
+}
+
+/// Zero leaves it as it is.
+fn asked(to: Option<i64>) -> Option<i64> {
+    to.filter(|to| *to != 0)
+}
+
+fn limit(to: i64) -> Option<i64> {
+    Some(to).filter(|to| *to > 0)
 }
 
 impl PodCgroups {
@@ -105,26 +163,36 @@ impl PodCgroups {
         let path = path.strip_prefix("/").unwrap_or(&path);
         let text = |file: &str| std::fs::read_to_string(self.root.join(file)).ok();
         let number = |text: String| text.split_ascii_whitespace().next()?.parse::<i64>().ok();
-        let (usage, limit, quota) = match Version::at(&self.root) {
+        let (usage, limit, quota, period, share) = match Version::at(&self.root) {
             Version::V2 => {
                 let at = |file: &str| text(&format!("{}/{file}", path.display()));
-                (at("memory.current"), at("memory.max"), at("cpu.max"))
+                let cpu = at("cpu.max");
+                let period = cpu.as_deref().and_then(|cpu| cpu.split_once(' ')).map(|(_, of)| of.to_owned());
+                (at("memory.current"), at("memory.max"), cpu, period, at("cpu.weight"))
             }
             Version::V1 => {
                 let at = |tree: &str, file: &str| text(&format!("{tree}/{}/{file}", path.display()));
-                let memory = |file| at("memory", file);
                 (
-                    memory("memory.usage_in_bytes"),
-                    memory("memory.limit_in_bytes"),
+                    at("memory", "memory.usage_in_bytes"),
+                    at("memory", "memory.limit_in_bytes"),
                     at("cpu", "cpu.cfs_quota_us"),
+                    at("cpu", "cpu.cfs_period_us"),
+                    at("cpu", "cpu.shares"),
                 )
             }
         };
+        let share_of = match Version::at(&self.root) {
+            Version::V2 => CpuShare::Weight,
+            Version::V1 => CpuShare::Shares,
+        };
+        let positive = |text: String| number(text).and_then(|number| u64::try_from(number).ok());
         Some(PodGroup {
             memory_usage: number(usage?)?,
             // Without one, version 1 has a number of its own for it.
             memory_limit: limit.and_then(number).filter(|limit| *limit < 1 << 62),
             cpu_quota: quota.and_then(number).filter(|quota| *quota > 0),
+            cpu_period: period.and_then(positive),
+            cpu_share: share.and_then(positive).map(share_of),
         })
     }
 

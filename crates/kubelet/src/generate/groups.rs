@@ -65,8 +65,13 @@ impl GroupResources {
 }
 
 /// Differs from what runc makes of a container's shares: kubelet has a line of its own, from 2 and 1 to 262144 and 10000.
-fn weight_of_shares(shares: u64) -> u64 {
+pub(super) fn weight_of_shares(shares: u64) -> u64 {
     1 + (shares.clamp(2, 262_144) - 2) * 9999 / 262_142
+}
+
+/// And back, which is not the very number.
+pub(super) fn shares_of_weight(weight: u64) -> u64 {
+    (weight.clamp(1, 10_000) - 1) * 262_142 / 9999 + 2
 }
 
 /// `kubepods` below the configured root.

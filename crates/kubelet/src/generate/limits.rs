@@ -109,6 +109,26 @@ pub fn sandbox_overhead(pod: &Value, node: &NodeView<'_>) -> cri::LinuxContainer
     linux_resources(Some(of("cpu")), of("cpu"), of("memory"), node)
 }
 
+/// What is left of a pod's resources without that. No limit stays none.
+pub fn without_overhead(
+    mut resources: cri::LinuxContainerResources,
+    pod: &Value,
+) -> cri::LinuxContainerResources {
+    let Some(overhead) = present(pod, &["spec", "overhead"]) else { return resources };
+    let overhead = amounts(Some(overhead));
+    if let Some(milli) = overhead.get("cpu").map(Quantity::as_milli) {
+        let shares = milli_of_shares(resources.cpu_shares);
+        resources.cpu_shares = shares_of_milli(shares.saturating_sub(milli)) as i64;
+        if resources.cpu_quota > 0 {
+            resources.cpu_quota -= quota_of_milli(milli, resources.cpu_period);
+        }
+    }
+    if let Some(memory) = overhead.get("memory").filter(|_| resources.memory_limit_in_bytes > 0) {
+        resources.memory_limit_in_bytes -= memory.as_i64();
+    }
+    resources
+}
+
 /// What the runtime reports of a container, as `resources` of its status; `None`: nothing.
 pub fn reported(resources: &cri::LinuxContainerResources) -> Reported {
     let some = |number: i64| Some(number).filter(|number| *number > 0);

@@ -9,7 +9,7 @@ use super::{PodTask, Shared};
 use crate::blocking::block;
 use crate::generate::cgroups::{PodCgroups, PodGroup};
 use crate::generate::groups::{GroupResources, pod_resources};
-use crate::generate::limits::sandbox_overhead;
+use crate::generate::limits::{sandbox_overhead, without_overhead};
 
 /// A container that is to be given something else.
 struct Change {
@@ -29,9 +29,10 @@ pub async fn resize(shared: &Arc<Shared>, task: &Arc<PodTask>, tree: &Arc<Value>
     if changes.is_empty() && !task.cache.lock().resize_group {
         return Ok(());
     }
-    let (wanted, now) = group_of(shared, tree).await;
+    let (wanted, mut now) = group_of(shared, tree).await;
     check_memory(shared, task, &changes, &wanted, now.as_ref()).await?;
-    set_group(shared, task, tree, (raised(&wanted, now.as_ref()), now.as_ref())).await?;
+    let raised = raised(&wanted, now.as_ref());
+    set_group(shared, task, tree, &wanted, raised, &mut now).await?;
     let mut failed = Vec::new();
     for Change { name, id, resources, .. } in changes {
         let request = cri::UpdateContainerResourcesRequest {
@@ -50,7 +51,7 @@ pub async fn resize(shared: &Arc<Shared>, task: &Arc<PodTask>, tree: &Arc<Value>
     if restarts {
         return Ok(());
     }
-    set_group(shared, task, tree, (wanted, now.as_ref())).await?;
+    set_group(shared, task, tree, &wanted, wanted.clone(), &mut now).await?;
     task.cache.lock().resize_group = false;
     Ok(())
 }
@@ -60,8 +61,8 @@ pub async fn before_start(shared: &Arc<Shared>, task: &Arc<PodTask>, tree: &Arc<
     if !task.cache.lock().resize_group {
         return;
     }
-    let (wanted, now) = group_of(shared, tree).await;
-    match set_group(shared, task, tree, (wanted, now.as_ref())).await {
+    let (wanted, mut now) = group_of(shared, tree).await;
+    match set_group(shared, task, tree, &wanted, wanted.clone(), &mut now).await {
         Ok(()) => task.cache.lock().resize_group = false,
         // Another container has more until it is restarted as well.
         Err(error) => tracing::debug!(pod = task.key.as_str(), error, "the pod cannot be limited yet"),
@@ -176,35 +177,58 @@ fn by_restart(
     by_restart.filter_map(|policy| policy.str_at(&["resourceName"])).any(changed)
 }
 
-/// The runtime is told first and may refuse. What is set, and what the group has now.
+/// Sets `to`, on the way to all that is wanted. The runtime is told first what changes, and may refuse.
 async fn set_group(
     shared: &Arc<Shared>,
     task: &Arc<PodTask>,
     pod: &Arc<Value>,
-    (to, now): (GroupResources, Option<&PodGroup>),
+    wanted: &GroupResources,
+    to: GroupResources,
+    now: &mut Option<PodGroup>,
 ) -> Result<(), String> {
-    let changes = to.cpu_shares.is_some() || to.cpu_quota.is_some() || to.memory.is_some();
+    let changes = match &*now {
+        Some(now) => now.is_changed_by(&to),
+        None => to.cpu_shares.is_some() || to.cpu_quota.is_some() || to.memory.is_some(),
+    };
+    let tell = async |to: Option<&GroupResources>, now: Option<&PodGroup>| {
+        tell_runtime(shared, task, pod, linux_resources(to, wanted, now)).await
+    };
     if changes {
-        let told = tell_runtime(shared, task, pod, linux_resources(Some(&to), now)).await;
+        let told = tell(Some(&to), now.as_ref()).await;
         told.map_err(|error| format!("the runtime rejects the resize: {error}"))?;
     }
-    let (for_group, of) = (shared.clone(), pod.clone());
-    let set = block(move || PodCgroups::new(&for_group.parts.config).update_pod(&of, &to));
-    let Ok(Err(error)) = set.await else { return Ok(()) };
-    if changes && let Err(error) = tell_runtime(shared, task, pod, linux_resources(None, now)).await {
+    let (for_group, of, resources) = (shared.clone(), pod.clone(), to.clone());
+    let set = block(move || PodCgroups::new(&for_group.parts.config).update_pod(&of, &resources));
+    let Ok(Err(error)) = set.await else {
+        if let Some(now) = now {
+            now.set(&to);
+        }
+        return Ok(());
+    };
+    if changes && let Err(error) = tell(None, now.as_ref()).await {
         tracing::warn!(pod = task.key.as_str(), error, "the runtime does not take back a pod's resources");
     }
     Err(format!("failed to set the limits of the pod: {error}"))
 }
 
-/// As it will be: what does not change stays.
-fn linux_resources(to: Option<&GroupResources>, now: Option<&PodGroup>) -> cri::LinuxContainerResources {
-    let or_now = |to: Option<i64>, now: Option<i64>| to.or(now).unwrap_or(0);
+/// All that the pod will have: what `to` does not say stays as it is, and is otherwise what is wanted. No limit is -1.
+fn linux_resources(
+    to: Option<&GroupResources>,
+    wanted: &GroupResources,
+    now: Option<&PodGroup>,
+) -> cri::LinuxContainerResources {
+    let limit = |to: Option<i64>, of: fn(&PodGroup) -> Option<i64>| {
+        let stays = || now.map_or(0, |now| of(now).unwrap_or(-1));
+        to.filter(|to| *to != 0).unwrap_or_else(stays)
+    };
+    let number = |number: Option<u64>| number.and_then(|number| i64::try_from(number).ok()).unwrap_or(0);
+    let shares = to.and_then(|to| to.cpu_shares).or(now.and_then(PodGroup::cpu_shares));
+    let period = to.and_then(|to| to.cpu_period).or(now.and_then(|now| now.cpu_period));
     cri::LinuxContainerResources {
-        cpu_period: to.and_then(|to| to.cpu_period).and_then(|us| i64::try_from(us).ok()).unwrap_or(0),
-        cpu_quota: or_now(to.and_then(|to| to.cpu_quota), now.and_then(|now| now.cpu_quota)),
-        cpu_shares: to.and_then(|to| to.cpu_shares).and_then(|n| i64::try_from(n).ok()).unwrap_or(0),
-        memory_limit_in_bytes: or_now(to.and_then(|to| to.memory), now.and_then(|now| now.memory_limit)),
+        cpu_shares: number(shares.or(wanted.cpu_shares)),
+        cpu_period: number(period.or(wanted.cpu_period)),
+        cpu_quota: limit(to.and_then(|to| to.cpu_quota), |now| now.cpu_quota),
+        memory_limit_in_bytes: limit(to.and_then(|to| to.memory), |now| now.memory_limit),
         ..Default::default()
     }
 }
@@ -221,7 +245,7 @@ async fn tell_runtime(
     let request = cri::UpdatePodSandboxResourcesRequest {
         pod_sandbox_id: sandbox.id,
         overhead: Some(overhead),
-        resources: Some(resources),
+        resources: Some(without_overhead(resources, pod)),
     };
     match shared.parts.cri.update_pod_sandbox_resources(request).await {
         Err(error) if !is_unknown_call(&error) => Err(error.message),

@@ -77,28 +77,79 @@ fn a_pod_has_its_group_below_its_class() {
 fn what_a_pod_has_is_read_from_its_group() {
     let (config, pod) = (config(), pod(BURSTABLE));
     let group = "agent/kubepods/burstable/pod1234";
-    let v1 = ["memory.usage_in_bytes", "memory.limit_in_bytes", "cpu.cfs_quota_us"];
-    let v2 = ["memory.current", "memory.max", "cpu.max"];
-    for (version, trees_of, files, limited, unlimited) in [
-        (Version::V1, ["memory/", "memory/", "cpu/"], v1, ["8192", "20000"], ["9223372036854771712", "-1"]),
-        (Version::V2, [""; 3], v2, ["8192", "20000 100000"], ["max", "max 100000"]),
+    let v1 = ["memory.usage_in_bytes", "memory.limit_in_bytes", "cpu.cfs_quota_us", "cpu.shares"];
+    let v2 = ["memory.current", "memory.max", "cpu.max", "cpu.weight"];
+    let trees_v1 = ["memory/", "memory/", "cpu/", "cpu/"];
+    let no_limit = "9223372036854771712";
+    for (version, trees_of, files, limited, unlimited, share) in [
+        (Version::V1, trees_v1, v1, ["8192", "20000", "512"], [no_limit, "-1", "512"], CpuShare::Shares(512)),
+        (
+            Version::V2,
+            [""; 4],
+            v2,
+            ["8192", "20000 50000", "20"],
+            ["max", "max 50000", "20"],
+            CpuShare::Weight(20),
+        ),
     ] {
         let root = trees(version);
         let groups = PodCgroups::at(root.path(), &config);
         assert_eq!(groups.read_pod(&pod), None);
-        let write = |at: usize, text: &str| {
-            let folder = root.path().join(trees_of[at]).join(group);
+        let write = |tree: &str, file: &str, text: &str| {
+            let folder = root.path().join(tree).join(group);
             std::fs::create_dir_all(&folder).unwrap();
-            std::fs::write(folder.join(files[at]), format!("{text}\n")).unwrap();
+            std::fs::write(folder.join(file), format!("{text}\n")).unwrap();
         };
-        write(0, "4096");
-        let none = PodGroup { memory_usage: 4096, memory_limit: None, cpu_quota: None };
+        write(trees_of[0], files[0], "4096");
+        if version == Version::V1 {
+            write("cpu/", "cpu.cfs_period_us", "50000");
+        }
+        let none = PodGroup {
+            memory_usage: 4096,
+            memory_limit: None,
+            cpu_quota: None,
+            cpu_period: Some(50_000),
+            cpu_share: Some(share),
+        };
         let both = PodGroup { memory_limit: Some(8192), cpu_quota: Some(20_000), ..none };
         for (texts, expected) in [(limited, both), (unlimited, none)] {
-            write(1, texts[0]);
-            write(2, texts[1]);
+            for (at, text) in texts.iter().enumerate() {
+                write(trees_of[at + 1], files[at + 1], text);
+            }
             assert_eq!(groups.read_pod(&pod), Some(expected));
         }
+    }
+}
+
+#[test]
+fn a_group_is_changed_by_what_it_does_not_have() {
+    for (share, read) in [(CpuShare::Shares(1024), 1024), (CpuShare::Weight(39), 998)] {
+        let mut group = PodGroup {
+            memory_usage: 0,
+            memory_limit: Some(4096),
+            cpu_quota: None,
+            cpu_period: Some(100_000),
+            cpu_share: Some(share),
+        };
+        assert_eq!(group.cpu_shares(), Some(read));
+        let same = GroupResources {
+            cpu_shares: Some(1024),
+            cpu_quota: Some(-1),
+            memory: Some(4096),
+            ..GroupResources::default()
+        };
+        assert!(!group.is_changed_by(&GroupResources::default()) && !group.is_changed_by(&same));
+        for change in [
+            GroupResources { cpu_shares: Some(512), ..same.clone() },
+            GroupResources { cpu_quota: Some(5000), ..same.clone() },
+            GroupResources { memory: Some(-1), ..same.clone() },
+        ] {
+            assert!(group.is_changed_by(&change), "{change:?}");
+            group.set(&change);
+            assert!(!group.is_changed_by(&change), "{change:?}");
+            group.set(&same);
+        }
+        assert!(!group.is_changed_by(&same));
     }
 }
 

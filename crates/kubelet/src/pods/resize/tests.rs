@@ -8,6 +8,7 @@ use testkit::TestCluster;
 use super::super::cache::SandboxRef;
 use super::super::{Changes, tests};
 use super::*;
+use crate::generate::cgroups::CpuShare;
 
 /// Answers every change of a sandbox with this.
 struct Asked {
@@ -69,9 +70,9 @@ const NO_GROUP: &str = "failed to set the limits of the pod: ";
 async fn the_runtime_is_told_of_a_pods_resources_and_may_reject_them() {
     let (done, waits, asked) = resized(None).await;
     assert!(done.unwrap_err().starts_with(NO_GROUP) && waits);
-    let memory: Vec<i64> =
-        asked.iter().map(|asked| asked.resources.as_ref().unwrap().memory_limit_in_bytes).collect();
-    assert_eq!((&*asked[0].pod_sandbox_id, memory), ("s-1", vec![64 << 20, 0]));
+    let told = asked.iter().map(|asked| asked.resources.as_ref().unwrap());
+    let told: Vec<(i64, i64)> = told.map(|told| (told.memory_limit_in_bytes, told.cpu_shares)).collect();
+    assert_eq!((&*asked[0].pod_sandbox_id, told), ("s-1", vec![(64 << 20, 2), (0, 2)]));
     let (done, waits, asked) = resized(Some(Error::new(Code::Internal, "no room"))).await;
     let rejected = Err("the runtime rejects the resize: no room".to_owned());
     assert_eq!((done, waits, asked.len()), (rejected, true, 1));
@@ -83,4 +84,33 @@ async fn a_runtime_that_cannot_be_told_is_no_reason_to_reject() {
         let (done, ..) = resized(Some(Error::new(code, message))).await;
         assert!(done.unwrap_err().starts_with(NO_GROUP), "{message}");
     }
+}
+
+#[test]
+fn the_runtime_is_told_of_all_that_a_pod_has() {
+    let now = PodGroup {
+        memory_usage: 0,
+        memory_limit: Some(64 << 20),
+        cpu_quota: None,
+        cpu_period: Some(100_000),
+        cpu_share: Some(CpuShare::Shares(512)),
+    };
+    let wanted = GroupResources {
+        cpu_shares: Some(1024),
+        cpu_quota: Some(50_000),
+        cpu_period: Some(100_000),
+        memory: Some(128 << 20),
+        ..GroupResources::default()
+    };
+    let told = |to: Option<&GroupResources>| {
+        let told = linux_resources(to, &wanted, Some(&now));
+        (told.cpu_shares, told.cpu_quota, told.cpu_period, told.memory_limit_in_bytes >> 20)
+    };
+    assert_eq!(told(Some(&raised(&wanted, Some(&now)))), (512, -1, 100_000, 128));
+    assert_eq!(told(Some(&wanted)), (1024, 50_000, 100_000, 128));
+    assert_eq!(told(None), (512, -1, 100_000, 64), "as it is");
+    let pod = "{spec: {overhead: {cpu: 250m, memory: 28Mi}}}";
+    let left = without_overhead(linux_resources(Some(&wanted), &wanted, None), &runtime::parse(pod).unwrap());
+    let memory = left.memory_limit_in_bytes >> 20;
+    assert_eq!((left.cpu_shares, left.cpu_quota, memory), (768, 25_000, 100));
 }
