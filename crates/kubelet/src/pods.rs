@@ -56,7 +56,7 @@ use crate::shutdown;
 use crate::volumes::Volumes;
 use allocations::Allocations;
 use cache::{Cache, Release, SandboxRef};
-pub use inputs::{Facts, HostIps};
+pub use inputs::{AskHostIps, Facts};
 pub use tell::NodeEvents;
 
 /// What a node with containers is made of.
@@ -71,7 +71,7 @@ pub struct Parts {
     pub images: Arc<Images>,
     pub hooks: Hooks,
     pub facts: Facts,
-    pub host_ips: HostIps,
+    pub host_ips: AskHostIps,
     pub events: NodeEvents,
     pub runtime_state: Arc<RuntimeState>,
     pub metrics: Arc<NodeMetrics>,

@@ -33,7 +33,7 @@ use crate::machine::{self, LocalMachine, RuntimeFacts, SharedMachine};
 use crate::node_metrics::NodeMetrics;
 use crate::objects::Objects;
 use crate::pod_logs::PodLogs;
-use crate::pods::{Changes, Facts, NodeEvents, Parts, Pods};
+use crate::pods::{AskHostIps, Changes, Facts, NodeEvents, Parts, Pods};
 use crate::preflight::{self, CGROUP_V1_WARNING};
 use crate::runtime_metrics::MeasuredRuntime;
 use crate::runtime_state::RuntimeState;
@@ -538,7 +538,7 @@ fn volumes(
 }
 
 /// As they are whenever they are asked for.
-fn host_ips(machine: &Arc<LocalMachine>) -> Arc<dyn Fn() -> Vec<IpAddr> + Send + Sync> {
+fn host_ips(machine: &Arc<LocalMachine>) -> AskHostIps {
     let machine = machine.clone();
     Arc::new(move || machine.addresses())
 }

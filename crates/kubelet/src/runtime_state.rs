@@ -43,6 +43,20 @@ struct Known {
     unlisted: Option<Instant>,
 }
 
+impl Known {
+    /// Why it is taken to be down by what it has not said.
+    fn silence(&self, now: Instant) -> Option<&'static str> {
+        let is_over = |since: Instant| now.saturating_duration_since(since) >= DOWN_AFTER;
+        match self.ready_at {
+            None => Some("container runtime status check may not have completed yet"),
+            // Differs from kubelet, which waits three minutes for a list of pods and then says "PLEG is not healthy": nothing here
+            // has that name.
+            Some(at) if is_over(at) || self.unlisted.is_some_and(is_over) => Some(DOWN),
+            Some(_) => None,
+        }
+    }
+}
+
 impl RuntimeState {
     /// As it says itself.
     pub fn new(env: &Env, status: &cri::StatusResponse) -> RuntimeState {
@@ -88,29 +102,21 @@ impl RuntimeState {
 
     /// What keeps the node from being ready, with `more` of others.
     pub fn problems(&self, more: Option<String>) -> Option<String> {
-        let now = self.env.monotonic();
-        let mut all = self.runtime_problems(now);
-        all.extend(self.known.lock().network.clone());
+        let mut all = Vec::new();
+        {
+            let known = self.known.lock();
+            all.extend(known.silence(self.env.monotonic()).map(str::to_owned));
+            all.extend(known.runtime.clone());
+            all.extend(known.network.clone());
+        }
         all.extend(more);
         aggregate(all)
     }
 
-    fn runtime_problems(&self, now: Instant) -> Vec<String> {
-        let known = self.known.lock();
-        let mut all = Vec::new();
-        let is_over = |since: Instant| now.saturating_duration_since(since) >= DOWN_AFTER;
-        match known.ready_at {
-            None => all.push("container runtime status check may not have completed yet".to_owned()),
-            Some(at) if is_over(at) || known.unlisted.is_some_and(is_over) => all.push(DOWN.to_owned()),
-            Some(_) => {}
-        }
-        all.extend(known.runtime.clone());
-        all
-    }
-
     /// Nothing can be started or stopped.
     pub fn is_down(&self) -> bool {
-        !self.runtime_problems(self.env.monotonic()).is_empty()
+        let known = self.known.lock();
+        known.runtime.is_some() || known.silence(self.env.monotonic()).is_some()
     }
 
     /// Why pods with a network of their own have to wait.

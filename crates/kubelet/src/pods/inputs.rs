@@ -39,7 +39,7 @@ pub struct Facts {
 }
 
 /// The addresses of the machine, asked each time: the primary first.
-pub type HostIps = Arc<dyn Fn() -> Vec<IpAddr> + Send + Sync>;
+pub type AskHostIps = Arc<dyn Fn() -> Vec<IpAddr> + Send + Sync>;
 
 /// What changes while the node runs, as it is at one moment.
 pub struct Moment {

@@ -54,8 +54,16 @@ impl cri::PartialRuntime for Empty {
     }
 }
 
-/// Nothing of this machine is touched but the folder, and no port is opened.
-const APART: &str = "enableServer: false\nhealthzPort: 0\ncgroupsPerQOS: false\nenforceNodeAllocatable: []\nfailSwapOn: false\nimageGCHighThresholdPercent: 100\n";
+/// Nothing of this machine is touched but the folder, and no port is opened; it may be short of anything.
+const APART: &str = "\
+enableServer: false
+healthzPort: 0
+cgroupsPerQOS: false
+enforceNodeAllocatable: []
+failSwapOn: false
+imageGCHighThresholdPercent: 100
+evictionHard: {memory.available: 0%, nodefs.available: 0%, nodefs.inodesFree: 0%, imagefs.available: 0%, imagefs.inodesFree: 0%, pid.available: 0%}
+";
 
 async fn start(
     cluster: &TestCluster,

@@ -1,7 +1,7 @@
-//! Many connections of nobody in particular, and one of somebody.
+//! Many connections that say nothing, and one that has made its handshake.
 
 use http::StatusCode;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::fixture::{Fixture, USER};
@@ -17,14 +17,13 @@ async fn idle_sockets_keep_nobody_out() {
     // Those of one address that are slow with their handshake are closed, the oldest first.
     assert_eq!(silent[0].read(&mut [0]).await.unwrap(), 0);
     assert_eq!(fixture.get("/healthz").await.0, StatusCode::OK);
-    // An open connection stays open.
-    let mut known = fixture.connect(Some(USER), b"http/1.1").await;
+    // One that has made its handshake is none of those.
+    let mut shaken = fixture.connect(Some(USER), b"http/1.1").await;
     for _ in 0..300 {
         silent.push(TcpStream::connect(address).await.unwrap());
     }
-    use tokio::io::AsyncWriteExt;
-    known.write_all(b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n").await.unwrap();
+    shaken.write_all(b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n").await.unwrap();
     let mut answer = [0; 12];
-    known.read_exact(&mut answer).await.unwrap();
+    shaken.read_exact(&mut answer).await.unwrap();
     assert_eq!(&answer, b"HTTP/1.1 200");
 }
