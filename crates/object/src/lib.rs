@@ -1,6 +1,7 @@
 //! API objects, without I/O: as a tree ([`Value`]), as bytes with a header ([`Obj`]), and operations on them (selectors, patches,
 //! quantities, times, [`Status`]).
 
+pub mod base64;
 mod deep;
 mod index;
 pub mod normalise;

@@ -9,7 +9,6 @@
 //! ```
 //! Equal objects become equal bytes, and running it again changes nothing.
 
-mod base64;
 mod check;
 mod error;
 mod go_names;

@@ -1,12 +1,10 @@
 //! A webhook's answer, judged as upstream judges it.
 
-use base64::engine::general_purpose::STANDARD;
-use base64::{DecodeError, Engine as _};
 use catalog::Catalog;
 use codec::json;
 use object::normalise::{Strict, normalise};
 use object::patch::json::JsonPatch;
-use object::{Status, Value, quote};
+use object::{Status, Value, base64, quote};
 use webhook::review::Expected;
 
 use super::call::Failure;
@@ -49,7 +47,7 @@ impl From<&str> for Unusable {
 /// Whether a value is of a member's type.
 type Fits = fn(&Value) -> bool;
 
-/// The response, if Go would read it: members have their types, and `patch` is base64.
+/// The response, if Go would read it: members have their types, and `patch` is base64 or a list of bytes.
 fn decode<'a>(review: &'a Value, version: &str) -> Result<(Option<&'a Value>, Vec<u8>), String> {
     let wrong = |value: &Value, field: &str, ty: &str| {
         let found = value.json_type();
@@ -66,7 +64,7 @@ fn decode<'a>(review: &'a Value, version: &str) -> Result<(Option<&'a Value>, Ve
         ("uid", "types.UID", |value| value.as_str().is_some()),
         ("allowed", "bool", |value| value.as_bool().is_some()),
         ("status", "v1.Status", |value| value.as_map().is_some()),
-        ("patch", "[]uint8", |value| value.as_str().is_some()),
+        ("patch", "[]uint8", |value| value.as_str().is_some() || value.as_list().is_some()),
         ("patchType", &patch_type, |value| value.as_str().is_some()),
         ("auditAnnotations", "map[string]string", |value| value.as_map().is_some()),
         ("warnings", "[]string", |value| value.as_list().is_some()),
@@ -76,6 +74,9 @@ fn decode<'a>(review: &'a Value, version: &str) -> Result<(Option<&'a Value>, Ve
         let field = format!("AdmissionResponse.response.{name}");
         if !fits(value) {
             return Err(wrong(value, &field, ty));
+        }
+        if name == "patch" {
+            continue;
         }
         let items = value.as_list().unwrap_or_default().iter();
         let items = items.chain(
@@ -89,15 +90,24 @@ fn decode<'a>(review: &'a Value, version: &str) -> Result<(Option<&'a Value>, Ve
             return Err(wrong(item, &field, "string"));
         }
     }
-    let text = response.get("patch").and_then(Value::as_str).unwrap_or_default();
-    let patch = STANDARD.decode(text).map_err(|error| {
-        let at = match error {
-            DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _) => at,
-            DecodeError::InvalidLength(length) => length / 4 * 4,
-            DecodeError::InvalidPadding => text.len(),
-        };
-        format!("illegal base64 data at input byte {at}")
-    })?;
+    let patch = match response.get("patch") {
+        Some(Value::List(items)) => base64::bytes_of(items).map_err(|item| {
+            let field = "AdmissionResponse.response.patch";
+            match item {
+                Value::Int(_) | Value::Float(_) => {
+                    let number = String::from_utf8(json::to_vec(item)).unwrap_or_default();
+                    format!(
+                        "json: cannot unmarshal number {number} into Go struct field {field} of type uint8"
+                    )
+                }
+                item => wrong(item, field, "uint8"),
+            }
+        })?,
+        Some(Value::Str(text)) => {
+            base64::decode(text).map_err(|at| format!("illegal base64 data at input byte {at}"))?
+        }
+        _ => Vec::new(),
+    };
     Ok((Some(response), patch))
 }
 
@@ -233,4 +243,35 @@ fn denied(webhook: &str, result: Option<&Value>) -> Status {
         map.set("status", "Failure");
     }
     Status::from_outside(code, result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patch(json: &str) -> Result<String, String> {
+        let review = format!(r#"{{"response":{{"patch":{json}}}}}"#);
+        let review = json::parse(review.as_bytes(), None).unwrap();
+        decode(&review, "v1").map(|(_, patch)| String::from_utf8(patch).unwrap())
+    }
+
+    /// As Go's decoder does: line breaks, of Python's `encodebytes` or of `openssl base64`, are no part of it.
+    #[test]
+    fn patches_are_read_as_leniently_as_upstream_reads_them() {
+        assert_eq!(patch(r#""W3sib3Ai\nOiJhIn1d\r\n""#).unwrap(), r#"[{"op":"a"}]"#);
+        // The last letter has bits that are in no byte.
+        assert_eq!(patch(r#""e31=""#).unwrap(), "{}");
+        assert_eq!(patch("[91, 93, null]").unwrap(), "[]\0");
+        assert_eq!((patch("null").unwrap(), patch("[]").unwrap()), (String::new(), String::new()));
+        let member = "into Go struct field AdmissionResponse.response.patch of type";
+        for (wrong, why) in [
+            (r#""W10""#, "illegal base64 data at input byte 0".to_owned()),
+            (r#""W10=\n%""#, "illegal base64 data at input byte 5".to_owned()),
+            ("[91, 256]", format!("json: cannot unmarshal number 256 {member} uint8")),
+            (r#"["x"]"#, format!("json: cannot unmarshal string {member} uint8")),
+            ("1", format!("json: cannot unmarshal number {member} []uint8")),
+        ] {
+            assert_eq!(patch(wrong).unwrap_err(), why, "{wrong}");
+        }
+    }
 }

@@ -4,7 +4,8 @@
 use catalog::{Schema, Shape, TypeId};
 
 use super::error::{FieldPath, PathElement, go_type};
-use super::{MAX_DEPTH, Pass, Strict, base64, go_names};
+use super::{MAX_DEPTH, Pass, Strict, go_names};
+use crate::base64;
 use crate::{Value, deep};
 
 /// What upstream says of the first value that does not fit, in the order its types declare their fields; `None` when all fit.

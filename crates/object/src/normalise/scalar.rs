@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use catalog::Shape;
 
 use super::error::FieldPath;
-use super::{Pass, TypeError, base64};
+use super::{Pass, TypeError};
+use crate::base64;
 use crate::time::{self, Layout};
 use crate::{Value, quantity};
 

@@ -8,22 +8,27 @@ const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 
 /// The same bytes in standard base64, or the offset of the first byte that is none. Go skips line breaks and
 /// ignores the unused bits of the last letter; it wants the padding.
-pub(super) fn canonical(text: &str) -> Result<Cow<'_, str>, usize> {
+pub(crate) fn canonical(text: &str) -> Result<Cow<'_, str>, usize> {
     let bytes = text.as_bytes();
     if is_canonical(bytes) {
         return Ok(Cow::Borrowed(text));
     }
-    decode(bytes).map(|decoded| Cow::Owned(encode(&decoded)))
+    decode(text).map(|decoded| Cow::Owned(encode(&decoded)))
 }
 
 /// A list of numbers from 0 to 255, which Go takes for bytes too.
-pub(super) fn from_numbers(items: &[Value]) -> Option<String> {
-    let byte = |item: &Value| match item {
+pub(crate) fn from_numbers(items: &[Value]) -> Option<String> {
+    bytes_of(items).ok().map(|bytes| encode(&bytes))
+}
+
+/// Those bytes themselves, or the first item that is none.
+pub fn bytes_of(items: &[Value]) -> Result<Vec<u8>, &Value> {
+    let byte = |item: &'_ Value| match item {
         Value::Null => Some(0),
         other => u8::try_from(other.as_int()?).ok(),
     };
-    let bytes: Option<Vec<u8>> = items.iter().map(byte).collect();
-    bytes.map(|bytes| encode(&bytes))
+    let byte = |item| byte(item).ok_or(item);
+    items.iter().map(byte).collect()
 }
 
 fn is_canonical(bytes: &[u8]) -> bool {
@@ -53,7 +58,8 @@ fn value_of(c: u8) -> Option<u8> {
 }
 
 /// The bytes, or where Go would say the first wrong one is.
-fn decode(text: &[u8]) -> Result<Vec<u8>, usize> {
+pub fn decode(text: &str) -> Result<Vec<u8>, usize> {
+    let text = text.as_bytes();
     let mut out = Vec::with_capacity(text.len() / 4 * 3);
     let mut group = [0u8; 4];
     let mut held = 0;
