@@ -139,6 +139,8 @@ pub struct Unanswered {
     pub unsent: Option<Request<Body>>,
     /// It was the connection's end, not the server's word on this request.
     pub cut: bool,
+    /// The server said that it ends the connection, and has not looked at the request.
+    pub refused: bool,
 }
 
 impl Connections {
@@ -266,7 +268,7 @@ impl Lease {
                 // A new connection may still be getting ready.
                 if let Err(error) = sender.ready().await {
                     let why = go_errors::no_answer(&error, ends);
-                    return Err(Unanswered { why, unsent: Some(request), cut: true });
+                    return Err(Unanswered { why, unsent: Some(request), cut: true, refused: false });
                 }
                 sender.try_send_request(request).await
             }
@@ -276,6 +278,7 @@ impl Lease {
             unsent: error.take_message(),
             why: go_errors::no_answer(error.error(), ends),
             cut: go_errors::is_cut(error.error()),
+            refused: go_errors::is_refused(error.error()),
         })?;
         self.answered = true;
         Ok(response)

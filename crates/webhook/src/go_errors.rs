@@ -189,6 +189,12 @@ pub(crate) fn is_cut(error: &hyper::Error) -> bool {
     }
 }
 
+/// Whether the server ends an HTTP/2 connection and says that it has not looked at the request.
+pub(crate) fn is_refused(error: &hyper::Error) -> bool {
+    // The GOAWAY of a peer is an error of the streams beyond the last one it has looked at; others go on.
+    source::<h2::Error>(error).is_some_and(|error| error.is_go_away() && error.is_remote())
+}
+
 /// Why the body of an answer broke off, and how client-go begins to say it.
 pub(crate) fn broken_body(error: &hyper::Error, ends: Ends) -> String {
     let unexpected = |why: String| {

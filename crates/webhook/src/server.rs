@@ -79,7 +79,7 @@ impl Server {
     ) -> Result<(Response<Incoming>, Lease), String> {
         let address = self.address(resolver)?;
         let connections = self.connections(&address);
-        let mut seen = false;
+        let mut refused = false;
         loop {
             let mut lease = self.lease(&connections, &address, connect_limit).await?;
             let request = self.request(path, body, lease.is_http2());
@@ -87,12 +87,12 @@ impl Server {
                 Ok(response) => return Ok((response, lease)),
                 Err(failed) => failed,
             };
-            // The connection was closed while nobody looked: that is what keeping it is worth. A server that may have seen the request
-            // gets it once more and not again: reviews ask a question, and change nothing.
-            if lease.fresh || !(failed.unsent.is_some() || (failed.cut && !seen)) {
+            // The connection was closed while nobody looked. What a server may have seen it does not get again, as upstream: its webhook
+            // may have side effects.
+            if lease.fresh || !(failed.unsent.is_some() || (failed.refused && !refused)) {
                 return Err(failed.why);
             }
-            seen |= failed.unsent.is_none();
+            refused |= failed.unsent.is_none();
         }
     }
 

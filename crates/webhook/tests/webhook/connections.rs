@@ -122,6 +122,25 @@ async fn a_connection_closed_quietly_is_replaced() {
 }
 
 #[tokio::test]
+async fn what_a_server_has_seen_it_does_not_get_again() {
+    for speaks in [Speaks::Both, Speaks::Http1] {
+        let ca = Ca::new();
+        let hook = Hook::start(&ca.serving(&["127.0.0.1"]), speaks, |seen| match &*seen.path {
+            path if path.starts_with("/crash") => Reply::Closes,
+            _ => Reply::json("{}"),
+        })
+        .await;
+        let client = client();
+        post(&client, &config(&hook.url("/a"), ca.issuer.ca_pem())).await.unwrap();
+        // On the connection that is open.
+        refused(&client, &config(&hook.url("/crash"), ca.issuer.ca_pem()), LONG).await;
+        assert_eq!((hook.opened(), hook.requests()), (1, 2), "{speaks:?}");
+        post(&client, &config(&hook.url("/a"), ca.issuer.ca_pem())).await.unwrap();
+        assert_eq!(hook.requests(), 3, "{speaks:?}");
+    }
+}
+
+#[tokio::test]
 async fn endpoints_of_a_service_share_its_calls() {
     let ca = Ca::new();
     let identity = ca.serving(&["hooks.system.svc"]);

@@ -133,7 +133,7 @@ pub struct Seen {
     pub body: Bytes,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speaks {
     Both,
     Http1,
