@@ -324,12 +324,13 @@ impl Chain {
     ) -> Result<(), Refusal> {
         let mut before = attempt.is_traced_in_full().then(|| new.clone());
         self.each(Phase::Admit, 0..self.plugins.len(), attempt, effects, |plugin, effects| {
+            let Some(before) = &mut before else { return plugin.mutate(attempt, new, effects) };
+            let begun = attempt.env.monotonic();
             let answer = plugin.mutate(attempt, new, effects);
-            if let Some(before) = &mut before
-                && let Some(changed) = changes(before, new)
-            {
+            let took = attempt.env.monotonic() - begun;
+            if let Some(changed) = changes(before, new) {
                 before.clone_from(new);
-                attempt.note(Phase::Admit, plugin.name(), "", format!("changed: {changed}"), None);
+                attempt.note(Phase::Admit, plugin.name(), "", format!("changed: {changed}"), Some(took));
             }
             answer
         })

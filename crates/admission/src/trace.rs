@@ -27,6 +27,8 @@ const MAX_STEPS: usize = 256;
 const MAX_TEXT: usize = 1024;
 /// Audit annotations of one request.
 const MAX_ANNOTATIONS: usize = 128;
+/// Bytes of its key that the log shows.
+const MAX_SHOWN_KEY: usize = 256;
 /// Bytes of the value of one, as upstream bounds those of policies. Differs from kube-apiserver: those of webhooks, too, since they
 /// are kept in memory.
 const MAX_ANNOTATION_BYTES: usize = 10 * 1024;
@@ -52,6 +54,10 @@ struct Notes {
     /// With the number each got when it was added.
     steps: Vec<(usize, Step)>,
     annotations: Vec<(String, String)>,
+    /// Annotations that were not taken. A webhook decides how many there are, so the log has one line for all of them.
+    not_taken: usize,
+    /// The key of the first of them, and what is wrong with it.
+    first_not_taken: Option<(String, String)>,
 }
 
 /// How far a trace has come.
@@ -142,16 +148,21 @@ impl Trace {
     }
 
     fn annotate(&self, key: String, mut value: String) {
+        let wrong = match key.split('/').count() {
+            2 => qualified_name(&key).join(","),
+            _ => "the right format is a DNS subdomain prefix and '/' and key name".to_owned(),
+        };
+        if !wrong.is_empty() {
+            return self.notes.lock().leave(&key, &wrong);
+        }
         let fits = value.floor_char_boundary(MAX_ANNOTATION_BYTES);
         value.truncate(fits);
         let mut notes = self.notes.lock();
         match notes.annotations.iter().find(|(own, _)| *own == key) {
-            Some((_, own)) if *own != value => {
-                tracing::warn!(key, "audit annotation has already been set to another value");
-            }
+            Some((_, own)) if *own != value => notes.leave(&key, "it has another value already"),
             Some(_) => {}
             None if notes.annotations.len() < MAX_ANNOTATIONS => notes.annotations.push((key, value)),
-            None => tracing::warn!(key, "too many audit annotations"),
+            None => notes.leave(&key, "there are too many"),
         }
     }
 
@@ -170,7 +181,16 @@ impl Trace {
 
     /// What was noted so far; nothing of it stays.
     pub fn take(&self) -> Noted {
-        let Notes { name, dry_run, added, steps, annotations } = std::mem::take(&mut *self.notes.lock());
+        let notes = std::mem::take(&mut *self.notes.lock());
+        let Notes { name, dry_run, added, steps, annotations, not_taken, first_not_taken } = notes;
+        if let Some((key, wrong)) = first_not_taken {
+            tracing::warn!(
+                count = not_taken,
+                key,
+                wrong,
+                "audit annotations are left out, this one and others"
+            );
+        }
         let left_off = added - steps.len();
         let steps = steps.into_iter().map(|(_, step)| step).collect();
         Noted { name, dry_run, steps, left_off, annotations }
@@ -178,6 +198,13 @@ impl Trace {
 }
 
 impl Notes {
+    /// An annotation is not taken.
+    fn leave(&mut self, key: &str, wrong: &str) {
+        self.not_taken += 1;
+        let shown = |text: &str| text[..text.floor_char_boundary(MAX_SHOWN_KEY)].to_owned();
+        self.first_not_taken.get_or_insert_with(|| (shown(key), shown(wrong)));
+    }
+
     fn push(&mut self, step: Step) {
         let number = self.added;
         self.added += 1;
@@ -253,14 +280,8 @@ impl Attempt<'_> {
     /// An annotation for the audit log. Of two with one key the first stays, as in upstream's events; what upstream would not take is
     /// not taken.
     pub fn annotate(&self, key: String, value: String) {
-        let Some(trace) = self.trace else { return };
-        let wrong = match key.split('/').count() {
-            2 => qualified_name(&key).join(","),
-            _ => "the right format is a DNS subdomain prefix and '/' and key name".to_owned(),
-        };
-        match wrong.is_empty() {
-            true => trace.annotate(key, value),
-            false => tracing::warn!(key, wrong, "audit annotation key has invalid format"),
+        if let Some(trace) = self.trace {
+            trace.annotate(key, value);
         }
     }
 }
@@ -293,10 +314,10 @@ mod tests {
     fn an_abandoned_attempt_leaves_nothing() {
         let trace = Trace::default();
         (0..MAX_STEPS).for_each(|number| trace.notes.lock().push(step(number, number > 0)));
-        trace.annotate("a".to_owned(), "kept".to_owned());
+        trace.annotate("example.com/a".to_owned(), "kept".to_owned());
         let mark = trace.mark();
         trace.notes.lock().push(step(MAX_STEPS, true));
-        trace.annotate("b".to_owned(), "gone".to_owned());
+        trace.annotate("example.com/b".to_owned(), "gone".to_owned());
         trace.back_to(mark);
         let noted = trace.take();
         assert_eq!((noted.left_off, noted.annotations.len()), (1, 1));
@@ -307,7 +328,19 @@ mod tests {
     #[test]
     fn annotations_are_bounded() {
         let trace = Trace::default();
-        trace.annotate("a".to_owned(), "ä".repeat(MAX_ANNOTATION_BYTES));
+        trace.annotate("example.com/a".to_owned(), "ä".repeat(MAX_ANNOTATION_BYTES));
         assert_eq!(trace.take().annotations[0].1.len(), MAX_ANNOTATION_BYTES);
+    }
+
+    #[test]
+    fn annotations_that_are_not_taken_are_one_line_of_the_log() {
+        let trace = Trace::default();
+        trace.annotate("no key, ".repeat(1 << 17), String::new());
+        (0..MAX_ANNOTATIONS + 3).for_each(|n| trace.annotate(format!("example.com/{n}"), String::new()));
+        trace.annotate("example.com/0".to_owned(), "other".to_owned());
+        let notes = trace.notes.lock();
+        assert_eq!((notes.annotations.len(), notes.not_taken), (MAX_ANNOTATIONS, 5));
+        let (key, wrong) = notes.first_not_taken.as_ref().expect("the first one");
+        assert!(key.starts_with("no key, no") && key.len() == MAX_SHOWN_KEY && wrong.len() <= MAX_SHOWN_KEY);
     }
 }

@@ -118,7 +118,7 @@ async fn a_dry_run_is_told_in_full() {
     for line in [
         "create pods default/web (dry run) by kubernetes-admin",
         "  mutating   ServiceAccount: changed: spec.containers[0].volumeMounts added, spec.serviceAccountName added, ",
-        "  mutating   DefaultTolerationSeconds: changed: spec.tolerations added",
+        "  mutating   DefaultTolerationSeconds: changed: spec.tolerations added [0 µs]",
         "  validating ValidatingAdmissionPolicy: no rule matches: policy elsewhere; policy unbound (no binding)",
     ] {
         assert!(text.contains(line), "{line}\n{text}");
