@@ -104,6 +104,9 @@ impl<'v> Activation<'v> {
             Ok(program) => program,
             Err(failure) => return Ok(Err(format!("compilation error: {failure}"))),
         };
+        if self.inputs.is_interrupted() {
+            return Err(Error::interrupted().to_string());
+        }
         let evaluation = program.eval(self.this.get_or_init(|| Handle(self)));
         for cost in [self.spent.swap(0, Ordering::Relaxed), evaluation.cost] {
             *budget = budget.checked_sub(cost).ok_or(OUT_OF_BUDGET)?;
@@ -143,6 +146,9 @@ impl<'v> Activation<'v> {
 }
 
 impl cel::Activation for Handle<'_> {
+    fn is_interrupted(&self) -> bool {
+        self.0.inputs.is_interrupted()
+    }
     fn variable<'a>(&'a self, name: &str) -> Option<Result<Val<'a>, Error>> {
         let inputs = &self.0.inputs;
         let tree = |value: Option<&'a object::Value>| value.map_or(Val::Null, Val::dynamic);

@@ -16,6 +16,14 @@ pub struct Inputs<'i> {
     /// The namespace of the request as [`namespace_object`] shows it; `None` for cluster-wide resources.
     pub namespace_object: Option<&'i dyn Source>,
     pub authorizer: Option<&'i dyn Authorization>,
+    /// Whether nobody waits for the answer any more: evaluation then ends with an error.
+    pub interrupted: Option<&'i (dyn Fn() -> bool + Sync)>,
+}
+
+impl Inputs<'_> {
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interrupted.is_some_and(|interrupted| interrupted())
+    }
 }
 
 /// A tree that may have to be made first.

@@ -315,3 +315,31 @@ pub(crate) fn compile_variables(spec: &Value, scope: &mut Scope) -> Variables {
         variables.iter().map(|variable| (text(variable, "name"), text(variable, "expression"))).collect();
     Variables::compile(pairs.iter().map(|(name, text)| (name.as_str(), text.as_str())), scope)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn expressions_are_not_evaluated_when_nobody_waits_for_the_answer() {
+        let spec = r#"{"failurePolicy":"Fail","validations":[{"expression":"true"},{"expression":"false"},{"expression":"true"}]}"#;
+        let policy = ValidatingPolicy::compile(&codec::json::parse(spec.as_bytes(), None).unwrap());
+        let asked = AtomicUsize::new(0);
+        let interrupted = || asked.fetch_add(1, Ordering::Relaxed) == 1;
+        let request = Value::map();
+        let inputs = Inputs {
+            request: &request,
+            object: None,
+            old_object: None,
+            params: None,
+            namespace_object: None,
+            authorizer: None,
+            interrupted: Some(&interrupted),
+        };
+        let outcome = policy.validate(&inputs);
+        let messages: Vec<&str> = outcome.decisions.iter().map(|decision| &*decision.message).collect();
+        assert_eq!((messages, asked.load(Ordering::Relaxed)), (vec!["operation interrupted"], 2));
+    }
+}

@@ -54,6 +54,7 @@ impl Case {
             params: self.0.get("params"),
             namespace_object: self.0.get("namespaceObject").map(|value| value as _),
             authorizer: Some(self),
+            interrupted: None,
         }
     }
 }

@@ -24,6 +24,10 @@ impl Error {
     pub(crate) fn cost_limit_exceeded() -> Error {
         Error::fatal("operation cancelled: actual cost limit exceeded")
     }
+    /// Nobody waits for the answer any more.
+    pub fn interrupted() -> Error {
+        Error::fatal("operation interrupted")
+    }
     /// What upstream panics over and recovers from at the very top.
     pub fn internal(text: impl fmt::Display) -> Error {
         Error::fatal(&format!("internal error: {text}"))

@@ -35,6 +35,11 @@ pub struct Program {
 pub trait Activation {
     /// A variable's value; `None` if it has none.
     fn variable<'a>(&'a self, name: &str) -> Option<Result<Val<'a>, Error>>;
+
+    /// Whether nobody waits for the answer any more. Asked now and then in loops, which then end.
+    fn is_interrupted(&self) -> bool {
+        false
+    }
 }
 
 /// What came out, and what it cost.

@@ -92,3 +92,97 @@ impl<T: Ruled> Index<T> {
         candidates
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::testing::{World, value};
+
+    struct One {
+        name: &'static str,
+        criteria: MatchCriteria,
+        /// How often its rules were looked at.
+        looked: AtomicUsize,
+    }
+
+    impl Ruled for One {
+        fn criteria(&self) -> &MatchCriteria {
+            self.looked.fetch_add(1, Ordering::Relaxed);
+            &self.criteria
+        }
+        fn describe(&self) -> String {
+            self.name.to_owned()
+        }
+    }
+
+    fn one(name: &'static str, operation: &str, group: &str, resource: &str) -> Arc<One> {
+        let rules = format!(
+            r#"{{"rules":[{{"operations":["{operation}"],"apiGroups":["{group}"],"apiVersions":["v1"],"resources":["{resource}"]}}]}}"#
+        );
+        let criteria = MatchCriteria::from_value(&value(&rules), "rules");
+        Arc::new(One { name, criteria, looked: AtomicUsize::new(0) })
+    }
+
+    fn found(
+        world: &World,
+        index: &Index<One>,
+        operation: Operation,
+        about: (&str, &str, Option<&str>),
+    ) -> String {
+        world.with(operation, about, Duration::from_secs(60), |attempt| {
+            let names: Vec<String> =
+                index.candidates(attempt).map(|(place, one)| format!("{place} {}", one.name)).collect();
+            names.join(", ")
+        })
+    }
+
+    #[test]
+    fn those_with_a_rule_about_the_resource_and_the_operation_are_found_in_their_order() {
+        let world = World::new();
+        let index = Index::new(vec![
+            one("any", "*", "*", "*"),
+            one("scales", "UPDATE", "apps", "deployments/scale"),
+            one("pods", "CREATE", "", "pods"),
+            one("whole", "CREATE", "", "*/*"),
+        ]);
+        let found = |operation, about| found(&world, &index, operation, about);
+        assert_eq!(found(Operation::Create, ("", "pods", None)), "0 any, 2 pods, 3 whole");
+        assert_eq!(found(Operation::Update, ("", "pods", None)), "0 any");
+        assert_eq!(found(Operation::Create, ("", "pods", Some("status"))), "3 whole");
+        assert_eq!(found(Operation::Update, ("apps", "deployments", Some("scale"))), "1 scales");
+        let others = world.with(Operation::Update, ("", "pods", None), Duration::from_secs(60), |attempt| {
+            index.unmatched(attempt)
+        });
+        assert_eq!(others, ["scales", "pods", "whole"]);
+    }
+
+    #[test]
+    fn rules_are_looked_at_once_for_each_kind_of_request() {
+        let world = World::new();
+        let secrets = one("secrets", "CREATE", "", "secrets");
+        let index = Index::new(vec![secrets.clone()]);
+        for _ in 0..3 {
+            assert_eq!(found(&world, &index, Operation::Create, ("", "pods", None)), "");
+        }
+        assert_eq!(secrets.looked.load(Ordering::Relaxed), 1);
+        found(&world, &index, Operation::Update, ("", "pods", None));
+        assert_eq!(secrets.looked.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn a_request_that_nothing_concerns_allocates_nothing() {
+        let world = World::new();
+        let some = Index::new((0..50).map(|_| one("secrets", "CREATE", "", "secrets")).collect());
+        for index in [Index::default(), some] {
+            world.with(Operation::Create, ("", "pods", None), Duration::from_secs(60), |attempt| {
+                // The first of its kind is remembered.
+                assert_eq!(index.candidates(attempt).count(), 0);
+                let (count, used) = fuzz::measure(|| index.candidates(attempt).count());
+                assert_eq!((count, used.allocated), (0, 0));
+            });
+        }
+    }
+}

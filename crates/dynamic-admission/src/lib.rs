@@ -17,6 +17,9 @@ pub mod index;
 pub mod policies;
 pub mod request;
 pub mod rule;
+#[cfg(test)]
+mod testing;
+mod turn;
 pub mod webhooks;
 
 pub use conditions::MatchConditionMetrics;

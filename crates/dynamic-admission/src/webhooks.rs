@@ -23,6 +23,7 @@ pub use metrics::WebhookMetrics;
 use crate::conditions::MatchConditionMetrics;
 use crate::criteria::{Invocation, Match, is_exempt};
 use crate::index::Index;
+use crate::turn::{Turn, timed_out};
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
@@ -84,15 +85,19 @@ impl Webhooks {
     }
 
     /// Whether its match conditions hold.
-    fn conditions_hold(
+    async fn conditions_hold(
         &self,
         attempt: &Attempt<'_>,
         hook: &Webhook,
         invocation: &Invocation,
-        object: Option<&Value>,
-        old: Option<&Value>,
+        (object, old): (Option<&Value>, Option<&Value>),
+        turn: &mut Turn<'_>,
     ) -> Result<bool, Status> {
+        if !hook.has_conditions() {
+            return Ok(true);
+        }
         let matching = hook.conditions_hold(attempt, self, invocation, object, old);
+        turn.end_evaluation().await?;
         if let Err(status) = &matching {
             self.note(attempt, hook, || format!("refused: {}", status.message), None);
         }
@@ -122,11 +127,11 @@ impl Webhooks {
 
     /// Calls one; what it said besides yes or no is in `effects`.
     async fn call(&self, call: &Call<'_>, effects: &mut Effects) -> Result<response::Verdict, Failure> {
-        let verdict = call.send(&self.client, self.kubeconfig.as_deref()).await?;
-        for (key, value) in &verdict.audit_annotations {
-            call.attempt.annotate(format!("{}/{key}", call.hook.name), value.clone());
+        let mut verdict = call.send(&self.client, self.kubeconfig.as_deref()).await?;
+        for (key, value) in std::mem::take(&mut verdict.audit_annotations) {
+            call.attempt.annotate(format!("{}/{key}", call.hook.name), value);
         }
-        effects.warnings.extend(verdict.warnings.iter().cloned());
+        effects.warnings.append(&mut verdict.warnings);
         Ok(verdict)
     }
 
@@ -183,7 +188,7 @@ impl Webhooks {
                         self.note(attempt, hook, did, Some(took));
                         return Ok(());
                     }
-                    false => Err(Status::timeout("request did not complete within requested timeout")),
+                    false => Err(timed_out()),
                 }
             }
             Failure::Calling { message, .. } => {
@@ -298,12 +303,17 @@ impl Webhooks {
     ) -> Result<(), Status> {
         let hooks = self.configured(attempt)?;
         let mut shown: Option<Versioned> = None;
+        let mut turn = Turn::begin(attempt);
         for (index, hook) in hooks.candidates(attempt) {
             let current = match &shown {
                 Some(shown) => shown.object.as_ref(),
                 None => new.as_deref(),
             };
             let Some(invocation) = self.find(attempt, hook, current)? else { continue };
+            let is_due = invocations.is_due(&hook.id);
+            if !is_due && !hook.has_conditions() {
+                continue;
+            }
             let place = Place { round: usize::from(invocations.is_reinvocation), index };
             let versioned = match shown.take() {
                 Some(kept) if kept.resource.id == invocation.resource.id => kept,
@@ -315,11 +325,9 @@ impl Webhooks {
                 }
             };
             let versioned = shown.insert(versioned);
-            let (object, old) = (versioned.object.as_ref(), versioned.old.as_ref());
+            let objects = (versioned.object.as_ref(), versioned.old.as_ref());
             // As upstream: conditions are evaluated, and may refuse, also for a webhook that is not asked again.
-            if !self.conditions_hold(attempt, hook, &invocation, object, old)?
-                || !invocations.is_due(&hook.id)
-            {
+            if !self.conditions_hold(attempt, hook, &invocation, objects, &mut turn).await? || !is_due {
                 continue;
             }
             let call = Call {
@@ -404,6 +412,7 @@ impl Webhooks {
         let hooks = self.configured(attempt)?;
         let mut shown: Vec<Versioned> = Vec::new();
         let mut due: Vec<(&Webhook, Invocation, usize)> = Vec::new();
+        let mut turn = Turn::begin(attempt);
         for (_, hook) in hooks.candidates(attempt) {
             let Some(invocation) = self.find(attempt, hook, new)? else { continue };
             let known = shown.iter().position(|shown| shown.resource.id == invocation.resource.id);
@@ -414,8 +423,8 @@ impl Webhooks {
                     shown.len() - 1
                 }
             };
-            let Versioned { object, old, .. } = &shown[at];
-            if self.conditions_hold(attempt, hook, &invocation, object.as_ref(), old.as_ref())? {
+            let objects = (shown[at].object.as_ref(), shown[at].old.as_ref());
+            if self.conditions_hold(attempt, hook, &invocation, objects, &mut turn).await? {
                 due.push((hook, invocation, at));
             }
         }
@@ -423,7 +432,7 @@ impl Webhooks {
             return Ok(());
         }
         if attempt.deadline.saturating_duration_since(attempt.env.monotonic()) == Duration::ZERO {
-            return Err(Status::timeout("request did not complete within requested timeout"));
+            return Err(timed_out());
         }
         let calls = due.iter().enumerate().map(|(index, (hook, invocation, at))| {
             let Versioned { object, old, .. } = &shown[*at];
@@ -457,5 +466,73 @@ impl Webhooks {
             refused = refused.and(answer);
         }
         refused
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use admission::Operation;
+    use env::Env;
+    use webhook::{HostPort, ResolveError, ServiceResolver};
+
+    use super::*;
+    use crate::testing::{World, everybody_may, value};
+
+    struct Nobody;
+
+    impl ServiceResolver for Nobody {
+        fn resolve(&self, _: &str, name: &str, _: u16) -> Result<Arc<[HostPort]>, ResolveError> {
+            Err(ResolveError::NoEndpoints(name.to_owned()))
+        }
+    }
+
+    fn webhooks() -> Webhooks {
+        let client = Arc::new(WebhookClient::new(Env::machine(), Arc::new(Nobody)));
+        Webhooks::new(Phase::Admit, client, None, Arc::default(), Arc::default(), everybody_may())
+    }
+
+    async fn configure(world: &World, more: &str) {
+        let hook = format!(
+            r#""webhooks":[{{"name":"w.example.io"{more},"sideEffects":"None","admissionReviewVersions":["v1"],"clientConfig":{{"url":"https://127.0.0.1:1/"}},"rules":[{{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["configmaps"]}}]}}]"#
+        );
+        world.put(GROUP, "mutatingwebhookconfigurations", ("", "c"), &hook).await;
+        world.put("", "namespaces", ("", "n"), r#""spec":{}"#).await;
+    }
+
+    /// As upstream: a conversion may be a call to a webhook itself, and may fail.
+    #[tokio::test]
+    async fn nothing_is_converted_for_a_webhook_that_is_not_asked_again() {
+        for (conditions, conversions) in
+            [("", 0), (r#","matchConditions":[{"name":"c","expression":"true"}]"#, 1)]
+        {
+            let world = World::new();
+            configure(&world, conditions).await;
+            let (webhooks, mut object) = (webhooks(), value(r#"{"metadata":{"name":"a"}}"#));
+            let mut invocations = Invocations::default();
+            invocations.is_reinvocation = true;
+            world.with(Operation::Create, ("", "configmaps", None), Duration::from_secs(60), |attempt| {
+                let mut effects = Effects::default();
+                let asked = webhooks.mutate(attempt, Some(&mut object), &mut invocations, &mut effects);
+                let answer = futures_util::FutureExt::now_or_never(asked).expect("nobody is asked");
+                answer.expect("nobody refuses");
+            });
+            assert_eq!(world.versions.0.load(Ordering::Relaxed), conversions, "{conditions}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_that_no_webhook_concerns_allocates_nothing() {
+        let world = World::new();
+        configure(&world, "").await;
+        let webhooks = webhooks();
+        for (plural, concerns) in [("configmaps", true), ("secrets", false)] {
+            world.with(Operation::Create, ("", plural, None), Duration::from_secs(60), |attempt| {
+                assert_eq!(webhooks.concerns(attempt), concerns);
+                let (again, used) = fuzz::measure(|| webhooks.concerns(attempt));
+                assert_eq!((again, concerns || used.allocated == 0), (concerns, true), "{used:?}");
+            });
+        }
     }
 }

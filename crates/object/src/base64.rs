@@ -114,7 +114,8 @@ fn push_group(out: &mut Vec<u8>, group: [u8; 4], bytes: usize) {
     out.extend_from_slice(&joined.to_be_bytes()[1..=bytes]);
 }
 
-fn encode(bytes: &[u8]) -> String {
+/// Standard base64 with padding.
+pub fn encode(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
         let bits = chunk.iter().chain([0, 0].iter()).take(3).fold(0u32, |bits, b| bits << 8 | u32::from(*b));

@@ -10,6 +10,9 @@ use crate::messages;
 use crate::ops;
 use crate::value::{Map, OwnedMap, Val, member, member_name, unhashable};
 
+/// After so many turns of loops it is asked whether evaluation is to end, as upstream.
+const TURNS_AT_ONCE: u32 = 100;
+
 pub(super) type Answer<'a> = Result<Val<'a>, Error>;
 
 /// One evaluation under way.
@@ -18,6 +21,8 @@ pub(super) struct Frame<'a> {
     pub(super) slots: Vec<Slot<'a>>,
     cost: u64,
     limit: u64,
+    /// Turns of loops so far.
+    turns: u32,
     /// Members of large maps of the object, by the map's address: loops look keys up in the same map again and again.
     indexes: HashMap<usize, HashMap<&'a str, &'a object::Value>>,
 }
@@ -32,7 +37,7 @@ pub(super) enum Slot<'a> {
 impl<'a> Frame<'a> {
     pub(super) fn new(variables: &'a dyn Activation, slots: usize, limit: u64) -> Frame<'a> {
         let slots = (0..slots).map(|_| Slot::Ready(Ok(Val::Null))).collect();
-        Frame { variables, slots, cost: 0, limit, indexes: HashMap::new() }
+        Frame { variables, slots, cost: 0, limit, turns: 0, indexes: HashMap::new() }
     }
     pub(super) fn cost(&self) -> u64 {
         self.cost
@@ -40,6 +45,14 @@ impl<'a> Frame<'a> {
     pub(super) fn charge(&mut self, cost: u64) -> Result<(), Error> {
         self.cost = self.cost.saturating_add(cost);
         if self.cost > self.limit { Err(Error::cost_limit_exceeded()) } else { Ok(()) }
+    }
+    /// A turn of a loop begins, if anybody still waits for the answer.
+    pub(super) fn turn(&mut self) -> Result<(), Error> {
+        self.turns = self.turns.wrapping_add(1);
+        if self.turns.is_multiple_of(TURNS_AT_ONCE) && self.variables.is_interrupted() {
+            return Err(Error::interrupted());
+        }
+        Ok(())
     }
     /// A member of a map by its own name, through an index if there are many.
     pub(super) fn raw_member(&mut self, map: &'a object::Map, name: &str) -> Option<&'a object::Value> {

@@ -60,6 +60,7 @@ impl Fold {
 
     /// One iteration; true if it was the last.
     fn turn<'a>(&'a self, frame: &mut Frame<'a>) -> Result<bool, Error> {
+        frame.turn()?;
         match self.condition.eval(frame) {
             Ok(Val::Bool(false)) => return Ok(true),
             Err(error) if error.is_fatal() => return Err(error),

@@ -104,3 +104,25 @@ fn members_may_be_made_on_demand() {
     let program = program("v['12'] + v.map(k, v[k])[0]", &[("v", Type::map(Type::String, Type::Int))]);
     assert_eq!(program.eval(&variables).result.ok().and_then(|value| value.as_int()), Some(148));
 }
+
+/// Its answer is wanted by nobody.
+struct Interrupted;
+
+impl Activation for Interrupted {
+    fn variable<'a>(&'a self, _: &str) -> Option<Result<Val<'a>, Error>> {
+        Some(Ok(Val::list(vec![Val::Int(1); 60])))
+    }
+    fn is_interrupted(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn loops_end_when_nobody_waits_for_the_answer() {
+    let list = [("x", Type::list(Type::Int))];
+    let error = |text: &str| program(text, &list).eval(&Interrupted).result.err();
+    assert_eq!(error("x.all(a, a == 1)"), None, "few turns are not worth asking");
+    let ended = Some(Error::interrupted());
+    assert_eq!(error("x.all(a, a == 1) && x.all(a, a == 1)"), ended);
+    assert_eq!(error("x.all(a, x.all(b, b == 1)) || true"), ended, "nothing absorbs it");
+}

@@ -156,3 +156,35 @@ fn read_bindings(mut objects: Vec<Arc<Obj>>) -> Bindings {
     }
     bindings
 }
+
+#[cfg(test)]
+mod tests {
+    use catalog::Catalog;
+    use store::Revision;
+
+    use super::*;
+
+    #[test]
+    fn a_change_of_one_policy_leaves_what_others_were_compiled_to() {
+        let catalog = Catalog::builtin();
+        let storage = catalog.find_storage(GROUP, "validatingadmissionpolicies").expect("built in");
+        let policy = |name: &str, uid: &str, generation: u64, revision: u64| {
+            let body = format!(
+                r#"{{"apiVersion":"{GROUP}/v1","kind":"ValidatingAdmissionPolicy","metadata":{{"name":"{name}","uid":"{uid}","generation":{generation}}},"spec":{{}}}}"#
+            );
+            let key = storage.key("", name);
+            Arc::new(Obj::publish(storage, &key, body.as_bytes(), Revision(revision), None).unwrap())
+        };
+        let configured: Configured<()> = Configured::new("", "", |_| ());
+        let first =
+            configured.read(vec![policy("b", "1", 1, 1), policy("a", "2", 1, 2), policy("c", "3", 1, 3)]);
+        // The status of one changed, the spec of another, and the third is a new one of that name.
+        let second =
+            configured.read(vec![policy("a", "2", 1, 4), policy("b", "1", 2, 5), policy("c", "4", 1, 6)]);
+        let names: Vec<&str> = second.iter().map(|policy| policy.name.as_str()).collect();
+        assert_eq!(names, ["a", "b", "c"]);
+        let same: Vec<bool> = first.iter().zip(&second).map(|(a, b)| Arc::ptr_eq(a, b)).collect();
+        assert_eq!(same, [true, false, false]);
+        assert_eq!(configured.compiled.lock().len(), 3, "nothing is kept of what is gone");
+    }
+}

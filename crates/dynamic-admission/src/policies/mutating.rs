@@ -22,6 +22,7 @@ use super::subject::{Lazy, Versioned, lazy_condition_request, lazy_namespace, la
 use crate::authorizer::RequestAuthorizer;
 use crate::conditions::{MatchConditionMetrics, Whose};
 use crate::criteria::{Invocation, Match};
+use crate::turn::{Turn, is_over};
 
 const NAME: &str = "MutatingAdmissionPolicy";
 
@@ -230,7 +231,10 @@ impl MutatingPolicies {
         let authorizer = RequestAuthorizer { attempt, authorize: &self.authorize };
         // The versions in which objects came of mutations, and that of the last policy that had some.
         let (mut dirty, mut last) = (HashSet::new(), None);
+        let mut turn = Turn::begin(attempt);
+        let interrupted = || is_over(attempt);
         for one in due {
+            turn.end_evaluation().await?;
             let (policy, compiled) = (&one.policy, &one.policy.compiled);
             let before = new.clone();
             let versioned = Versioned::new(attempt, &one.invocation, Some(&before)).await?;
@@ -255,6 +259,7 @@ impl MutatingPolicies {
                 params: param.as_ref(),
                 namespace_object: namespace.as_ref().map(|namespace| namespace as &dyn Source),
                 authorizer: Some(&authorizer),
+                interrupted: Some(&interrupted),
             };
             let (begun, mut how) = (attempt.env.monotonic(), Matching::default());
             let subject = Inputs { request: &conditions, object: Some(&object), ..base };
@@ -311,6 +316,7 @@ impl MutatingPolicies {
                 };
                 let took = attempt.env.monotonic() - begun;
                 spent += took;
+                turn.end_evaluation().await?;
                 match decoded {
                     Ok(Ok(decoded)) => {
                         self.metrics.mutated(names, ErrorType::None, took);
@@ -346,6 +352,7 @@ impl MutatingPolicies {
                 invocations.add_reinvocable(&id);
             }
         }
+        turn.end_evaluation().await?;
         // As upstream: whoever may be called again is, if only because the last one called was evaluated.
         if last.is_some_and(|last| dirty.contains(&last)) {
             invocations.object_changed();

@@ -19,6 +19,7 @@ use super::subject::{Lazy, Versioned, lazy_condition_request, lazy_namespace, la
 use crate::authorizer::RequestAuthorizer;
 use crate::conditions::{MatchConditionMetrics, Whose};
 use crate::criteria::Match;
+use crate::turn::{Turn, is_over};
 
 const NAME: &str = "ValidatingAdmissionPolicy";
 const FAILURE_ANNOTATION: &str = "validation.policy.admission.k8s.io/validation_failure";
@@ -123,6 +124,8 @@ impl ValidatingPolicies {
         let authorizer = RequestAuthorizer { attempt, authorize: &self.authorize };
         // Looked up once, for the first policy that applies; read when an expression reads it.
         let mut namespace = None;
+        let mut turn = Turn::begin(attempt);
+        let interrupted = || is_over(attempt);
         for (_, policy) in policies.candidates(attempt) {
             let Some(bindings) = bindings.get(&policy.name) else { continue };
             let invocation = match policy.criteria.matches(attempt, new) {
@@ -215,11 +218,13 @@ impl ValidatingPolicies {
                         params: param.as_ref(),
                         namespace_object: namespace.as_ref().map(|namespace| namespace as &dyn Source),
                         authorizer: Some(&authorizer),
+                        interrupted: Some(&interrupted),
                     };
                     let begun = attempt.env.monotonic();
                     let outcome = self.evaluate(attempt, policy, binding, &inputs, &conditions);
-                    let Some(outcome) = outcome else { continue };
                     let took = attempt.env.monotonic() - begun;
+                    turn.end_evaluation().await?;
+                    let Some(outcome) = outcome else { continue };
                     self.enforce(
                         attempt,
                         policy,
@@ -371,5 +376,74 @@ fn pass_over(
     if attempt.trace.is_some() {
         let why = format!("not asked: {}", why());
         attempt.note_passed_over(Phase::Validate, NAME, who(&policy.name, binding), why);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use admission::Operation;
+
+    use super::*;
+    use crate::testing::{World, everybody_may, value};
+
+    /// A policy that is evaluated once for each parameter, which takes a millisecond or more.
+    async fn costly(world: &World, params: usize) -> ValidatingPolicies {
+        let digits = "[0,1,2,3,4,5,6,7,8,9]";
+        let all = ["a", "b", "c", "d"]
+            .iter()
+            .fold("true".to_owned(), |inner, name| format!("{digits}.all({name}, {inner})"));
+        let policy = format!(
+            r#""spec":{{"paramKind":{{"apiVersion":"v1","kind":"ConfigMap"}},"validations":[{{"expression":"{all}"}}],"matchConstraints":{{"resourceRules":[{{"operations":["*"],"apiGroups":[""],"apiVersions":["v1"],"resources":["secrets"]}}]}}}}"#
+        );
+        let group = super::super::GROUP;
+        world.put(group, "validatingadmissionpolicies", ("", "p"), &policy).await;
+        let binding = r#""spec":{"policyName":"p","validationActions":["Deny"],"paramRef":{"selector":{},"parameterNotFoundAction":"Deny"}}"#;
+        world.put(group, "validatingadmissionpolicybindings", ("", "b"), binding).await;
+        world.put("", "namespaces", ("", "n"), r#""spec":{}"#).await;
+        for n in 0..params {
+            world.put("", "configmaps", ("n", &format!("p{n}")), r#""data":{}"#).await;
+        }
+        ValidatingPolicies::new(everybody_may(), Arc::default(), Arc::default())
+    }
+
+    #[tokio::test]
+    async fn others_run_while_many_parameters_are_evaluated() {
+        let world = World::new();
+        let policies = costly(&world, 100).await;
+        let object = value(r#"{"metadata":{"name":"a"}}"#);
+        world.with(Operation::Create, ("", "secrets", None), Duration::from_secs(600), |attempt| {
+            assert!(policies.concerns(attempt));
+            let mut effects = Effects::default();
+            let mut work = pin!(policies.validate(attempt, Some(&object), &mut effects));
+            let mut polls = 1;
+            let answer = loop {
+                match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                    Poll::Ready(answer) => break answer,
+                    Poll::Pending => polls += 1,
+                }
+            };
+            assert!(answer.is_ok() && polls > 10, "{polls}");
+        });
+    }
+
+    #[tokio::test]
+    async fn evaluation_ends_with_the_time_of_the_request() {
+        let world = World::new();
+        let policies = costly(&world, 5_000).await;
+        let object = value(r#"{"metadata":{"name":"a"}}"#);
+        world.with(Operation::Create, ("", "secrets", None), Duration::from_millis(50), |attempt| {
+            let mut effects = Effects::default();
+            let mut work = pin!(policies.validate(attempt, Some(&object), &mut effects));
+            let answer = loop {
+                if let Poll::Ready(answer) = work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                    break answer;
+                }
+            };
+            let status = answer.expect_err("there is no time for all of them");
+            assert_eq!((status.code, status.reason), (504, "Timeout"));
+        });
     }
 }

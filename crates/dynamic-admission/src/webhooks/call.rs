@@ -9,7 +9,7 @@ use webhook::review::Expected;
 use webhook::{CredentialsError, Kubeconfig, WebhookClient};
 
 use super::hook::Webhook;
-use super::response::{Unusable, Verdict};
+use super::response::{Unusable, Verdict, cut};
 use crate::criteria::Invocation;
 use crate::request::admission_request;
 
@@ -60,7 +60,7 @@ impl Call<'_> {
             |error: &dyn Display| self.calling(&format!("could not get REST client: {error}"), 500);
         let config = hook.client.as_ref().map_err(|error| no_client(error))?;
         let failed = |error: webhook::CallError| Failure::Calling {
-            message: error.of_admission(&hook.name),
+            message: cut(error.of_admission(&hook.name)),
             code: error.code(),
             canceled: error.cause() == webhook::Cause::Canceled,
         };
@@ -105,7 +105,7 @@ impl Call<'_> {
     }
 
     fn calling(&self, why: &str, code: u16) -> Failure {
-        let message = format!("failed calling webhook {}: {why}", quote(&self.hook.name));
+        let message = cut(format!("failed calling webhook {}: {why}", quote(&self.hook.name)));
         Failure::Calling { message, code, canceled: false }
     }
 

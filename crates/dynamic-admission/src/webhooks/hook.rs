@@ -18,6 +18,7 @@ use crate::criteria::{Invocation, MatchCriteria};
 use crate::index::Ruled;
 use crate::request::condition_request;
 use crate::rule::texts;
+use crate::turn::is_over;
 
 const DEFAULT_TIMEOUT_SECONDS: i64 = 10;
 
@@ -85,7 +86,7 @@ fn read(configuration: &str, tree: &Value) -> Vec<Arc<Webhook>> {
 }
 
 impl Webhook {
-    fn read(configuration: &str, name: String, number: usize, hook: &Value) -> Webhook {
+    pub(super) fn read(configuration: &str, name: String, number: usize, hook: &Value) -> Webhook {
         let text = |member: &str| hook.get(member).and_then(Value::as_str);
         let seconds = hook.get("timeoutSeconds").and_then(Value::as_int).unwrap_or(DEFAULT_TIMEOUT_SECONDS);
         let versions = texts(hook, "admissionReviewVersions");
@@ -113,6 +114,10 @@ impl Webhook {
         format!("webhook {} of {}", self.name, self.configuration)
     }
 
+    pub fn has_conditions(&self) -> bool {
+        !self.conditions.is_empty()
+    }
+
     /// Whether its match conditions hold.
     pub(super) fn conditions_hold(
         &self,
@@ -127,6 +132,7 @@ impl Webhook {
         }
         let request = LazyLock::new(|| condition_request(attempt, invocation));
         let authorizer = RequestAuthorizer { attempt, authorize: &webhooks.authorize };
+        let interrupted = || is_over(attempt);
         let inputs = Inputs {
             request: &request,
             object,
@@ -134,6 +140,7 @@ impl Webhook {
             params: None,
             namespace_object: None,
             authorizer: Some(&authorizer),
+            interrupted: Some(&interrupted),
         };
         let on_failure = if self.ignores_failures { FailurePolicy::Ignore } else { FailurePolicy::Fail };
         let (begun, mut how) = (attempt.env.monotonic(), Matching::default());

@@ -1,5 +1,7 @@
 //! A webhook's answer, judged as upstream judges it.
 
+use std::collections::BTreeSet;
+
 use catalog::Catalog;
 use codec::json;
 use object::normalise::{Strict, normalise};
@@ -9,6 +11,16 @@ use webhook::review::Expected;
 
 use super::call::Failure;
 use super::hook::Webhook;
+
+/// Bytes of what a webhook says that are kept, of its warnings together and of its refusal: more than anybody is told of the first, and
+/// as much as is read of a refusal by HTTP. A request holds it while others are asked.
+const MAX_SAID_BYTES: usize = 64 << 10;
+/// Bytes of one warning; no more than 4096 characters are sent.
+const MAX_WARNING_BYTES: usize = 16 << 10;
+/// Bytes of a patched object: twice what can be stored, because somebody after it might still make it smaller.
+const MAX_PATCHED_BYTES: usize = 3 << 20;
+/// A patch of so many bytes adds no more to an object, unless it copies.
+const SMALL_PATCH_BYTES: usize = 256 << 10;
 
 /// What a webhook said.
 #[derive(Debug)]
@@ -171,7 +183,7 @@ impl Verdict {
             audit_annotations: annotations
                 .map(|(key, value)| (key.to_string(), value.as_str().unwrap_or_default().to_owned()))
                 .collect(),
-            warnings: warnings.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            warnings: kept_warnings(warnings),
         })
     }
 
@@ -184,13 +196,13 @@ impl Verdict {
     }
 
     /// The object with its patch; `None` if it has none.
-    pub fn patched(&self, hook: &Webhook, object: Option<&Value>) -> Result<Option<Value>, Failure> {
+    pub fn patched(self, hook: &Webhook, object: Option<&Value>) -> Result<Option<Value>, Failure> {
         self.allowed(hook)?;
         if self.patch.is_empty() {
             return Ok(None);
         }
         let calling = |why: String, code| Failure::Calling {
-            message: format!("failed calling webhook {}: {why}", quote(&hook.name)),
+            message: cut(format!("failed calling webhook {}: {why}", quote(&hook.name))),
             code,
             canceled: false,
         };
@@ -201,6 +213,9 @@ impl Verdict {
         if is_empty || operations.is_null() {
             return Ok(None);
         }
+        let copies = |operation: &Value| operation.str_at(&["op"]) == Some("copy");
+        let may_be_large = self.patch.len() > SMALL_PATCH_BYTES
+            || operations.as_list().is_some_and(|operations| operations.iter().any(copies));
         let patch = JsonPatch::parse_unchecked(operations).map_err(|status| undecodable(status.message))?;
         let Some(object) = object else {
             let why = format!(
@@ -217,14 +232,63 @@ impl Verdict {
         let mut patched = object.clone();
         patch
             .try_apply(&mut patched)
-            .map_err(|failed| Failure::Internal(Status::internal(failed.message)))?;
+            .map_err(|failed| Failure::Internal(Status::internal(cut(failed.message))))?;
+        if may_be_large {
+            let bytes = json::to_vec(&patched).len();
+            if bytes > MAX_PATCHED_BYTES {
+                return Err(Failure::Internal(Status::too_large(format!(
+                    "Request entity too large: the object has {bytes} bytes with the patch of webhook {}, limit is {MAX_PATCHED_BYTES}",
+                    quote(&hook.name)
+                ))));
+            }
+        }
         Ok(Some(patched))
     }
 }
 
+/// The beginning of a text that a webhook may have made long.
+pub fn cut(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(MAX_SAID_BYTES));
+    text
+}
+
+/// Those that may be sent: each once, and no more than is good.
+fn kept_warnings(warnings: &[Value]) -> Vec<String> {
+    let mut left = MAX_SAID_BYTES;
+    let mut seen = BTreeSet::new();
+    let mut kept = Vec::new();
+    for warning in warnings.iter().filter_map(Value::as_str) {
+        let warning = &warning[..warning.floor_char_boundary(MAX_WARNING_BYTES)];
+        if !seen.insert(warning) {
+            continue;
+        }
+        match left.checked_sub(warning.len()) {
+            Some(rest) => left = rest,
+            None => break,
+        }
+        kept.push(warning.to_owned());
+    }
+    kept
+}
+
+/// A refusal that is too long without what only programs read.
+fn bounded(mut result: Value) -> Value {
+    if json::to_vec(&result).len() <= MAX_SAID_BYTES {
+        return result;
+    }
+    let map = result.make_map();
+    map.retain(|name, _| matches!(name.as_str(), "status" | "message" | "reason" | "code"));
+    for name in ["status", "message", "reason"] {
+        let Some(text) = map.get(name).and_then(Value::as_str) else { continue };
+        let fits = text[..text.floor_char_boundary(MAX_SAID_BYTES)].to_owned();
+        map.set(name, fits);
+    }
+    result
+}
+
 /// Upstream's words around a webhook's own.
 fn denied(webhook: &str, result: Option<&Value>) -> Status {
-    let mut result = result.cloned().unwrap_or_else(Value::map);
+    let mut result = bounded(result.cloned().unwrap_or_else(Value::map));
     let text =
         |result: &Value, name: &str| result.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let code = result.get("code").and_then(Value::as_int).unwrap_or(0);
@@ -273,5 +337,62 @@ mod tests {
         ] {
             assert_eq!(patch(wrong).unwrap_err(), why, "{wrong}");
         }
+    }
+
+    const REVIEW: Expected = Expected { group: "admission.k8s.io", version: "v1", kind: "AdmissionReview" };
+
+    fn verdict(members: &str) -> Verdict {
+        let review = format!(
+            r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{{"uid":"u",{members}}}}}"#
+        );
+        let review = json::parse(review.as_bytes(), None).unwrap();
+        Verdict::read(&review, &REVIEW, "u", true, &Catalog::builtin()).unwrap()
+    }
+
+    fn hook() -> Webhook {
+        Webhook::read("c", "w.example.com".to_owned(), 0, &Value::map())
+    }
+
+    /// A request may hold it while another webhook takes its time.
+    #[test]
+    fn no_more_is_kept_of_an_answer_than_somebody_is_told() {
+        let long = "ä".repeat(1 << 20);
+        let warnings: Vec<String> = (0..4000).map(|n| format!(r#""{n} {}""#, "x".repeat(2000))).collect();
+        let mut said =
+            verdict(&format!(r#""allowed":true,"warnings":["a","a","{long}",{}]"#, warnings.join(",")));
+        assert!(said.warnings.iter().map(String::len).sum::<usize>() <= MAX_SAID_BYTES);
+        assert_eq!((&*said.warnings[0], said.warnings[1].chars().count()), ("a", MAX_WARNING_BYTES / 2));
+        assert!(said.warnings.pop().is_some_and(|last| last.starts_with("23 ")));
+
+        let said = verdict(&format!(
+            r#""allowed":false,"status":{{"code":418,"reason":"Tea","message":"{long}","details":{{"name":"{long}"}}}}"#
+        ));
+        let Err(Failure::Rejected(status)) = said.allowed(&hook()) else { panic!("it was allowed") };
+        let document = status.to_value();
+        assert_eq!((status.code, document.str_at(&["reason"])), (418, Some("Tea")));
+        assert!(json::to_vec(&document).len() < MAX_SAID_BYTES + 1024);
+        assert!(status.message.starts_with("admission webhook \"w.example.com\" denied the request: ää"));
+    }
+
+    #[test]
+    fn an_object_that_a_patch_makes_too_large_is_refused() {
+        let large = "x".repeat(600_000);
+        let object = json::parse(format!(r#"{{"data":{{"large":"{large}"}}}}"#).as_bytes(), None).unwrap();
+        let patched = |patch: String| {
+            let patch = base64::encode(patch.as_bytes());
+            let said = verdict(&format!(r#""allowed":true,"patchType":"JSONPatch","patch":"{patch}""#));
+            said.patched(&hook(), Some(&object))
+        };
+        let add =
+            |bytes: usize| format!(r#"[{{"op":"add","path":"/data/x","value":"{}"}}"#, "x".repeat(bytes));
+        assert!(patched(add(1 << 20) + "]").is_ok());
+        let Err(Failure::Internal(status)) = patched(add(4 << 20) + "]") else { panic!("it was taken") };
+        assert_eq!(status.code, 413);
+        let copies: Vec<String> =
+            (0..5).map(|n| format!(r#",{{"op":"copy","from":"/data/large","path":"/data/x{n}"}}"#)).collect();
+        let Err(Failure::Internal(status)) = patched(add(1) + &copies.join("") + "]") else {
+            panic!("it was taken")
+        };
+        assert_eq!(status.code, 413);
     }
 }
