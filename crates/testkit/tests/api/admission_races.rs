@@ -146,3 +146,40 @@ async fn an_address_that_was_taken_meanwhile_is_not_given_twice() {
     assert_eq!(last["object"]["spec"]["clusterIP"], made["spec"]["clusterIP"], "asked about what was stored");
     cluster.shutdown().await;
 }
+
+#[tokio::test]
+async fn a_node_port_that_was_taken_meanwhile_is_not_given_twice() {
+    let cluster = TestCluster::start().await;
+    let services = "/api/v1/namespaces/default/services";
+    let service = |name: &str, labels: Value, port: Value| json!({"metadata": {"name": name, "labels": labels}, "spec": {"type": "NodePort", "ports": [port]}});
+    let port_of = |service: &Value| service["spec"]["ports"][0]["nodePort"].clone();
+    let slow = Slow::start(&cluster, "services").await;
+    let other = slow.meanwhile(async |asked| {
+        let taken = json!({"port": 80, "nodePort": port_of(&asked["object"])});
+        cluster.post(services, service("quick", json!({}), taken)).await.ok(201);
+    });
+    let created = cluster.post(services, service("slow", json!({"slow": "yes"}), json!({"port": 80})));
+    let (created, first) = tokio::join!(created, other);
+    let made = created.ok(201);
+    assert!(port_of(&made).is_number() && port_of(&made) != port_of(&first["object"]), "{made}");
+    let last = slow.requests().pop().unwrap();
+    assert_eq!(port_of(&last["object"]), port_of(&made), "asked about what was stored");
+    cluster.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_namespace_that_ends_meanwhile_takes_no_object() {
+    let cluster = TestCluster::start().await;
+    cluster.post("/api/v1/namespaces", json!({"metadata": {"name": "ends"}})).await.ok(201);
+    let slow = Slow::start(&cluster, "configmaps").await;
+    let maps = "/api/v1/namespaces/ends/configmaps";
+    let other = slow.meanwhile(async |_| {
+        cluster.delete("/api/v1/namespaces/ends").await.ok(200);
+    });
+    let (created, _) = tokio::join!(cluster.post(maps, slow_map(json!({}))), other);
+    let refused = created.ok(403);
+    let why = "unable to create new content in namespace ends because it is being terminated";
+    assert!(refused["message"].as_str().unwrap().ends_with(why), "{refused}");
+    cluster.get(format!("{maps}/a")).await.ok(404);
+    cluster.shutdown().await;
+}

@@ -260,7 +260,7 @@ async fn selectors_conditions_and_equivalent_resources_decide_who_is_asked() {
 async fn dry_runs_scales_and_evictions_are_asked_about_as_themselves() {
     let (cluster, server) = (TestCluster::start().await, WebhookServer::start(allow).await);
     let rules = json!([{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"],
-        "resources": ["deployments", "deployments/scale", "pods/eviction", "configmaps"]}]);
+        "resources": ["deployments", "deployments/scale", "pods", "pods/eviction", "configmaps"]}]);
     configure(&cluster, VALIDATING, "v", vec![hook(&server, "v", "/v", json!({"rules": rules}))]).await;
     let made = cluster.post(&format!("{MAPS}?dryRun=All"), map("dry")).await;
     made.ok(201);
@@ -279,6 +279,69 @@ async fn dry_runs_scales_and_evictions_are_asked_about_as_themselves() {
     assert_eq!((&request["kind"]["kind"], &request["subResource"]), (&json!("Scale"), &json!("scale")));
     assert_eq!(request["object"]["spec"]["replicas"], 3);
     assert_eq!(request["oldObject"]["spec"]["replicas"], 1);
+
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    cluster.post(pods, pod).await.ok(201);
+    server.asked();
+    let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", "namespace": "default"}});
+    cluster.post(&format!("{pods}/p/eviction"), eviction).await.ok(201);
+    let asked = server.asked();
+    let [(_, review)] = &asked[..] else { panic!("about the eviction, not about the pod: {asked:?}") };
+    let request = &review["request"];
+    assert_eq!(request["kind"], json!({"group": "policy", "version": "v1", "kind": "Eviction"}));
+    assert_eq!(request["resource"], json!({"group": "", "version": "v1", "resource": "pods"}));
+    assert_eq!((&request["subResource"], &request["operation"]), (&json!("eviction"), &json!("CREATE")));
+    assert_eq!((&request["name"], &request["object"]["metadata"]["name"]), (&json!("p"), &json!("p")));
+    cluster.get(&format!("{pods}/p")).await.ok(404);
+}
+
+#[tokio::test]
+async fn a_webhook_has_no_more_time_than_the_request() {
+    let (cluster, server) = (TestCluster::start().await, WebhookServer::start(allow).await);
+    let with = |name: &str, seconds: u64| hook(&server, name, "/v", json!({"timeoutSeconds": seconds}));
+    configure(&cluster, MUTATING, "m", vec![with("long", 30), with("short", 2)]).await;
+    configure(&cluster, VALIDATING, "v", vec![with("last", 30)]).await;
+    cluster.post(&format!("{MAPS}?timeout=20s"), map("a")).await.ok(201);
+    let told = server.queries();
+    let seconds: Vec<u64> = told
+        .iter()
+        .map(|query| {
+            query.strip_prefix("timeout=").and_then(|it| it.strip_suffix('s')).unwrap().parse().unwrap()
+        })
+        .collect();
+    let [long, 2, last] = seconds[..] else { panic!("{told:?}") };
+    assert!(long <= 20 && last <= long && last > 2, "{told:?}");
+    cluster.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_webhooks_make_of_owners_and_managers_is_mended_and_warned_about() {
+    let (cluster, server) = (TestCluster::start().await, WebhookServer::start(allow).await);
+    configure(&cluster, MUTATING, "m", vec![hook(&server, "m", "/m", json!({}))]).await;
+    let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "of-o"});
+    server.answers(move |_, review| {
+        patch(review, json!([{"op": "add", "path": "/metadata/ownerReferences", "value": [owner, owner]}]))
+    });
+    let made = cluster.post(MAPS, map("a")).await;
+    let warning = ".metadata.ownerReferences contains duplicate entries after mutating admission happens; API server dedups owner \
+                   references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) \
+                   observed: of-o";
+    assert_eq!(made.warnings(), [format!("299 - \"{warning}\"")]);
+    assert_eq!(made.ok(201)["metadata"]["ownerReferences"].as_array().map(Vec::len), Some(1));
+
+    server.answers(|_, review| {
+        let managers = json!([{"manager": "m", "operation": "Sometimes", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {}}]);
+        patch(review, json!([{"op": "add", "path": "/metadata/managedFields", "value": managers}]))
+    });
+    let made = cluster.post(MAPS, map("b")).await;
+    let warnings = made.warnings();
+    let begins = "299 - \".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated \
+                  mutating admission controller; please fix your requests: ";
+    assert!(warnings.len() == 1 && warnings[0].starts_with(begins), "{warnings:?}");
+    let managers = made.ok(201)["metadata"]["managedFields"].clone();
+    assert_eq!(managers[0]["operation"], "Update", "{managers}");
+    cluster.shutdown().await;
 }
 
 #[tokio::test]

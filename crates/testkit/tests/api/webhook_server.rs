@@ -51,6 +51,8 @@ struct State {
     asked: watch::Sender<Vec<(String, Value)>>,
     /// The Authorization header of the last request.
     authorization: Mutex<Option<String>>,
+    /// Of all requests, in order.
+    queries: Mutex<Vec<String>>,
 }
 
 impl WebhookServer {
@@ -90,6 +92,7 @@ impl WebhookServer {
             answer: Mutex::new(Box::new(answer)),
             asked: watch::Sender::new(Vec::new()),
             authorization: Mutex::default(),
+            queries: Mutex::default(),
         });
         let mut hook = WebhookServer {
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -131,6 +134,11 @@ impl WebhookServer {
     /// The Authorization header of the last request.
     pub fn authorization(&self) -> Option<String> {
         self.state.authorization.lock().clone()
+    }
+
+    /// The queries of the requests since the last call.
+    pub fn queries(&self) -> Vec<String> {
+        std::mem::take(&mut *self.state.queries.lock())
     }
 
     pub async fn is_asked(&self) {
@@ -188,6 +196,7 @@ async fn reply(
     let authorization =
         request.headers().get("authorization").map(|value| value.to_str().unwrap().to_owned());
     *state.authorization.lock() = authorization;
+    state.queries.lock().push(request.uri().query().unwrap_or_default().to_owned());
     let body = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     let review: Value = serde_json::from_slice(&body).unwrap();
     let answer = (state.answer.lock())(&path, &review);
