@@ -178,7 +178,11 @@ impl Cluster {
     }
 
     pub fn exec(&self, pod: &str, script: &str) -> Output {
-        self.kubectl.try_words(&["exec", pod, "--", "/bin/busybox", "sh", "-c", script])
+        let words = ["exec", pod, "--", "/bin/busybox", "sh", "-c", script];
+        let done = self.kubectl.try_words(&words);
+        // kubectl 1.32 may read what is sent before it has made its streams, and then throws it away; newer ones wait for them.
+        let is_lost = String::from_utf8_lossy(&done.stderr).contains("Unknown stream id");
+        if is_lost { self.kubectl.try_words(&words) } else { done }
     }
 
     /// What a script says that must succeed.
