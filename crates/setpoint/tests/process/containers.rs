@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::harness::run;
+use crate::join::free_port;
 use crate::node_cluster::{Cluster, Runtime};
 
 #[test]
@@ -231,4 +233,59 @@ spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}
     assert!(!cluster.data().join("node").exists() && !made.exists());
     assert_eq!(std::fs::read_to_string(kept.join("file")).unwrap(), "mine");
     std::fs::create_dir_all(cluster.data().join("store")).unwrap();
+}
+
+#[test]
+fn real_and_simulated_nodes_live_in_one_cluster() {
+    let Some(cluster) = Cluster::with_flags(65, Runtime::Embedded, "", &["--simulated-nodes=2"]) else {
+        return;
+    };
+    cluster.kubectl.run("wait --for=condition=Ready node --all --timeout=120s");
+    let nodes = "get nodes -o jsonpath={.items[*].metadata.name}";
+    assert_eq!(cluster.kubectl.run(nodes), "one sim-0 sim-1");
+    let command = "command: [/bin/busybox, sh, -c, 'echo it runs; exec busybox sleep 1000']";
+    for (pod, node) in [("real", "one"), ("simulated", "sim-1")] {
+        cluster
+            .run_pod(pod, &format!("nodeName: {node}, containers: [{{name: c, image: IMAGE, {command}}}]"));
+    }
+    cluster.wait_for("Running", &["real", "simulated"]);
+    cluster.wait("it has said so", |cluster| cluster.kubectl.run("logs real") == "it runs\n");
+    let of_simulated = cluster.kubectl.try_run("logs simulated");
+    assert!(!of_simulated.status.success(), "{of_simulated:?}");
+    cluster.kubectl.run("delete pods --all --wait=true");
+}
+
+#[test]
+fn pods_of_a_dual_stack_node_are_reached_by_both_addresses_and_host_ports() {
+    let process = std::process::id() % 60_000;
+    let ranges = format!("--pod-cidr=10.{}.66.0/24,fd66:{process:x}::/64", 100 + process % 100);
+    let Some(cluster) = Cluster::with_flags(66, Runtime::Embedded, "", &[&ranges]) else { return };
+    let port = free_port();
+    let serve = "mkdir /www; echo both > /www/index.html; exec busybox httpd -f -p '[::]:8080' -h /www";
+    let ports = format!("ports: [{{containerPort: 8080, hostPort: {port}}}]");
+    cluster.run_pod("web", &format!("containers: [{{name: c, image: IMAGE, command: [/bin/busybox, sh, -c, \"{serve}\"], env: [{{name: PATH, value: /bin}}], {ports}}}]"));
+    cluster.wait_for("Running", &["web"]);
+    let pod = cluster.pod("web");
+    let ips: Vec<&str> =
+        pod["status"]["podIPs"].as_array().unwrap().iter().map(|ip| ip["ip"].as_str().unwrap()).collect();
+    assert_eq!(ips.len(), 2, "{pod}");
+    assert!(ips[0].contains('.') && ips[1].starts_with("fd66:"), "{ips:?}");
+    let gateway = |ip: &str| match ip.rsplit_once([':', '.']) {
+        Some((net, _)) if ip.contains(':') => format!("[{net}:1]"),
+        Some((net, _)) => format!("{net}.1"),
+        None => unreachable!("an address"),
+    };
+    let urls = [
+        format!("http://{}:8080/", ips[0]),
+        format!("http://[{}]:8080/", ips[1]),
+        format!("http://{}:{port}/", gateway(ips[0])),
+        format!("http://{}:{port}/", gateway(ips[1])),
+    ];
+    for url in urls {
+        cluster.wait(&url, |_| {
+            let got = run(std::process::Command::new("curl").args(["-sg", "--max-time", "5", &url]));
+            got.stdout == b"both\n"
+        });
+    }
+    cluster.kubectl.run("delete pod web --wait=true");
 }

@@ -162,11 +162,25 @@ impl Drop for Registry {
 
 impl Registry {
     pub fn start(folder: &Path) -> Registry {
+        Registry::start_with(folder, "")
+    }
+
+    /// One that asks for a user of this `htpasswd` file.
+    pub fn start_for(folder: &Path, users: &str) -> Registry {
+        let file = folder.join("htpasswd");
+        std::fs::write(&file, users).unwrap();
+        Registry::start_with(
+            folder,
+            &format!("auth: {{htpasswd: {{realm: test, path: {}}}}}\n", file.display()),
+        )
+    }
+
+    fn start_with(folder: &Path, more: &str) -> Registry {
         let config = folder.join("config.yml");
         let root = folder.join("registry");
         let text = format!(
             "version: 0.1\nlog: {{level: info, formatter: json}}\nstorage: {{filesystem: {{rootdirectory: {}}}}}\n\
-             http: {{addr: '127.0.0.1:0'}}\n",
+             http: {{addr: '127.0.0.1:0'}}\n{more}",
             root.display()
         );
         std::fs::write(&config, text).unwrap();
@@ -188,7 +202,7 @@ impl Registry {
 }
 
 /// Lays an image into the registry's folder, as it keeps them itself.
-fn lay(folder: &Path, repository: &str, tag: &str) {
+pub fn lay(folder: &Path, repository: &str, tag: &str) {
     let (layer, config) = busybox(folder, &["/bin/busybox", "sh"]);
     lay_image(folder, repository, tag, &layer, &config);
 }

@@ -61,6 +61,12 @@ impl Node {
         });
     }
 
+    /// Waits until it ends by itself; what it said.
+    pub fn ends(&mut self) -> String {
+        wait_until("the node ends", || self.child.try_wait().unwrap().is_some());
+        self.log()
+    }
+
     pub fn stop(mut self) {
         signal(self.child.id(), "TERM");
         let status = self.child.wait().unwrap();
@@ -129,6 +135,12 @@ fn without_root_nothing_is_asked_of_the_cluster() {
     let ran = run(command.args(["--data-dir", "/nowhere"]).uid(65534).gid(65534));
     let error = String::from_utf8_lossy(&ran.stderr);
     assert!(!ran.status.success() && error.contains("needs root: run `setpoint node` as root"), "{error}");
+
+    let mut command = Command::new(SETPOINT);
+    let ran = run(command.args(["up", "--node=true", "--data-dir", "/nowhere"]).uid(65534).gid(65534));
+    let error = String::from_utf8_lossy(&ran.stderr);
+    let told = "containers need root; run as root, or use simulated nodes with --simulated-nodes 3";
+    assert!(!ran.status.success() && error.contains(told) && error.lines().count() == 1, "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::containerd::Containerd;
 use crate::harness::*;
 use crate::images::{archive, can_run, image};
 use crate::join::{Node, bridge, setpoint};
@@ -130,6 +131,56 @@ fn the_printed_line_alone_makes_a_node_that_runs_pods() {
     assert!(address.starts_with(cidr(241, 24).trim_end_matches("0/24")), "{address}");
     cluster.kubectl.run("delete pod p --wait=true");
     drop(worker);
+}
+
+#[test]
+fn a_joined_node_runs_its_pods_in_containerd_and_a_reset_ends_them() {
+    if !can_run() || !available("kubectl") {
+        return;
+    }
+    let folder = folder();
+    let data = folder.path().join("data");
+    let server = Proc::start_cluster(&data, &["--enable-bootstrap-token-auth=true"]);
+    let Some(kubectl) = Kubectl::new(&server, folder.path()) else { return };
+    let range = format!("10.{}.{}.0/24", 100 + std::process::id() % 100, 204);
+    let [own, images, node_data] = ["c", "image", "node"].map(|name| folder.path().join(name));
+    std::fs::create_dir(&own).unwrap();
+    std::fs::create_dir(&images).unwrap();
+    let Some(containerd) = Containerd::start(&own, &range) else { return };
+    containerd.import(&archive(&images, &format!("docker.io/{IMAGE}")));
+    let config = write_config(folder.path(), "").display().to_string();
+    let (done, line, error) = setpoint(&["token", "create", "--server", &server.url()], &data);
+    assert!(done, "{error}");
+    let endpoint = containerd.endpoint();
+    let mut words: Vec<&str> = line.split_whitespace().skip(1).collect();
+    words.extend(["--config", &config, "--container-runtime-endpoint", &endpoint]);
+    let bridge = bridge("x");
+    let mut node = Node::start_as("joined", &bridge, &range, &node_data, &words);
+    node.until_log("has joined", 1);
+    kubectl.run("wait --for=condition=Ready node/joined --timeout=120s");
+    let version = kubectl.run("get node joined -o jsonpath={.status.nodeInfo.containerRuntimeVersion}");
+    assert!(version.starts_with("containerd://"), "{version}");
+    let spec =
+        r#"{"spec":{"containers":[{"name":"c","image":"IMAGE","command":["/bin/busybox","sleep","1000"]}]}}"#;
+    let overrides = format!("--overrides={}", spec.replace("IMAGE", IMAGE));
+    kubectl.words(&["run", "p", &format!("--image={IMAGE}"), &overrides]);
+    kubectl.run("wait --for=condition=Ready pod/p --timeout=120s");
+    assert_eq!(containerd.tasks(), 2);
+
+    // It remembers which runtime has its pods.
+    node.stop();
+    let forgetful = ["node", "--config", &config];
+    let mut node = Node::start_as("joined", &bridge, &range, &node_data, &forgetful);
+    let told = node.ends();
+    let right = format!("start it with --container-runtime-endpoint {endpoint}");
+    assert!(told.contains(&right), "{told}");
+
+    let (done, _, error) = setpoint(&["node", "reset", "--yes"], &node_data);
+    assert!(done, "{error}");
+    assert_eq!(containerd.containers(), Vec::<String>::new());
+    drop(containerd);
+    assert_eq!(left_behind(&bridge, &node_data), Vec::<String>::new());
+    server.stop();
 }
 
 const BUSY: &str = r#"

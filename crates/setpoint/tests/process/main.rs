@@ -48,6 +48,7 @@ mod other_clients;
 mod pauses;
 mod pod_features;
 mod pod_troubles;
+mod private_images;
 mod quotas;
 mod reboot;
 mod refusals;

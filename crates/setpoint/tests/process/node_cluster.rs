@@ -75,8 +75,10 @@ impl Cluster {
             "--node-name=one".to_owned(),
             format!("--bridge={bridge}"),
             format!("--node-config={}", write_config(folder.path(), config).display()),
-            format!("--pod-cidr={range}"),
         ];
+        if !more.iter().any(|flag| flag.starts_with("--pod-cidr=")) {
+            flags.push(format!("--pod-cidr={range}"));
+        }
         flags.extend(more.iter().map(|flag| (*flag).to_owned()));
         std::fs::create_dir_all(folder.path().join("image")).unwrap();
         let file = archive(&folder.path().join("image"), &format!("docker.io/{IMAGE}"));
