@@ -113,6 +113,17 @@ pub fn missing(
     Ok(short.map(missing).collect())
 }
 
+/// Is so much left of what every node has?
+pub fn has_room(capacity: &Capacity, used: Requests, requests: Requests) -> bool {
+    let amounts = |of: Requests| [of.cpu_milli, of.memory, of.ephemeral_storage];
+    let all = amounts(capacity.amounts).into_iter().zip(amounts(used)).zip(amounts(requests));
+    all.into_iter().all(|((has, used), requested)| !is_short(requested, used, has))
+}
+
+fn is_short(requested: i64, used: i64, has: i64) -> bool {
+    requested > 0 && requested > has - used
+}
+
 fn check_os(pod: &Pod<'_>) -> Result<(), Rejection> {
     let label = pod.tree.at(&["metadata", "labels"]).and_then(|labels| labels.str_at(&[OS_LABEL]));
     if label.is_some_and(|os| os != "linux") {
@@ -158,9 +169,8 @@ fn shortages<'a>(
         let used: i64 = used.fold(0_i64, |sum, (.., amount)| sum.saturating_add(*amount));
         all.extend(capacity.map(|capacity| (resource, requested, used, capacity)));
     }
-    let short = all
-        .into_iter()
-        .filter(|(_, requested, used, capacity)| *requested > 0 && *requested > *capacity - *used);
+    let short =
+        all.into_iter().filter(|(_, requested, used, capacity)| is_short(*requested, *used, *capacity));
     short
         .map(|(resource, requested, used, capacity)| (Shortage { resource, requested }, used, capacity))
         .collect()

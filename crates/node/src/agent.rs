@@ -8,6 +8,7 @@ mod heartbeat;
 mod observer;
 mod pods;
 mod preempt;
+mod room;
 mod static_pods;
 
 use std::borrow::Cow;
@@ -100,7 +101,6 @@ struct Inner {
     sweep_due: bool,
     /// Whom to ask for a reconcile of a pod; not under the lock.
     wake: Option<Wake>,
-    observer: Option<Arc<dyn Observer>>,
 }
 
 /// When to look again.
@@ -135,7 +135,6 @@ impl Agent {
             waiting: BTreeSet::new(),
             sweep_due: false,
             wake: None,
-            observer: parts.observer.clone(),
         };
         Agent {
             env: env.clone(),
@@ -164,11 +163,22 @@ impl Agent {
         let mut inner = self.inner.lock();
         inner.waiting.remove(&key);
         if inner.pods.get(&key).is_some_and(|worker| worker.uid == uid) {
-            inner.drop_worker(&key);
+            self.drop_worker(&mut inner, &key);
         }
-        let (wake, waiting) = (inner.wake.clone(), inner.waiting_for_room());
+        let (wake, waiting) = (inner.wake.clone(), inner.retry_waiting());
         drop(inner);
         wake_all(wake, &waiting);
+    }
+
+    fn drop_worker(&self, inner: &mut Inner, key: &Key) {
+        let Some(worker) = inner.pods.remove(key) else { return };
+        if worker.is_counted() {
+            inner.taken.remove(worker.uid, worker.requests);
+        }
+        inner.runtime.remove(worker.uid);
+        if let Some(observer) = &self.observer {
+            observer.forgotten(worker.uid);
+        }
     }
 
     /// Whom to ask for a reconcile when something happened to a pod.
@@ -221,33 +231,13 @@ fn wake_all(wake: Option<Wake>, keys: &[Key]) {
 }
 
 impl Inner {
-    /// Pods that would take more if there were more. As kubelet has them: first those that ask for no more than they have, then by
-    /// priority, class and how long they wait.
-    fn waiting_for_room(&self) -> Vec<Key> {
-        let waiting = self.pods.iter().filter(|(_, worker)| worker.waits_for_room());
-        let mut waiting: Vec<_> = waiting.map(|(key, worker)| (worker.room_order(), key.clone())).collect();
-        waiting.sort_by(|(a, _), (b, _)| a.cmp(b));
-        waiting.into_iter().map(|(_, key)| key).collect()
-    }
-
-    fn drop_worker(&mut self, key: &Key) {
-        if let Some(worker) = self.pods.remove(key) {
-            if worker.is_counted() {
-                self.taken.remove(worker.uid, worker.requests);
-            }
-            self.runtime.remove(worker.uid);
-            if let Some(observer) = &self.observer {
-                observer.forgotten(worker.uid);
-            }
-        }
-    }
-
     /// What the node's object asks for; and the pods to look at again, because the node speaks again. `find` gives their objects.
     fn hear(
         &mut self,
         node: Option<&Value>,
         static_pods: Option<&StaticPods>,
         find: &FindPod<'_>,
+        now: Millis,
     ) -> (Health, BTreeSet<Key>) {
         let health = node.map_or(Health::Unreachable, |node| self.runtime.node_changed(node));
         let was_quiet = std::mem::replace(&mut self.quiet, health == Health::Unreachable);
@@ -255,7 +245,7 @@ impl Inner {
         if was_quiet && !self.quiet {
             awake = std::mem::take(&mut self.waiting);
             for key in &awake {
-                self.adopt(key, find);
+                self.adopt(key, find, now);
             }
             awake.extend(self.pods.keys().cloned());
             awake.extend(static_pods.map(StaticPods::keys).unwrap_or_default());
@@ -280,7 +270,7 @@ impl Inner {
     }
 
     /// Takes up a pod that ran before, so that what it has is taken before new ones come.
-    fn adopt(&mut self, key: &Key, find: &FindPod<'_>) {
+    fn adopt(&mut self, key: &Key, find: &FindPod<'_>, now: Millis) {
         let Some(obj) = find(key).filter(|_| !self.pods.contains_key(key)) else { return };
         let tree = runtime::tree(&obj);
         let pod = Pod::read(&tree);
@@ -289,6 +279,7 @@ impl Inner {
         }
         let mut worker = PodWorker::new(&pod).with_longest_back_off(self.longest_back_off);
         worker.adopt(&pod, &mut *self.runtime);
+        worker.queue_resize(&pod, &mut *self.runtime, now);
         if worker.is_counted() {
             self.taken.add(&pod, worker.requests);
         }

@@ -32,6 +32,7 @@ use crate::pod::{Pod, Requests, Role, short_uid};
 pub use backoff::LONGEST_MILLIS;
 use backoff::{BackOff, StartBackOff};
 pub use devices::ClaimDevices;
+pub use resize::Pending;
 use resize::Resize;
 use restart_all::RestartAll;
 pub use status::{Host, LOST};
@@ -161,14 +162,15 @@ impl PodWorker {
 
     /// Waits for room for what it asks for beyond what it has.
     pub fn waits_for_room(&self) -> bool {
-        self.resize.pending.is_some() || self.waiting.is_some()
+        self.waiting_resize().is_some() || self.waiting.is_some()
     }
 
-    /// Its place among those that wait for room.
+    /// Its place among those that wait for room. As kubelet has them: new pods, then resizes that ask for no more than there is, then by
+    /// priority, class and how long they wait.
     pub fn room_order(&self) -> impl Ord + use<> {
-        let resize = self.resize.pending.as_ref().map(|pending| (pending.grows, pending.since));
-        let (grows, since) = resize.unzip();
-        (grows, self.rank.room_order(), since)
+        let resize = self.resize.pending.as_ref();
+        let since = resize.map(|pending| pending.since.unwrap_or(Millis::MAX));
+        (resize.map(|pending| pending.grows), self.rank.room_order(), since)
     }
 
     /// Nobody decided yet whether the node takes it.
@@ -221,13 +223,16 @@ impl PodWorker {
         let is_new = self.stage == Stage::New;
         let given = self.resize.given(pod);
         let keeps = match &given {
-            Some(_) if self.stage == Stage::Running && ending(pod, None, now).is_none() => {
+            Some(_) if host.may_resize && self.can_resize(pod, now) => {
                 // As a new pod: a node that is short of something, or goes down, gives nothing more.
                 let refused = runtime.refuses(pod).map_or(Ok(()), Err);
                 let fits = refused.and_then(|()| admit(pod, Requests::of(pod)));
                 !self.resize(pod, fits, runtime, now, &mut step)
             }
-            Some(_) => true,
+            Some(_) => {
+                step.wake = self.waiting_resize().map(|pending| pending.again);
+                true
+            }
             None => {
                 self.resize.pending = None;
                 false

@@ -108,7 +108,8 @@ impl Agent {
         let tree = obj.map(runtime::tree);
         // What shows a static pod is not a pod of its own.
         let find = |key: &Key| find(key).filter(|obj| !self.is_mirror(obj));
-        let (health, awake) = self.inner.lock().hear(tree.as_ref(), self.static_pods.as_deref(), &find);
+        let (static_pods, now) = (self.static_pods.as_deref(), self.now());
+        let (health, awake) = self.inner.lock().hear(tree.as_ref(), static_pods, &find, now);
         let (Some(obj), Some(tree)) = (obj, tree) else {
             request.plan(|| "nothing: the node's object is gone".to_owned());
             return (Again::OnChange, awake);

@@ -80,35 +80,65 @@ impl Agent {
         prepared: Result<Option<Vec<ClaimDevices>>, String>,
         node: &(dyn Fn() -> Option<Value> + Send + Sync),
     ) -> Option<SyncResult> {
-        let pod = Pod::read(tree);
         let mut inner = self.inner.lock();
+        let mut awake = Vec::new();
+        let step =
+            self.decide_locked(&mut inner, key, revision, &Pod::read(tree), prepared, node, &mut awake);
+        let wake = inner.wake.clone();
+        drop(inner);
+        wake_all(wake, &awake);
+        step
+    }
+
+    /// `awake`: who is to look at itself because of what is decided here.
+    #[expect(clippy::too_many_arguments, reason = "the above, under its lock")]
+    fn decide_locked(
+        &self,
+        inner: &mut Inner,
+        key: &Key,
+        revision: Revision,
+        pod: &Pod<'_>,
+        prepared: Result<Option<Vec<ClaimDevices>>, String>,
+        node: &(dyn Fn() -> Option<Value> + Send + Sync),
+        awake: &mut Vec<Key>,
+    ) -> Option<SyncResult> {
         if inner.quiet && !self.is_static(key) {
             inner.waiting.insert(key.clone());
             return None;
         }
         if inner.pods.get(key).is_some_and(|worker| worker.uid != short_uid(pod.uid)) {
             // Deleted and made again between two looks.
-            inner.drop_worker(key);
+            self.drop_worker(inner, key);
+            awake.extend(inner.retry_waiting());
         }
-        let refused = match self.make_room(&mut inner, key, &pod, node) {
+        let had_reserved = inner.pods.get(key).is_some_and(|worker| worker.waiting.is_some());
+        let refused = match self.make_room(inner, key, pod, node) {
             Room::Enough => None,
             Room::Never(why) => Some(why),
             Room::Later(victims) => {
-                let wake = inner.wake.clone();
-                drop(inner);
-                wake_all(wake, &victims);
+                awake.extend(victims);
                 return Some(SyncResult::default());
             }
         };
-        let with_reserved = inner.taken_with_reserved(key);
-        let Inner { pods, runtime, taken, heartbeat, longest_back_off, .. } = &mut *inner;
+        let Inner { pods, runtime, taken, longest_back_off, .. } = &mut *inner;
         let worker = pods
             .entry(key.clone())
-            .or_insert_with(|| PodWorker::new(&pod).with_longest_back_off(*longest_back_off));
+            .or_insert_with(|| PodWorker::new(pod).with_longest_back_off(*longest_back_off));
         if revision < worker.written {
             // Our own write is on its way here and will ask for a reconcile.
             return None;
         }
+        if worker.is_new() && !pod.is_over() {
+            worker.adopt(pod, &mut **runtime);
+            if worker.is_counted() {
+                taken.add(pod, worker.requests);
+            }
+        }
+        let with_reserved = inner.taken_with_reserved(key);
+        let amounts = with_reserved.as_ref().unwrap_or(&inner.taken).amounts;
+        let turn = inner.resize_turn(key, pod, amounts, &self.capacity, self.now(), awake);
+        let Inner { pods, runtime, taken, heartbeat, .. } = &mut *inner;
+        let worker = pods.get_mut(key)?;
         // What a pod asks for may be changed while it runs.
         let (counted, before, uid) = (worker.is_counted(), worker.requests, worker.uid);
         let mut admit = |pod: &Pod<'_>, requests| {
@@ -135,18 +165,20 @@ impl Agent {
         let ips = self.ips.get();
         let host = Host {
             ips: &ips,
-            recursive_read_only: runtime.recursive_read_only(&pod),
+            recursive_read_only: runtime.recursive_read_only(pod),
             unprepared: unprepared.as_deref(),
+            may_resize: turn.has_come,
         };
-        let step = worker.step(&pod, &host, &mut admit, &mut **runtime, self.now());
+        let step = worker.step(pod, &host, &mut admit, &mut **runtime, self.now());
         worker.wake = step.wake;
         if let Some((observer, status)) = self.observer.as_ref().zip(step.status.as_ref()) {
-            observer.decided(&pod, status);
+            observer.decided(pod, status);
         }
         let after = worker.requests;
+        let is_due = worker.waiting_resize().is_some_and(|pending| pending.due);
         let frees = match (counted, worker.is_counted()) {
             (false, true) => {
-                taken.add(&pod, after);
+                taken.add(pod, after);
                 false
             }
             (true, false) => {
@@ -155,15 +187,17 @@ impl Agent {
             }
             (true, true) if before != after => {
                 taken.remove(uid, before);
-                taken.add(&pod, after);
+                taken.add(pod, after);
                 after.cpu_milli < before.cpu_milli || after.memory < before.memory
             }
-            _ => false,
+            // It was kept for it, and it is not taken in.
+            (false, false) => had_reserved,
+            (true, true) => false,
         };
         if frees {
-            let (wake, waiting) = (inner.wake.clone(), inner.waiting_for_room());
-            drop(inner);
-            wake_all(wake, &waiting);
+            awake.extend(inner.retry_waiting());
+        } else if turn.was_due && !is_due {
+            awake.extend(inner.next_resize());
         }
         Some(step)
     }

@@ -59,7 +59,7 @@ impl Agent {
         }
         let released = !step.over || self.inner.lock().runtime.release(uid);
         if released && step.delete {
-            self.inner.lock().drop_worker(key);
+            self.drop_worker(&mut self.inner.lock(), key);
             pods.over(key, uid);
             // What follows it begins, or its mirror goes.
             return Again::At(self.now());

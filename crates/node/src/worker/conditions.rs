@@ -118,7 +118,8 @@ fn containers_ready(view: &View<'_>, shown: &[ContainerStatus], phase: &str) -> 
 /// A resize that does not fit, and one that is being carried out.
 fn of_resize<'a>(view: &View<'_>, find: &dyn Fn(&str) -> Option<&'a Value>) -> Vec<Value> {
     let pending = view.resize.pending.as_ref();
-    let pending = pending.map(|p| (RESIZE_PENDING, p.generation, "Deferred", p.message.as_str()));
+    let pending =
+        pending.and_then(|p| Some((RESIZE_PENDING, p.generation, "Deferred", p.message.as_deref()?)));
     let progress = view.resize.progress.as_ref().map(|p| match &p.error {
         Some(error) => (RESIZE_IN_PROGRESS, p.generation, "Error", error.as_str()),
         None => (RESIZE_IN_PROGRESS, p.generation, "", ""),

@@ -9,14 +9,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use object::{Map, Value};
+use object::{Map, Value, time};
 use runtime::Severity;
 
 use crate::admit::Rejection;
 use crate::allocation::{Allocation, differs, is_resizable, pod_level_by_status, resources, said};
 use crate::container_runtime::{Container as State, Millis, Runtime, Sandbox};
 use crate::pod::{Container, Pod, Requests};
-use crate::worker::{PodWorker, SyncResult, conditions};
+use crate::worker::{PodWorker, Stage, SyncResult, conditions};
 
 /// How long a resize that does not fit waits for the next attempt, if no other pod makes room before.
 const RETRY_MILLIS: Millis = 180_000;
@@ -33,15 +33,23 @@ pub struct Resize {
     pub resumes: bool,
 }
 
-/// There is no room for it.
+/// It waits: there was no room for it, or others come first.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Pending {
-    pub message: String,
+    /// Why it was refused last; `None`: it was not tried yet.
+    pub message: Option<String>,
+    /// Of the spec that was refused.
     pub generation: i64,
-    /// It asks for more than it has.
+    /// What the pod asks for.
+    pub wanted: Requests,
+    /// That is more than it has.
     pub grows: bool,
-    /// So long it has waited for any.
-    pub since: Millis,
+    /// When it was refused first.
+    pub since: Option<Millis>,
+    /// There may be room by now.
+    pub due: bool,
+    /// It is due then, whatever happens.
+    pub again: Millis,
 }
 
 /// It was given, and is not everywhere yet.
@@ -190,6 +198,50 @@ fn needs_restart(pod: &Pod<'_>, container: &Container<'_>) -> bool {
 }
 
 impl PodWorker {
+    /// What the pod waits for, if it asks for something else than it has.
+    pub fn waiting_resize(&self) -> Option<&Pending> {
+        self.resize.pending.as_deref().filter(|_| self.stage == Stage::Running)
+    }
+
+    /// There may be room for it now.
+    pub fn retry_resize(&mut self) {
+        if let Some(pending) = &mut self.resize.pending {
+            pending.due = true;
+        }
+    }
+
+    /// Puts the pod among those that wait, if it asks for something else than it has. Whether all of them are to be tried now: it asks
+    /// for something new, or has waited long.
+    pub fn queue_resize(&mut self, pod: &Pod<'_>, runtime: &mut dyn Runtime, now: Millis) -> bool {
+        self.resize.recall(pod, runtime);
+        if !self.can_resize(pod, now) || self.resize.given(pod).is_none() {
+            return false;
+        }
+        let wanted = Requests::of(pod);
+        let grows = exceeds(wanted, self.requests);
+        let again = now + RETRY_MILLIS;
+        let Some(pending) = &mut self.resize.pending else {
+            let told = condition(pod, conditions::RESIZE_PENDING);
+            let message = told.map(|told| told.str_at(&["message"]).unwrap_or_default().to_owned());
+            let generation = told.and_then(observed_generation).unwrap_or(pod.generation);
+            let since = told_since(pod);
+            let pending = Pending { message, generation, wanted, grows, since, due: true, again };
+            self.resize.pending = Some(Box::new(pending));
+            return true;
+        };
+        (pending.wanted, pending.grows) = (wanted, grows);
+        let is_new = !pending.due && pending.generation != pod.generation;
+        if !is_new && now < pending.again {
+            return false;
+        }
+        (pending.due, pending.again) = (true, again);
+        true
+    }
+
+    pub(super) fn can_resize(&self, pod: &Pod<'_>, now: Millis) -> bool {
+        self.stage == Stage::Running && super::ending(pod, None, now).is_none()
+    }
+
     /// Something else is asked for than was given, and `fits` is what the node says to it. Whether it is given.
     pub(super) fn resize(
         &mut self,
@@ -212,7 +264,11 @@ impl PodWorker {
                 allocated.restarts = named.collect();
                 if let Err(error) = runtime.allocate(pod, &allocated) {
                     note(Err(error), pod);
-                    step.wake = super::earlier(step.wake, Some(now + FAILED_MILLIS));
+                    let again = now + FAILED_MILLIS;
+                    if let Some(pending) = &mut self.resize.pending {
+                        (pending.due, pending.again) = (false, again);
+                    }
+                    step.wake = super::earlier(step.wake, Some(again));
                     return false;
                 }
                 self.resize.pending = None;
@@ -226,18 +282,26 @@ impl PodWorker {
                 true
             }
             Err(Rejection { reason, message }) => {
-                let is_new =
-                    self.resize.pending.as_ref().is_none_or(|before| before.generation != generation);
+                let before = self.resize.pending.take();
+                let is_known = |before: &Pending| before.generation == generation && before.message.is_some();
+                let is_new = !before.as_deref().is_some_and(is_known);
                 if is_new && !is_said(pod, conditions::RESIZE_PENDING, generation) {
                     let told = told(pod, &format!("Pod resize {reason}"), generation, &message);
                     step.tell(None, Severity::Warning, "ResizeDeferred", told);
                 }
                 let wanted = Requests::of(pod);
-                let grows =
-                    wanted.cpu_milli > self.requests.cpu_milli || wanted.memory > self.requests.memory;
-                let since = self.resize.pending.as_ref().map_or(now, |before| before.since);
-                self.resize.pending = Some(Box::new(Pending { message, generation, grows, since }));
-                step.wake = super::earlier(step.wake, Some(now + RETRY_MILLIS));
+                let since = before.and_then(|before| before.since).or_else(|| told_since(pod)).unwrap_or(now);
+                let again = now + RETRY_MILLIS;
+                self.resize.pending = Some(Box::new(Pending {
+                    message: Some(message),
+                    generation,
+                    wanted,
+                    grows: exceeds(wanted, self.requests),
+                    since: Some(since),
+                    due: false,
+                    again,
+                }));
+                step.wake = super::earlier(step.wake, Some(again));
                 false
             }
         }
@@ -283,6 +347,17 @@ fn is_said(pod: &Pod<'_>, kind: &str, generation: i64) -> bool {
 fn condition<'a>(pod: &Pod<'a>, kind: &str) -> Option<&'a Value> {
     let conditions = pod.tree.at(&["status", "conditions"]).and_then(Value::as_list)?;
     conditions.iter().find(|c| c.str_at(&["type"]) == Some(kind))
+}
+
+/// Since when people know that it waits: perhaps from a process before this one.
+fn told_since(pod: &Pod<'_>) -> Option<Millis> {
+    let since = condition(pod, conditions::RESIZE_PENDING)?.str_at(&["lastTransitionTime"])?;
+    time::parse(since).map(|(seconds, _)| seconds * 1000)
+}
+
+/// Does it take room that is not its own?
+fn exceeds(wanted: Requests, had: Requests) -> bool {
+    wanted.cpu_milli > had.cpu_milli || wanted.memory > had.memory
 }
 
 fn observed_generation(condition: &Value) -> Option<i64> {

@@ -33,6 +33,8 @@ pub struct Host<'a> {
     pub recursive_read_only: bool,
     /// Why the pod cannot start yet: a device it claims is not there.
     pub unprepared: Option<&'a str>,
+    /// If it asks for something else than it was given, it is its turn to get that.
+    pub may_resize: bool,
 }
 
 /// All a status is made of.

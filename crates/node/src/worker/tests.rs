@@ -176,7 +176,7 @@ struct Life {
 const HOST_IP: &str = "172.16.0.1";
 
 fn host(ips: &[String]) -> Host<'_> {
-    Host { ips, recursive_read_only: true, unprepared: None }
+    Host { ips, recursive_read_only: true, unprepared: None, may_resize: true }
 }
 
 impl Life {
