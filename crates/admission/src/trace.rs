@@ -6,7 +6,8 @@
 //! ```
 //! A request that nobody outside is asked about, and that nobody refuses, notes nothing: its trace is two empty lists. A dry run is shown
 //! all the same.
-//! Values of objects are never noted, only the paths of fields.
+//! Of what was changed only the paths of fields are noted, not their values. Messages and annotations are noted as they are, and may
+//! quote values; those about Secrets are not noted.
 
 mod changes;
 

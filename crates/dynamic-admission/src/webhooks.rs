@@ -522,6 +522,29 @@ mod tests {
         }
     }
 
+    /// Only objects of old clusters have such webhooks: validation takes no new ones.
+    #[tokio::test]
+    async fn a_webhook_with_side_effects_refuses_a_dry_run() {
+        for (side_effects, refused) in [("Some", true), ("Unknown", true), ("NoneOnDryRun", false)] {
+            let world = World::new();
+            let hook = r#""webhooks":[{"name":"w.example.io","sideEffects":"$","failurePolicy":"Ignore","admissionReviewVersions":["v1"],"clientConfig":{"url":"https://127.0.0.1:1/"},"rules":[{"operations":["*"],"apiGroups":[""],"apiVersions":["v1"],"resources":["configmaps"]}]}]"#;
+            let hook = hook.replace('$', side_effects);
+            world.put(GROUP, "mutatingwebhookconfigurations", ("", "c"), &hook).await;
+            world.put("", "namespaces", ("", "n"), r#""spec":{}"#).await;
+            let (webhooks, mut object) = (webhooks(), value(r#"{"metadata":{"name":"a"}}"#));
+            world.with(Operation::Create, ("", "configmaps", None), Duration::from_secs(60), |attempt| {
+                let attempt = Attempt { dry_run: true, ..*attempt };
+                let (mut invocations, mut effects) = (Invocations::default(), Effects::default());
+                let asked = webhooks.mutate(&attempt, Some(&mut object), &mut invocations, &mut effects);
+                // One that may be asked is called, which takes time.
+                let answer = futures_util::FutureExt::now_or_never(asked);
+                let message = answer.map(|answer| answer.expect_err("it is refused").message);
+                let why = "admission webhook \"w.example.io\" does not support dry run";
+                assert_eq!(message.as_deref(), refused.then_some(why), "{side_effects}");
+            });
+        }
+    }
+
     #[tokio::test]
     async fn a_request_that_no_webhook_concerns_allocates_nothing() {
         let world = World::new();
