@@ -1,19 +1,27 @@
 //! The mounts of this machine that lie below a directory, and their end.
 
-use std::ffi::{CStr, OsString};
+use std::collections::BTreeSet;
+use std::ffi::{CStr, OsStr, OsString};
 use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statfs, statx};
+use rustix::fs::{
+    AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlags, openat2, statfs, statx,
+};
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, unmount};
 
 /// A mount as `/proc/self/mountinfo` has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mounted {
     pub path: PathBuf,
     pub file_system: String,
+    id: u64,
+    parent: u64,
+    /// With other mounts: what is mounted or unmounted below it is so below them, too.
+    shared: bool,
 }
 
 /// What is mounted at a place.
@@ -26,7 +34,8 @@ pub enum FileSystem {
 
 /// Mounts at the directory and below it, those on top of others last.
 pub fn below(directory: &Path) -> io::Result<Vec<Mounted>> {
-    let table = std::fs::read("/proc/self/mountinfo")?;
+    // The namespace is the thread's.
+    let table = std::fs::read("/proc/thread-self/mountinfo")?;
     Ok(parse(&table).filter(|mounted| mounted.path.starts_with(directory)).collect())
 }
 
@@ -78,17 +87,42 @@ pub fn hugetlbfs(path: &Path, page_size: &str) -> io::Result<()> {
     Ok(mount(c"nodev", path, c"hugetlbfs", MountFlags::empty(), options.as_c_str())?)
 }
 
-/// Unmounts all at and below the directory, the last mounted first.
+/// Unmounts all at and below the directory, the last mounted first. What these mounts were made from, and what is mounted there, stays.
 pub fn unmount_below(directory: &Path) -> io::Result<()> {
-    for mounted in below(directory)?.into_iter().rev() {
-        match unmount(&mounted.path, UnmountFlags::NOFOLLOW) {
-            // Somebody else has seen to it.
-            Ok(()) | Err(Errno::INVAL | Errno::NOENT) => {}
-            Err(error) => {
-                let path = mounted.path.display();
-                return Err(io::Error::other(format!("unmount {path}: {error}")));
+    end_below(directory, UnmountFlags::empty())
+}
+
+/// The same, also of what somebody still uses.
+pub fn detach_below(directory: &Path) -> io::Result<()> {
+    end_below(directory, UnmountFlags::DETACH)
+}
+
+fn end_below(directory: &Path, flags: UnmountFlags) -> io::Result<()> {
+    let mut all = below(directory)?;
+    if all.iter().any(|mounted| mounted.shared) {
+        // As a bind is with what it was made from, on most machines: what is unmounted here would be unmounted there.
+        for mounted in all.iter().filter(|mounted| mounted.shared) {
+            if let Some(open) = present(open(&mounted.path))? {
+                let path = format!("/proc/self/fd/{}", open.as_raw_fd());
+                present(mount_change(path, MountPropagationFlags::PRIVATE))?;
             }
         }
+        all = below(directory)?;
+    }
+    // Covered by another mount at the same place, where no path leads to it.
+    let shared: BTreeSet<u64> =
+        all.iter().filter(|mounted| mounted.shared).map(|mounted| mounted.id).collect();
+    for mounted in all.iter().rev() {
+        let path = mounted.path.display();
+        if shared.contains(&mounted.parent) {
+            let why = "it covers what is shared with the host, which would lose it as well; unmount it there";
+            return Err(io::Error::other(format!("cannot unmount {path}: {why}")));
+        }
+        unmount_one(&mounted.path, flags)
+            .map_err(|error| io::Error::other(format!("unmount {path}: {error}")))?;
+    }
+    if all.is_empty() {
+        return Ok(());
     }
     match below(directory)?.first() {
         None => Ok(()),
@@ -96,14 +130,40 @@ pub fn unmount_below(directory: &Path) -> io::Result<()> {
     }
 }
 
+fn unmount_one(path: &Path, flags: UnmountFlags) -> rustix::io::Result<()> {
+    // Opened itself, it would be in use.
+    let parent = open(path.parent().unwrap_or(path));
+    let Some(parent) = present(parent)? else { return Ok(()) };
+    let name = path.file_name().unwrap_or(OsStr::new("."));
+    let path = Path::new("/proc/self/fd").join(parent.as_raw_fd().to_string()).join(name);
+    present(unmount(path, flags | UnmountFlags::NOFOLLOW)).map(drop)
+}
+
+/// No link on the way: pods may replace directories of their volumes.
+fn open(path: &Path) -> rustix::io::Result<OwnedFd> {
+    openat2(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::NO_SYMLINKS)
+}
+
+/// `None`: somebody else has seen to it.
+fn present<T>(done: rustix::io::Result<T>) -> rustix::io::Result<Option<T>> {
+    match done {
+        Ok(done) => Ok(Some(done)),
+        Err(Errno::INVAL | Errno::NOENT) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 fn parse(table: &[u8]) -> impl Iterator<Item = Mounted> {
     table.split(|b| *b == b'\n').filter_map(|line| {
-        let mut fields = line.split(|b| *b == b' ');
-        let path = unescape(fields.nth(4)?);
         let text = |field: &[u8]| String::from_utf8_lossy(field).into_owned();
-        let mut rest = fields.skip_while(|field| *field != b"-").skip(1);
-        let file_system = text(rest.next()?);
-        Some(Mounted { path: PathBuf::from(OsString::from_vec(path)), file_system })
+        let mut fields = line.split(|b| *b == b' ');
+        let mut number = || text(fields.next()?).parse().ok();
+        let (id, parent) = (number()?, number()?);
+        let path = PathBuf::from(OsString::from_vec(unescape(fields.nth(2)?)));
+        let optional = fields.by_ref().skip(1).take_while(|field| *field != b"-");
+        // To their end: what follows is the file system.
+        let shared = optional.filter(|field| field.starts_with(b"shared:")).count() > 0;
+        Some(Mounted { path, file_system: text(fields.next()?), id, parent, shared })
     })
 }
 
@@ -129,19 +189,4 @@ fn unescape(field: &[u8]) -> Vec<u8> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn mounts_are_read_with_their_odd_names() {
-        let table = b"22 28 0:21 / /proc rw,nosuid shared:5 - proc proc rw\n\
-            40 28 0:30 /x /a\\040b\\134c rw - tmpfs tmpfs rw,size=64k\n\
-            41 40 0:31 / /a\\040b\\134c/d rw shared:1 master:2 - hugetlbfs nodev rw,pagesize=2M\nbroken\n";
-        let all: Vec<Mounted> = parse(table).collect();
-        let seen: Vec<_> = all.iter().map(|m| (m.path.to_str().unwrap(), m.file_system.as_str())).collect();
-        assert_eq!(seen, [("/proc", "proc"), ("/a b\\c", "tmpfs"), ("/a b\\c/d", "hugetlbfs")]);
-        assert_eq!(at(Path::new("/proc")).unwrap(), Some(FileSystem::Other));
-        assert_eq!(at(Path::new("/proc/self")).unwrap(), None);
-        assert_eq!(at(Path::new("/nowhere/at/all")).unwrap(), None);
-    }
-}
+mod tests;

@@ -448,7 +448,8 @@ pub fn reset_directory(directory: &Path) -> Result<()> {
     let failed = |error| anyhow!("cannot remove the node in {}: {error}", directory.display());
     // They still write to their volumes.
     runtime.block_on(Embedded::end_pods(settings.clone())).map_err(failed)?;
-    unmount_below(directory)?;
+    // Volumes in memory, and parts of volumes.
+    container::mounts::detach_below(directory).context("cannot unmount the volumes of pods")?;
     kubelet::volumes::remove_provisioned(directory).context("cannot remove the volumes of claims")?;
     kubelet::pod_logs::remove_shared(directory).context("cannot remove the logs of pods")?;
     match claim {
@@ -488,17 +489,6 @@ fn unless_gone<T>(done: Result<T, cri::Error>) -> Result<(), cri::Error> {
         Err(error) if error.code == cri::Code::NotFound => Ok(()),
         done => done.map(drop),
     }
-}
-
-/// Volumes in memory, and parts of volumes.
-fn unmount_below(directory: &Path) -> Result<()> {
-    let below = container::mounts::below(directory).context("cannot read the mounts of this machine")?;
-    // What lies on top of something else, or in it, first.
-    for mounted in below.iter().rev() {
-        rustix::mount::unmount(&mounted.path, rustix::mount::UnmountFlags::DETACH)
-            .with_context(|| format!("cannot unmount {}", mounted.path.display()))?;
-    }
-    Ok(())
 }
 
 /// The node, while it runs.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fchmod, fstat, mkdirat, openat2};
 use rustix::io::Errno;
-use rustix::mount::mount_bind_recursive;
+use rustix::mount::mount_bind;
 
 use super::host_path::check_backsteps;
 
@@ -62,7 +62,7 @@ pub fn make(volume: &Path, sub_path: &str) -> io::Result<OwnedFd> {
 }
 
 /// Binds what is open to a place of its own, which stays that whatever the pod does to the volume. A container that is started again
-/// gets what the path means then.
+/// gets what the path means then. What is mounted below it is not part of it.
 pub fn bind(source: &OwnedFd, target: &Path) -> io::Result<()> {
     if container::mounts::at(target)?.is_some() {
         let (wanted, there) = (fstat(source)?, rustix::fs::stat(target)?);
@@ -80,7 +80,7 @@ pub fn bind(source: &OwnedFd, target: &Path) -> io::Result<()> {
     } else {
         std::fs::OpenOptions::new().create(true).append(true).open(target)?;
     }
-    Ok(mount_bind_recursive(format!("/proc/self/fd/{}", source.as_raw_fd()), target)?)
+    Ok(mount_bind(format!("/proc/self/fd/{}", source.as_raw_fd()), target)?)
 }
 
 #[cfg(test)]

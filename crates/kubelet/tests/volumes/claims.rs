@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 
 use serde_json::{Value as Json, json};
 
-use crate::node::{TestNode, is_root, uid};
+use crate::node::{TestNode, is_root, mount_disk, mounts_below, on_shared_mounts, uid, unmount};
 
 const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 const VOLUMES: &str = "/api/v1/persistentvolumes";
@@ -209,4 +209,25 @@ async fn volumes_are_measured_as_kubelet_does() {
     assert!(settings.fs.inodes_used.unwrap() >= 4 && about.fs.capacity_bytes != whole.capacity_bytes);
     assert!(stats.iter().all(|volume| volume.fs.inodes_free.is_some() && volume.fs.timestamp > 0));
     node.end(&[&pod]).await;
+}
+
+#[test]
+fn what_the_host_mounts_in_a_local_volume_stays() {
+    on_shared_mounts(|| async {
+        let node = TestNode::new(26).await;
+        let disk = node.path().join("disk");
+        fs::create_dir(&disk).unwrap();
+        bound(&node, "data", "disk-1", json!({"spec": {"local": {"path": disk.to_str().unwrap()}}})).await;
+        let pod = node.pod("web", claimed("data")).await;
+        let volume = node.mount(&pod).await;
+        let late = disk.join("late");
+        mount_disk(&late);
+        assert!(volume.host_path.join("late/precious").exists());
+        node.volumes.remove(uid(&pod)).await.unwrap();
+        assert!(!volume.host_path.exists());
+        assert_eq!(mounts_below(&disk), [late.clone()]);
+        assert!(late.join("precious").exists());
+        unmount(&late);
+        node.end(&[&pod]).await;
+    });
 }

@@ -151,8 +151,38 @@ pub fn is_root() -> bool {
     root
 }
 
+/// Runs the test where mounts are shared, as on most machines, and nobody else's.
+pub fn on_shared_mounts<T: Future<Output = ()>>(test: impl FnOnce() -> T + Send + 'static) {
+    if !is_root() {
+        return;
+    }
+    #[allow(clippy::disallowed_methods, reason = "a namespace is a thread's")]
+    let thread = std::thread::spawn(|| {
+        #[allow(deprecated)]
+        rustix::thread::unshare(rustix::thread::UnshareFlags::NEWNS).unwrap();
+        use rustix::mount::MountPropagationFlags as Propagation;
+        for kind in [Propagation::PRIVATE, Propagation::SHARED] {
+            rustix::mount::mount_change("/", kind | Propagation::REC).unwrap();
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+        runtime.unwrap().block_on(test());
+    });
+    thread.join().unwrap();
+}
+
+/// A tmpfs with a file.
+pub fn mount_disk(at: &Path) {
+    std::fs::create_dir_all(at).unwrap();
+    rustix::mount::mount("none", at, "tmpfs", rustix::mount::MountFlags::empty(), c"").unwrap();
+    std::fs::write(at.join("precious"), "x").unwrap();
+}
+
+pub fn unmount(at: &Path) {
+    rustix::mount::unmount(at, rustix::mount::UnmountFlags::empty()).unwrap();
+}
+
 pub fn mounts_below(folder: &Path) -> Vec<PathBuf> {
-    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let table = std::fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
     let places = table.lines().filter_map(|line| line.split(' ').nth(4)).map(PathBuf::from);
     places.filter(|place| place.starts_with(folder)).collect()
 }

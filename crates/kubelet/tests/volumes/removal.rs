@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 
 use serde_json::json;
 
-use crate::node::{TestNode, is_root, mounts_below, uid};
+use crate::node::{TestNode, is_root, mount_disk, mounts_below, on_shared_mounts, uid, unmount};
 
 #[tokio::test(start_paused = true)]
 async fn what_an_agent_left_that_was_killed_is_found_and_removed() {
@@ -120,4 +120,34 @@ async fn a_mount_somebody_left_in_a_volume_is_not_emptied() {
     assert!(outside.join("d/precious").exists());
     assert!(!volume.host_path.exists());
     node.end(&[&pod]).await;
+}
+
+#[test]
+fn what_the_host_has_mounted_below_a_sub_path_stays() {
+    on_shared_mounts(|| async {
+        let node = TestNode::new(34).await;
+        let host = node.path().join("host");
+        let disk = host.join("d/disk");
+        mount_disk(&disk);
+        let source = json!({"path": host.to_str().unwrap()});
+        let pod = node.pod("web", json!([{"name": "data", "hostPath": source}])).await;
+        let volume = node.mount(&pod).await;
+        let prepare = node.volumes.prepare_sub_path(uid(&pod), ("data", &volume), "d", "main", 0);
+        let place = prepare.await.unwrap();
+        assert!(!place.join("disk/precious").exists(), "kubelet's bind is of one mount");
+        let late = host.join("d/late");
+        mount_disk(&late);
+        assert!(place.join("late/precious").exists());
+        // Also while somebody uses it.
+        let used = fs::File::open(late.join("precious")).unwrap();
+        node.volumes.unmount(uid(&pod)).await.unwrap();
+        assert!(!place.exists());
+        assert_eq!(mounts_below(&host), [disk.clone(), late.clone()]);
+        drop(used);
+        for mounted in [disk, late] {
+            assert!(mounted.join("precious").exists());
+            unmount(&mounted);
+        }
+        node.end(&[&pod]).await;
+    });
 }

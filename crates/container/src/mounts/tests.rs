@@ -1,0 +1,123 @@
+use std::fs::File;
+
+use rustix::mount::mount_bind;
+use rustix::thread::UnshareFlags;
+
+use super::*;
+
+/// On a thread whose mounts are shared, as on most machines, and nobody else's.
+fn on_shared_mounts(test: impl FnOnce(&Path) + Send + 'static) {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: mounts need root");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_owned();
+    #[allow(clippy::disallowed_methods, reason = "a namespace is a thread's")]
+    let thread = std::thread::spawn(move || {
+        #[allow(deprecated)]
+        rustix::thread::unshare(UnshareFlags::NEWNS).unwrap();
+        for kind in [MountPropagationFlags::PRIVATE, MountPropagationFlags::SHARED] {
+            mount_change("/", kind | MountPropagationFlags::REC).unwrap();
+        }
+        test(&path);
+    });
+    thread.join().unwrap();
+}
+
+/// `host`, a mount in it, and `pod/T` made from it.
+fn bound(folder: &Path, sub: bool) -> (PathBuf, PathBuf) {
+    let (host, pod) = (folder.join("host"), folder.join("pod/T"));
+    std::fs::create_dir_all(host.join("sub")).unwrap();
+    std::fs::create_dir_all(&pod).unwrap();
+    mount_bind(&host, &pod).unwrap();
+    if sub {
+        tmpfs(&host.join("sub"), None).unwrap();
+        std::fs::write(host.join("sub/precious"), "x").unwrap();
+        assert!(pod.join("sub/precious").exists(), "the mounts of this test are not shared");
+    }
+    (host, pod)
+}
+
+#[test]
+fn what_the_host_mounts_in_a_volume_stays_when_its_pod_goes() {
+    for (end, busy) in
+        [(unmount_below as fn(&Path) -> io::Result<()>, true), (detach_below, true), (unmount_below, false)]
+    {
+        on_shared_mounts(move |folder| {
+            let (host, pod) = bound(folder, true);
+            let used = busy.then(|| File::open(host.join("sub/precious")).unwrap());
+            end(&folder.join("pod")).unwrap();
+            assert_eq!(below(&folder.join("pod")).unwrap(), []);
+            assert!(host.join("sub/precious").exists());
+            assert_eq!(at(&host.join("sub")).unwrap(), Some(FileSystem::Tmpfs));
+            assert!(!pod.join("sub").exists());
+            drop(used);
+        });
+    }
+}
+
+#[test]
+fn what_is_in_use_stays_mounted_unless_it_is_detached() {
+    on_shared_mounts(|folder| {
+        let (_, pod) = bound(folder, false);
+        let used = File::open(&pod).unwrap();
+        let error = unmount_below(folder).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("unmount {}: ", pod.display())), "{error}");
+        detach_below(folder).unwrap();
+        assert_eq!(below(folder).unwrap(), []);
+        drop(used);
+    });
+}
+
+#[test]
+fn a_mount_that_covers_what_the_host_shares_is_left_to_people() {
+    on_shared_mounts(|folder| {
+        let (disk, pod) = (folder.join("disk"), folder.join("pod/T"));
+        for path in [&disk, &pod] {
+            std::fs::create_dir_all(path).unwrap();
+        }
+        tmpfs(&disk, None).unwrap();
+        mount_bind(&disk, &pod).unwrap();
+        // Over the disk, and so over what the pod has of it.
+        tmpfs(&disk, None).unwrap();
+        let count = |path: &Path| below(path).unwrap().len();
+        assert_eq!((count(&disk), count(&pod)), (2, 2));
+        for end in [unmount_below, detach_below] {
+            let error = end(&pod).unwrap_err().to_string();
+            assert!(error.contains("shared with the host"), "{error}");
+            assert_eq!((count(&disk), count(&pod)), (2, 2));
+        }
+        unmount(&disk, UnmountFlags::empty()).unwrap();
+        unmount_below(&pod).unwrap();
+        assert_eq!((count(&disk), count(&pod)), (1, 0));
+    });
+}
+
+#[test]
+fn a_link_in_a_volume_leads_to_no_other_mount() {
+    on_shared_mounts(|folder| {
+        let other = folder.join("other/sub");
+        std::fs::create_dir_all(&other).unwrap();
+        tmpfs(&other, None).unwrap();
+        std::os::unix::fs::symlink("other", folder.join("link")).unwrap();
+        assert!(unmount_one(&folder.join("link/sub"), UnmountFlags::empty()).is_err());
+        assert!(open(&folder.join("link/sub")).is_err());
+        assert_eq!(at(&other).unwrap(), Some(FileSystem::Tmpfs));
+    });
+}
+
+#[test]
+fn mounts_are_read_with_their_odd_names() {
+    let table = b"22 28 0:21 / /proc rw,nosuid shared:5 - proc proc rw\n\
+        40 28 0:30 /x /a\\040b\\134c rw - tmpfs tmpfs rw,size=64k\n\
+        41 40 0:31 / /a\\040b\\134c/d rw shared:1 master:2 - hugetlbfs nodev rw,pagesize=2M\nbroken\n";
+    let all: Vec<Mounted> = parse(table).collect();
+    let seen: Vec<_> = all.iter().map(|m| (m.path.to_str().unwrap(), m.file_system.as_str())).collect();
+    assert_eq!(seen, [("/proc", "proc"), ("/a b\\c", "tmpfs"), ("/a b\\c/d", "hugetlbfs")]);
+    let seen: Vec<_> = all.iter().map(|m| (m.id, m.parent, m.shared)).collect();
+    assert_eq!(seen, [(22, 28, true), (40, 28, false), (41, 40, true)]);
+    assert_eq!(at(Path::new("/proc")).unwrap(), Some(FileSystem::Other));
+    assert_eq!(at(Path::new("/proc/self")).unwrap(), None);
+    assert_eq!(at(Path::new("/nowhere/at/all")).unwrap(), None);
+}
