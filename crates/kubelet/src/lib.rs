@@ -14,6 +14,7 @@ pub mod admit;
 mod blocking;
 pub mod certificates;
 pub mod config;
+pub mod directories;
 pub mod eviction;
 pub mod feature_gates;
 pub mod generate;

@@ -15,6 +15,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use crate::config::Config;
+use crate::directories;
 use crate::images::collect::uid_of_logs;
 
 /// Where log collectors look for a link to each container's log.
@@ -56,9 +57,10 @@ impl PodLogs {
 
     /// Before the first start.
     pub fn create(&self) -> io::Result<()> {
-        fs::create_dir_all(&self.directory)?;
+        directories::close(&self.own)?;
         if self.are_shared() {
-            fs::create_dir_all(&self.own)?;
+            // Others' as well: whoever made it said who may read it.
+            directories::make(&self.directory)?;
             fs::create_dir_all(&self.links)?;
         }
         Ok(())
@@ -67,7 +69,7 @@ impl PodLogs {
     /// A directory for the logs of a container. `pod` is `NAMESPACE_NAME_UID`.
     pub fn make(&self, pod: &Path, container: &str) -> io::Result<()> {
         if self.are_shared() {
-            fs::create_dir_all(&self.own)?;
+            directories::make(&self.own)?;
             // Whose it is comes first: what is not this node's would never be removed.
             exists(symlink(self.directory.join(pod), self.own.join(pod)))?;
         }

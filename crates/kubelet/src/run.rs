@@ -23,6 +23,7 @@ use tokio::task::JoinHandle;
 use crate::admit::{self, Kernel};
 use crate::certificates::{self, Keeper, Purpose, SERVER_FILE, ServingSlot};
 use crate::config::Config;
+use crate::directories;
 use crate::eviction::{self, Evictor};
 use crate::generate::groups::root_group;
 use crate::generate::{Resolv, cgroups, dns};
@@ -118,7 +119,8 @@ impl Kubelet {
         if let Some(listener) = &listener {
             config.port = listener.local_addr().map_err(StartError::Listener)?.port();
         }
-        make_directory(&config.root_directory.join("pods"))?;
+        close_directory(&config.root_directory)?;
+        close_directory(&config.root_directory.join("pods"))?;
         let logs = PodLogs::of(&config).create();
         logs.map_err(|source| directory_error(&config.pod_logs_directory, source))?;
         make_private_directory(&config.root_directory.join(server::CHECKPOINTS))?;
@@ -484,14 +486,14 @@ impl server::Node for NodeView {
     }
 }
 
-fn make_directory(directory: &Path) -> Result<(), StartError> {
-    std::fs::create_dir_all(directory).map_err(|source| directory_error(directory, source))
+fn close_directory(directory: &Path) -> Result<(), StartError> {
+    directories::close(directory).map_err(|source| directory_error(directory, source))
 }
 
 /// What is in it was a container's memory.
 fn make_private_directory(directory: &Path) -> Result<(), StartError> {
     use std::os::unix::fs::PermissionsExt;
-    make_directory(directory)?;
+    close_directory(directory)?;
     let private = std::fs::Permissions::from_mode(0o700);
     std::fs::set_permissions(directory, private).map_err(|source| directory_error(directory, source))
 }

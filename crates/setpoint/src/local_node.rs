@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -266,7 +267,7 @@ pub fn open_socket(
 
 /// Read by the reset, which has to undo what is outside of the directory.
 fn remember(directory: &Path, name: &str, value: &str) -> Result<()> {
-    std::fs::create_dir_all(directory)
+    kubelet::directories::make(directory)
         .and_then(|()| std::fs::write(directory.join(name), value))
         .with_context(|| format!("cannot write to {}; choose another --data-dir", directory.display()))
 }
@@ -427,7 +428,12 @@ pub fn is_own_mount(directory: &Path, mounted: &Path) -> bool {
 
 /// The same of a node's own directory.
 pub fn reset_directory(directory: &Path) -> Result<()> {
-    let Ok(bridge) = std::fs::read_to_string(directory.join(BRIDGE)) else { return Ok(()) };
+    let bridge = match std::fs::read_to_string(directory.join(BRIDGE)) {
+        Ok(bridge) => bridge,
+        // No other user may look into it.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => String::new(),
+        Err(_) => return Ok(()),
+    };
     if !rustix::process::geteuid().is_root() {
         return Err(anyhow!("{} holds a node with containers: run the reset as root", directory.display()));
     }

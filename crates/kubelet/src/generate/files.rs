@@ -9,6 +9,7 @@ use object::Value;
 use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
 
 use crate::config::Config;
+use crate::directories;
 use crate::generate::hosts::{Hostname, host_network_hosts, managed_hosts};
 use crate::generate::labels::log_directory;
 use crate::generate::read::{flag, pod_directory, text};
@@ -36,7 +37,7 @@ pub fn write_etc_hosts(config: &Config, pod: &Value, pod_ips: &[String]) -> io::
     };
     let path = etc_hosts_path(config, text(pod, &["metadata", "uid"]));
     if let Some(directory) = path.parent() {
-        make_directory(directory)?;
+        directories::make(directory)?;
     }
     // In place: containers that run have this very file mounted.
     fs::write(&path, content)?;
@@ -54,7 +55,7 @@ pub fn create_termination_log(
         return Ok(None);
     }
     let directory = container_directory(config, text(pod, &["metadata", "uid"]), text(container, &["name"]));
-    make_directory(&directory)?;
+    directories::make(&directory)?;
     let path = directory.join(format!("{id:08x}"));
     fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o666).open(&path)?;
     // Whatever the umask is.
@@ -103,11 +104,6 @@ pub fn restart_count_of_logs(config: &Config, pod: &Value, container: &str) -> u
         number.parse::<u32>().ok()?.checked_add(1)
     };
     names.filter_map(count).max().unwrap_or(0)
-}
-
-fn make_directory(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    fs::DirBuilder::new().recursive(true).mode(0o750).create(path)
 }
 
 #[cfg(test)]

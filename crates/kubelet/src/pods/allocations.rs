@@ -63,7 +63,7 @@ impl Allocations {
         if path.exists() {
             return env::file::replace(&path, &content, MODE);
         }
-        fs::create_dir_all(path.parent().unwrap_or(&self.pods))?;
+        crate::directories::make(path.parent().unwrap_or(&self.pods))?;
         let unfinished = path.with_extension("tmp");
         fs::write(&unfinished, &content)?;
         fs::rename(&unfinished, &path)

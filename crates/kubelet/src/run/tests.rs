@@ -153,6 +153,29 @@ async fn the_lease_lasts_as_long_as_the_configuration_says() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_pods_have_is_closed_to_other_users_of_the_machine() {
+    use std::os::unix::fs::PermissionsExt;
+    let (cluster, folder) = (TestCluster::simulated(10).await, tempfile::tempdir().unwrap());
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    // As an earlier version left it.
+    let old = folder.path().join("old");
+    for there in [old.join("pods"), old.join("logs")] {
+        std::fs::create_dir_all(&there).unwrap();
+        for path in [&there, &old] {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+    }
+    for root in [old, folder.path().join("new")] {
+        let (kubelet, stopper) = start(&cluster, &root, "", None).await.unwrap();
+        for path in [root.clone(), root.join("pods"), root.join("logs")] {
+            assert_eq!(mode(&path) & 0o027, 0, "{}", path.display());
+        }
+        stopper.stop();
+        kubelet.stopped().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_image_whose_pull_was_cut_off_is_known_before_any_pod_may_use_it() {
     let (cluster, folder) = (TestCluster::simulated(9).await, tempfile::tempdir().unwrap());
     let records = folder.path().join("image_manager");

@@ -9,6 +9,8 @@ use container::tree;
 use object::Value;
 use object::quantity::Quantity;
 
+use crate::directories;
+
 /// Where the files are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Medium {
@@ -116,7 +118,7 @@ pub fn set_up(directory: &Path, is_ready: bool, medium: &Medium) -> Result<bool,
         (Medium::HugePages { .. }, Some(FileSystem::HugePages)) => return Ok(!is_ready),
         _ => {}
     }
-    fs::create_dir_all(directory).map_err(|error| failed("mkdir", &error))?;
+    directories::make(directory).map_err(|error| failed("mkdir", &error))?;
     // Whatever the umask says.
     let all = fs::Permissions::from_mode(0o777);
     fs::set_permissions(directory, all).map_err(|error| failed("chmod", &error))?;
@@ -140,7 +142,7 @@ pub fn is_ready(ready: &Path) -> bool {
 /// Writes down that the directory is as it should be.
 pub fn set_ready(ready: &Path) -> Result<(), String> {
     let write = || {
-        fs::create_dir_all(ready)?;
+        directories::make(ready)?;
         fs::write(ready.join("ready"), "")
     };
     write().map_err(|error| format!("{}: {error}", ready.display()))

@@ -14,6 +14,7 @@ use object::Value;
 use rustix::mount::{MountFlags, mount_bind, mount_remount};
 
 use super::host_path;
+use crate::directories;
 
 pub const PROVISIONER: &str = "setpoint.dev/local";
 /// Where the provisioner says that its volumes are.
@@ -139,7 +140,7 @@ pub fn bind(
         mounted.path.parent().and_then(Path::file_name) == target.parent().and_then(Path::file_name)
             && mounted.path.file_name() == same_volume
     });
-    fs::create_dir_all(target).map_err(failed)?;
+    directories::make(target).map_err(failed)?;
     mount_bind(source, target).map_err(|error| failed(error.into()))?;
     if !flags.is_empty() {
         let changed = mount_remount(target, MountFlags::BIND | flags, c"");
@@ -179,11 +180,12 @@ impl Records {
     /// Makes the directory of a volume, if it is not there, for every user to write into.
     pub fn make(&self, path: &Path) -> io::Result<()> {
         let name = path.file_name().ok_or_else(|| io::Error::other("a volume without a name"))?;
-        fs::create_dir_all(&self.directory)?;
+        directories::make(&self.directory)?;
         // First: a directory that nobody knows of is never removed.
         fs::write(self.directory.join(name), "")?;
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)?;
+            // Every pod's user may write to the volume: nobody else may get there.
+            directories::close(parent)?;
         }
         match fs::create_dir(path) {
             Ok(()) => fs::set_permissions(path, fs::Permissions::from_mode(0o777)),
@@ -258,9 +260,10 @@ mod tests {
         let (volumes, records) = (folder.path().join("v"), Records { directory: folder.path().join("r") });
         assert_eq!(records.names().unwrap(), Vec::<String>::new());
         records.make(&volumes.join("pvc-1")).unwrap();
+        fs::set_permissions(&volumes, fs::Permissions::from_mode(0o755)).unwrap();
         records.make(&volumes.join("pvc-1")).unwrap();
-        let mode = fs::metadata(volumes.join("pvc-1")).unwrap().permissions().mode();
-        assert_eq!(mode & 0o7777, 0o777);
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+        assert_eq!((mode(&volumes.join("pvc-1")), mode(&volumes) & 0o027), (0o777, 0));
         fs::write(volumes.join("pvc-1/file"), "x").unwrap();
         assert_eq!(records.names().unwrap(), ["pvc-1"]);
         records.remove(&volumes, "pvc-1").unwrap();

@@ -1,6 +1,6 @@
 //! `subPath`: a part of a volume, reached without a link ever leading out of it.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
@@ -9,10 +9,33 @@ use rustix::io::Errno;
 use rustix::mount::mount_bind;
 
 use super::host_path::check_backsteps;
+use crate::directories;
 
-/// Links are followed as long as they stay in the volume.
-fn open(volume: &OwnedFd, path: impl rustix::path::Arg, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-    openat2(volume, path, flags | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::BENEATH)
+/// The volume, and where it is.
+struct Volume<'a> {
+    root: OwnedFd,
+    path: &'a Path,
+}
+
+impl Volume<'_> {
+    /// Links are followed, as long as they lead to something in the volume.
+    fn open(&self, path: &str) -> io::Result<OwnedFd> {
+        match self.open_with(Path::new(path), ResolveFlags::empty()) {
+            // A link that names its target from the machine's root, or leads out and in again.
+            Err(Errno::XDEV) => {}
+            opened => return Ok(opened?),
+        }
+        let real = self.path.join(path).canonicalize()?;
+        let below = real.strip_prefix(self.path.canonicalize()?).map_err(|_| Errno::XDEV)?;
+        let below = if below.as_os_str().is_empty() { Path::new(".") } else { below };
+        // Who puts a link there now gets nothing.
+        Ok(self.open_with(below, ResolveFlags::NO_SYMLINKS)?)
+    }
+
+    fn open_with(&self, path: &Path, more: ResolveFlags) -> rustix::io::Result<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        openat2(&self.root, path, flags, Mode::empty(), ResolveFlags::BENEATH | more)
+    }
 }
 
 /// What is wrong with the path itself, in kubelet's words.
@@ -25,23 +48,24 @@ pub fn check(sub_path: &str) -> Result<(), String> {
 
 /// Makes the directories that are missing, with the mode of the volume's own, and opens the last.
 pub fn make(volume: &Path, sub_path: &str) -> io::Result<OwnedFd> {
-    let root = rustix::fs::open(volume, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let volume = Volume { root: rustix::fs::open(volume, flags, Mode::empty())?, path: volume };
     // Set-gid and sticky bits too: a subdirectory of a group's volume is the group's, and what is all users' stays it.
-    let mode = Mode::from_raw_mode(fstat(&root)?.st_mode & 0o7777);
-    let mut here = rustix::io::fcntl_dupfd_cloexec(&root, 0)?;
+    let mode = Mode::from_raw_mode(fstat(&volume.root)?.st_mode & 0o7777);
+    let mut here = rustix::io::fcntl_dupfd_cloexec(&volume.root, 0)?;
     let mut so_far = String::new();
     for part in sub_path.split('/').filter(|part| !part.is_empty() && *part != ".") {
         if !so_far.is_empty() {
             so_far.push('/');
         }
         so_far.push_str(part);
-        here = match open(&root, &*so_far, OFlags::PATH) {
+        here = match volume.open(&so_far) {
             Ok(found) => found,
-            Err(Errno::NOENT) => {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
                 match mkdirat(&here, part, mode) {
                     Ok(()) => {}
                     // A link that leads nowhere is not made whole.
-                    Err(Errno::EXIST) => open(&root, &*so_far, OFlags::PATH).map(drop)?,
+                    Err(Errno::EXIST) => volume.open(&so_far).map(drop)?,
                     Err(error) => return Err(error.into()),
                 }
                 let made = openat2(
@@ -55,7 +79,7 @@ pub fn make(volume: &Path, sub_path: &str) -> io::Result<OwnedFd> {
                 fchmod(&made, mode)?;
                 made
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         };
     }
     Ok(here)
@@ -73,10 +97,10 @@ pub fn bind(source: &OwnedFd, target: &Path) -> io::Result<()> {
         container::tree::remove(target)?;
     }
     if let Some(parent) = target.parent() {
-        std::fs::create_dir_all(parent)?;
+        directories::make(parent)?;
     }
     if FileType::from_raw_mode(fstat(source)?.st_mode) == FileType::Directory {
-        std::fs::create_dir_all(target)?;
+        directories::make(target)?;
     } else {
         std::fs::OpenOptions::new().create(true).append(true).open(target)?;
     }
@@ -108,11 +132,27 @@ mod tests {
         let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         fs::create_dir(folder.path().join("real")).unwrap();
         symlink("real", folder.path().join("inside")).unwrap();
+        symlink(folder.path().join("real"), folder.path().join("whole")).unwrap();
+        symlink(folder.path(), folder.path().join("itself")).unwrap();
+        let back = Path::new("..").join(folder.path().file_name().unwrap());
+        symlink(back.join("real"), folder.path().join("back")).unwrap();
         symlink(outside.path(), folder.path().join("absolute")).unwrap();
         symlink("..", folder.path().join("up")).unwrap();
         symlink("nowhere", folder.path().join("dangling")).unwrap();
         make(folder.path(), "inside/new").unwrap();
         assert!(folder.path().join("real/new").is_dir());
+        let real = fs::metadata(folder.path().join("real/new")).unwrap();
+        for path in ["whole/new", "back/new", "itself/whole/new", "itself/itself/back/new"] {
+            let opened = fstat(make(folder.path(), path).unwrap()).unwrap();
+            assert_eq!((opened.st_dev, opened.st_ino), (real.dev(), real.ino()), "{path}");
+        }
+        make(folder.path(), "whole/later/still").unwrap();
+        assert!(folder.path().join("real/later/still").is_dir());
+        // A volume is what its path leads to.
+        let link = outside.path().join("volume");
+        symlink(folder.path(), &link).unwrap();
+        make(&link, "whole/new").unwrap();
+        fs::remove_file(&link).unwrap();
         for escape in ["absolute", "absolute/new", "up/new", "dangling/new", "dangling"] {
             assert!(make(folder.path(), escape).is_err(), "{escape}");
         }

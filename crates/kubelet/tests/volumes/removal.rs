@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
 
 use serde_json::json;
 
-use crate::node::{TestNode, is_root, mount_disk, mounts_below, on_shared_mounts, uid, unmount};
+use crate::node::{SECRETS, TestNode, is_root, mount_disk, mounts_below, on_shared_mounts, uid, unmount};
 
 #[tokio::test(start_paused = true)]
 async fn what_an_agent_left_that_was_killed_is_found_and_removed() {
@@ -150,4 +151,40 @@ fn what_the_host_has_mounted_below_a_sub_path_stays() {
         }
         node.end(&[&pod]).await;
     });
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_other_user_of_the_machine_reads_what_a_pod_was_given() {
+    use std::os::unix::process::CommandExt;
+    if !is_root() {
+        return;
+    }
+    let node = TestNode::new(36).await;
+    fs::set_permissions(node.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let secret = json!({"metadata": {"name": "s"}, "stringData": {"password": "x"}});
+    node.cluster.post(SECRETS, secret).await.ok(201);
+    let volumes = json!([{"name": "s", "secret": {"secretName": "s"}}, {"name": "data", "emptyDir": {}}]);
+    let pod = node.pod("web", volumes).await;
+    let volumes = node.volumes.mount(&pod).await.unwrap();
+    let prepare = node.volumes.prepare_sub_path(uid(&pod), ("data", &volumes["data"]), "d", "main", 0);
+    fs::write(prepare.await.unwrap().join("file"), "x").unwrap();
+    let is_read = |path: &Path, user: u32| {
+        let mut cat = std::process::Command::new("cat");
+        cat.arg(path).uid(user).gid(user).stderr(std::process::Stdio::null());
+        cat.output().unwrap().status.success()
+    };
+    let files = ["volumes/kubernetes.io~secret/s/password", "volume-subpaths/data/main/0/file"];
+    for path in files.map(|file| node.volumes.pod_directory(uid(&pod)).join(file)) {
+        assert!(is_read(&path, 0), "{}", path.display());
+        assert!(!is_read(&path, 65534), "{}", path.display());
+    }
+    let open = node.path().join("open");
+    fs::write(&open, "x").unwrap();
+    assert!(is_read(&open, 65534), "others read nothing at all here");
+    // Each by itself, should one of them be opened to others.
+    let root = node.volumes.pods_directory();
+    for path in [root.clone(), node.volumes.pod_directory(uid(&pod)), root.join(uid(&pod)).join("volumes")] {
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o027, 0, "{}", path.display());
+    }
+    node.end(&[&pod]).await;
 }

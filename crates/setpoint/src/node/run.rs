@@ -179,7 +179,7 @@ async fn kubernetes_address(env: &Env, directory: &Path, client: &Arc<dyn Client
     let asked = env.timeout(ASK, client.get(SERVICES.at("default", "kubernetes"))).await;
     if let Ok(Ok(service)) = asked {
         let address = runtime::tree(&service).str_at(&["spec", "clusterIP"]).unwrap_or_default().to_owned();
-        let written = std::fs::create_dir_all(directory).and_then(|()| std::fs::write(&file, &address));
+        let written = kubelet::directories::make(directory).and_then(|()| std::fs::write(&file, &address));
         if let Err(error) = written {
             tracing::warn!(file = %file.display(), %error, "failed to write");
         }
