@@ -45,4 +45,4 @@ pub use namespaces::{IdRange, UserNamespaces};
 pub use node_view::NodeView;
 pub use read::{pod_directory, qos_class};
 pub use sandbox::{Sandbox, sandbox_config};
-pub use user_ranges::UserRanges;
+pub use user_ranges::{UserRanges, forget as forget_user_ranges};

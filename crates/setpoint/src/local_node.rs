@@ -457,6 +457,7 @@ pub fn reset_directory(directory: &Path) -> Result<()> {
     // Volumes in memory, and parts of volumes.
     container::mounts::detach_below(directory).context("cannot unmount the volumes of pods")?;
     kubelet::volumes::remove_provisioned(directory).context("cannot remove the volumes of claims")?;
+    kubelet::generate::forget_user_ranges(directory).context("cannot give back the users of pods")?;
     kubelet::pod_logs::remove_shared(directory).context("cannot remove the logs of pods")?;
     match claim {
         Claim::Ours(ours) => {

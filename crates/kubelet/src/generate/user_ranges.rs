@@ -1,16 +1,22 @@
 //! A range of the host's users for each pod that has users of its own, kept in the pod's directory as long as that is there.
 //!
-//! Agents of one machine do not know of each other's ranges: a machine for more than tests has one agent.
+//! ```text
+//! ROOT/pods/UID/userns <── /var/lib/setpoint/user-ranges/N      the Nth range is this pod's, for all agents of the machine
+//! ```
+//! A link that leads nowhere claims nothing: who removes a pod's directory gives its range back.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{self, Write};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use object::Value;
 use parking_lot::Mutex;
+use rustix::fs::{FlockOperation, flock};
 
 use crate::config::Config;
+use crate::directories;
 use crate::generate::read::{int, list, pod_directory};
 use crate::generate::{IdRange, UserNamespaces};
 
@@ -18,9 +24,12 @@ const LENGTH: u32 = 65_536;
 /// As many ranges as there are; the first is the host's own users.
 const SLOTS: u32 = u32::MAX / LENGTH;
 const FILE: &str = "userns";
+/// Which ranges are used by pods of any agent.
+const CLAIMS: &str = "/var/lib/setpoint/user-ranges";
 
 pub struct UserRanges {
     config: Config,
+    claims: PathBuf,
     /// Guards which range is whose; held while a pod's file is written, which is once in its life.
     used: Mutex<BTreeMap<u32, String>>,
 }
@@ -28,6 +37,10 @@ pub struct UserRanges {
 impl UserRanges {
     /// Reads back what the pods that are here have.
     pub fn load(config: &Config) -> io::Result<UserRanges> {
+        UserRanges::load_with(config, Path::new(CLAIMS))
+    }
+
+    fn load_with(config: &Config, claims: &Path) -> io::Result<UserRanges> {
         let mut used = BTreeMap::new();
         let pods = config.root_directory.join("pods");
         let entries = match fs::read_dir(&pods) {
@@ -47,12 +60,38 @@ impl UserRanges {
                 Err(error) => tracing::warn!(pod = uid, error, "failed to read a pod's user namespace"),
             }
         }
-        Ok(UserRanges { config: config.clone(), used: Mutex::new(used) })
+        let ranges = UserRanges {
+            config: config.clone(),
+            claims: claims.to_owned(),
+            used: Mutex::new(BTreeMap::new()),
+        };
+        if !used.is_empty() {
+            let locked = Claims::lock(claims)?;
+            // What another agent has by now its pod is not started with.
+            used.retain(|slot, uid| locked.claim(*slot, &ranges.path(uid)).unwrap_or(false));
+            *ranges.used.lock() = used;
+        }
+        Ok(ranges)
     }
 
     /// The pod is gone, with its directory.
     pub fn release(&self, pod_uid: &str) {
-        self.used.lock().retain(|_, uid| uid != pod_uid);
+        let mut used = self.used.lock();
+        let slots = used.extract_if(.., |_, uid| uid == pod_uid).map(|(slot, _)| slot);
+        let slots: Vec<u32> = slots.collect();
+        if slots.is_empty() {
+            return;
+        }
+        let path = self.path(pod_uid);
+        let given_up = Claims::lock(&self.claims)
+            .and_then(|claims| slots.iter().try_for_each(|slot| claims.give_up(*slot, &path)));
+        if let Err(error) = given_up {
+            tracing::debug!(pod = pod_uid, %error, "a claim to a range of users is left, and leads nowhere");
+        }
+    }
+
+    fn claims(&self) -> Result<Claims<'_>, String> {
+        Claims::lock(&self.claims).map_err(|error| format!("{}: {error}", self.claims.display()))
     }
 
     fn path(&self, pod_uid: &str) -> PathBuf {
@@ -66,18 +105,82 @@ impl UserNamespaces for UserRanges {
         let path = self.path(pod_uid);
         if let Some(range) = read(&path)? {
             let slot = range.host_id / LENGTH;
-            if used.get(&slot).is_some_and(|uid| uid != pod_uid) {
+            let is_ours = match used.get(&slot) {
+                Some(uid) => uid == pod_uid,
+                None => self.claims()?.claim(slot, &path).map_err(|error| error.to_string())?,
+            };
+            if !is_ours {
                 return Err(format!("range picked for pod {} already taken", object::quote(pod_uid)));
             }
             used.insert(slot, pod_uid.to_owned());
             return Ok(range);
         }
-        let free = (1..=SLOTS).find(|slot| !used.contains_key(slot));
-        let slot = free.ok_or("could not find an empty slot to allocate a user namespace")?;
-        let range = IdRange { host_id: slot * LENGTH, length: LENGTH };
-        write(&path, range).map_err(|error| error.to_string())?;
-        used.insert(slot, pod_uid.to_owned());
-        Ok(range)
+        // Held until the file is there.
+        let claims = self.claims()?;
+        for slot in (1..=SLOTS).filter(|slot| !used.contains_key(slot)) {
+            if !claims.claim(slot, &path).map_err(|error| error.to_string())? {
+                continue;
+            }
+            let range = IdRange { host_id: slot * LENGTH, length: LENGTH };
+            write(&path, range).map_err(|error| error.to_string())?;
+            used.insert(slot, pod_uid.to_owned());
+            return Ok(range);
+        }
+        Err("could not find an empty slot to allocate a user namespace".to_owned())
+    }
+}
+
+/// Gives back what pods of this node have; they and their processes are gone. `root`: the node's own directory.
+pub fn forget(root: &Path) -> io::Result<()> {
+    forget_in(root, Path::new(CLAIMS))
+}
+
+fn forget_in(root: &Path, claims: &Path) -> io::Result<()> {
+    if !claims.is_dir() {
+        return Ok(());
+    }
+    let locked = Claims::lock(claims)?;
+    for entry in fs::read_dir(claims)? {
+        let link = entry?.path();
+        if fs::read_link(&link).is_ok_and(|of| of.starts_with(root)) {
+            fs::remove_file(&link)?;
+        }
+    }
+    drop(locked);
+    Ok(())
+}
+
+/// Which ranges pods of all agents have; no other agent looks or claims as long as this is there.
+struct Claims<'a> {
+    directory: &'a Path,
+    _lock: File,
+}
+
+impl Claims<'_> {
+    fn lock(directory: &Path) -> io::Result<Claims<'_>> {
+        directories::make(directory)?;
+        let lock = File::open(directory)?;
+        flock(&lock, FlockOperation::LockExclusive)?;
+        Ok(Claims { directory, _lock: lock })
+    }
+
+    /// `false`: it is another pod's.
+    fn claim(&self, slot: u32, of: &Path) -> io::Result<bool> {
+        let link = self.directory.join(slot.to_string());
+        match fs::read_link(&link) {
+            Ok(claimed) if claimed == of => return Ok(true),
+            Ok(claimed) if fs::exists(&claimed)? => return Ok(false),
+            Ok(_) => fs::remove_file(&link)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        symlink(of, &link)?;
+        Ok(true)
+    }
+
+    fn give_up(&self, slot: u32, of: &Path) -> io::Result<()> {
+        let link = self.directory.join(slot.to_string());
+        if fs::read_link(&link).is_ok_and(|claimed| claimed == of) { fs::remove_file(link) } else { Ok(()) }
     }
 }
 
@@ -122,7 +225,7 @@ fn write(path: &Path, range: IdRange) -> io::Result<()> {
     tree.make_map().set("uidMappings", vec![mapping.clone()]);
     tree.make_map().set("gidMappings", vec![mapping]);
     let directory = path.parent().unwrap_or(Path::new("/"));
-    fs::create_dir_all(directory)?;
+    directories::make(directory)?;
     let unfinished = path.with_extension("tmp");
     let mut file = fs::File::create(&unfinished)?;
     file.write_all(&codec::json::to_vec(&tree))?;
@@ -139,7 +242,8 @@ mod tests {
     fn each_pod_has_a_range_that_it_keeps() {
         let directory = tempfile::tempdir().unwrap();
         let config = Config::new("n", directory.path().to_owned());
-        let ranges = UserRanges::load(&config).unwrap();
+        let claims = directory.path().join("claims");
+        let ranges = UserRanges::load_with(&config, &claims).unwrap();
         let (a, b) = (ranges.range("a").unwrap(), ranges.range("b").unwrap());
         assert_eq!((a.host_id, b.host_id, b.length), (65_536, 131_072, 65_536));
         assert_eq!(ranges.range("a"), Ok(a));
@@ -147,7 +251,7 @@ mod tests {
         let one = r#"[{"hostId":65536,"containerId":0,"length":65536}]"#;
         assert_eq!(written, format!(r#"{{"uidMappings":{one},"gidMappings":{one}}}"#));
 
-        let again = UserRanges::load(&config).unwrap();
+        let again = UserRanges::load_with(&config, &claims).unwrap();
         assert_eq!(again.range("c").unwrap().host_id, 196_608);
         assert_eq!(again.range("b"), Ok(b));
         fs::remove_dir_all(directory.path().join("pods/a")).unwrap();
@@ -156,10 +260,39 @@ mod tests {
     }
 
     #[test]
+    fn agents_of_one_machine_give_pods_different_users() {
+        let machine = tempfile::tempdir().unwrap();
+        let claims = machine.path().join("claims");
+        let config = |name: &str| Config::new(name, machine.path().join(name));
+        let agent = |name: &str| UserRanges::load_with(&config(name), &claims).unwrap();
+        let (one, two) = (agent("one"), agent("two"));
+        let slot = |range: Result<IdRange, String>| range.map(|range| range.host_id / LENGTH);
+        assert_eq!((slot(one.range("a")), slot(two.range("b")), slot(one.range("c"))), (Ok(1), Ok(2), Ok(3)));
+        // The machine was started anew: what pods have is theirs before any new pod comes.
+        drop((one, two));
+        let two = agent("two");
+        assert_eq!((slot(two.range("d")), slot(two.range("b"))), (Ok(4), Ok(2)));
+        // With its claim lost, as with a directory that comes from elsewhere.
+        let one = agent("one");
+        fs::create_dir_all(machine.path().join("one/pods/e")).unwrap();
+        fs::copy(machine.path().join("two/pods/b/userns"), machine.path().join("one/pods/e/userns")).unwrap();
+        assert_eq!(one.range("e").unwrap_err(), r#"range picked for pod "e" already taken"#);
+        assert_eq!(agent("one").range("e").unwrap_err(), r#"range picked for pod "e" already taken"#);
+        // Gone, with or without its agent.
+        fs::remove_dir_all(machine.path().join("one/pods/a")).unwrap();
+        one.release("a");
+        fs::remove_dir_all(machine.path().join("one/pods/c")).unwrap();
+        assert_eq!((slot(two.range("f")), slot(two.range("g"))), (Ok(1), Ok(3)));
+        forget_in(&machine.path().join("two"), &claims).unwrap();
+        let left: Vec<_> = fs::read_dir(&claims).unwrap().collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+
+    #[test]
     fn what_does_not_fit_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let config = Config::new("n", directory.path().to_owned());
-        let ranges = UserRanges::load(&config).unwrap();
+        let ranges = UserRanges::load_with(&config, &directory.path().join("claims")).unwrap();
         let error = |json: &str| {
             fs::create_dir_all(directory.path().join("pods/a")).unwrap();
             fs::write(directory.path().join("pods/a/userns"), json).unwrap();
