@@ -136,7 +136,12 @@ impl PodNetwork {
         mappings: &[cri::PortMapping],
         addresses: &[IpAddr],
     ) -> Result<(), network::Error> {
-        if self.keep_ports(sandbox, mappings, addresses) { self.write_rules() } else { Ok(()) }
+        if self.keep_ports(sandbox, mappings, addresses) {
+            self.write_rules()?;
+            let ports = self.state.lock().host_ports.get(sandbox).cloned().unwrap_or_default();
+            tell_of_flows(network::rules::forget_earlier_flows(&ports));
+        }
+        Ok(())
     }
 
     /// Without writing them yet; says whether there are any.
@@ -152,9 +157,10 @@ impl PodNetwork {
 
     /// Takes the pod off the network and its addresses back.
     pub fn disconnect(&self, sandbox: &str, addresses: &[IpAddr]) -> Result<(), network::Error> {
-        let had_ports = self.state.lock().host_ports.remove(sandbox).is_some();
-        if had_ports {
+        let ports = self.state.lock().host_ports.remove(sandbox);
+        if let Some(ports) = ports {
             self.write_rules()?;
+            tell_of_flows(network::rules::forget_flows_to(&ports));
         }
         self.bridge().disconnect(number(sandbox))?;
         self.give_back(addresses);
@@ -180,6 +186,13 @@ impl PodNetwork {
             host_ports: self.state.lock().host_ports.values().flatten().cloned().collect(),
             redirects: self.redirects.clone(),
         }
+    }
+}
+
+/// New senders reach the pod all the same, and others once they have been silent for a while.
+fn tell_of_flows(forgotten: Result<(), network::Error>) {
+    if let Err(error) = forgotten {
+        tracing::warn!(%error, "datagrams may still go to a pod that is gone");
     }
 }
 

@@ -7,6 +7,7 @@
 //! ```
 
 pub mod addresses;
+mod conntrack;
 mod error;
 mod link;
 mod netlink;

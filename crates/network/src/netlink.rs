@@ -152,6 +152,13 @@ impl Socket {
 
     /// Sends all, and waits until the kernel has said yes to each.
     pub fn call(&self, messages: &mut Messages) -> io::Result<Vec<Answer>> {
+        let mut answers = Vec::new();
+        self.call_each(messages, |kind, body| answers.push(Answer { kind, body: body.to_vec() }))?;
+        Ok(answers)
+    }
+
+    /// The same, for answers too many to keep.
+    pub fn call_each(&self, messages: &mut Messages, mut tell: impl FnMut(u16, &[u8])) -> io::Result<()> {
         messages.end();
         // A batch goes in one piece, however long; the kernel counts its own bookkeeping in.
         let needed = messages.bytes.len().saturating_mul(2);
@@ -160,7 +167,6 @@ impl Socket {
         }
         rustix::net::send(&self.0, &messages.bytes, SendFlags::empty())?;
         let mut waiting = messages.acknowledged;
-        let mut answers = Vec::new();
         let mut buffer = vec![0; 256 << 10];
         let mut failed = None;
         while waiting > 0 {
@@ -184,11 +190,11 @@ impl Socket {
                         }
                     }
                     DONE => waiting -= 1,
-                    _ => answers.push(Answer { kind, body: body.to_vec() }),
+                    _ => tell(kind, body),
                 }
             }
         }
-        failed.map_or(Ok(answers), Err)
+        failed.map_or(Ok(()), Err)
     }
 }
 

@@ -11,6 +11,7 @@ const SUBSYSTEM: u16 = 10;
 const BATCH_BEGIN: u16 = 0x10;
 const BATCH_END: u16 = 0x11;
 const NEW_TABLE: u16 = SUBSYSTEM << 8;
+const GET_TABLE: u16 = SUBSYSTEM << 8 | 1;
 const DELETE_TABLE: u16 = SUBSYSTEM << 8 | 2;
 const NEW_CHAIN: u16 = SUBSYSTEM << 8 | 3;
 const GET_CHAIN: u16 = SUBSYSTEM << 8 | 4;
@@ -102,6 +103,24 @@ pub fn remove(table: &str) -> io::Result<()> {
     finish(batch)
 }
 
+/// The names of all tables for both versions of IP, whoever made them.
+pub fn tables() -> io::Result<Vec<String>> {
+    let mut question = Messages::default();
+    question.begin(GET_TABLE, REQUEST | ACK | DUMP, &header(INET));
+    let answers = Socket::open(Family::Netfilter)?.call(&mut question)?;
+    let of_tables = answers.iter().filter(|answer| answer.kind == NEW_TABLE);
+    Ok(of_tables.filter_map(|answer| table_name(&answer.body)).collect())
+}
+
+fn table_name(table: &[u8]) -> Option<String> {
+    let all = attributes(table.get(4..)?);
+    all.iter().find(|(kind, _)| *kind == 1).map(|(_, name)| text(name))
+}
+
+fn text(value: &[u8]) -> String {
+    String::from_utf8_lossy(value.strip_suffix(&[0]).unwrap_or(value)).into_owned()
+}
+
 /// The chains that see packets on their way through this machine and drop what none of their rules lets pass: `FAMILY TABLE CHAIN`,
 /// as nft names them.
 pub fn forward_drops() -> io::Result<Vec<String>> {
@@ -133,7 +152,6 @@ fn forward_drop(chain: &[u8]) -> Option<String> {
     let all = attributes(chain.get(4..)?);
     let of = |kind: u16| all.iter().find(|(known, _)| *known == kind).map(|(_, value)| *value);
     let number = |value: &[u8]| value.first_chunk().map(|value| u32::from_be_bytes(*value));
-    let text = |value: &[u8]| String::from_utf8_lossy(value.strip_suffix(&[0]).unwrap_or(value)).into_owned();
     // A chain that only others lead to has no hook.
     let (_, hook) = attributes(of(HOOK)?).into_iter().find(|(kind, _)| *kind == 1)?;
     let drops = number(hook)? == FORWARD && number(of(POLICY)?)? == DROP;

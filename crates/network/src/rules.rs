@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use crate::addresses::Cidr;
+use crate::conntrack::{self, Flow};
 use crate::error::{Context, Error};
 use crate::nftables::{self, Chain, Expression, Hook};
 
@@ -25,6 +26,13 @@ pub struct HostPort {
     pub host: Option<IpAddr>,
     pub port: u16,
     pub to: SocketAddr,
+}
+
+impl HostPort {
+    fn takes(&self, sent_to: SocketAddr) -> bool {
+        sent_to.port() == self.port
+            && self.host.map_or(sent_to.is_ipv6() == self.to.is_ipv6(), |host| host == sent_to.ip())
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +116,34 @@ impl Rules {
         rules.push(vec![loopback, Expression::WasRedirected, Expression::Masquerade]);
         rules
     }
+}
+
+/// The names of all tables of this machine, also of others'.
+pub fn tables() -> Result<Vec<String>, Error> {
+    nftables::tables().context(|| "list the tables of nftables".to_owned())
+}
+
+/// Has datagrams that were on their way to these ports before, to whomever had them, go to where they lead now; to be called once
+/// rules say so.
+pub fn forget_earlier_flows(ports: &[HostPort]) -> Result<(), Error> {
+    forget_flows(ports, |port, flow| flow.goes_to != port.to)
+}
+
+/// Has datagrams no longer go to these pods: the rules that led there are gone.
+pub fn forget_flows_to(ports: &[HostPort]) -> Result<(), Error> {
+    forget_flows(ports, |port, flow| flow.goes_to == port.to)
+}
+
+/// Only UDP needs this: whoever has a connection hears that it is broken.
+fn forget_flows(ports: &[HostPort], which: impl Fn(&HostPort, &Flow) -> bool) -> Result<(), Error> {
+    let ports: Vec<&HostPort> = ports.iter().filter(|port| port.protocol == Protocol::Udp).collect();
+    if ports.is_empty() {
+        return Ok(());
+    }
+    let is_meant = |flow: &Flow| {
+        ports.iter().any(|port| port.takes(flow.sent_to) && which(port, flow)) && flow.is_for_this_machine()
+    };
+    conntrack::forget(is_meant).context(|| "forget flows of UDP to host ports".to_owned())
 }
 
 /// Chains of others that drop what goes through this machine unless one of their rules lets it pass, such as Docker's, ufw's or

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use network::addresses::{Addresses, Cidr};
 use network::node::{Bridge, interfaces, set_loopback_up, veth_name};
-use network::rules::{HostPort, Protocol, Rules};
+use network::rules::{HostPort, Protocol, Rules, forget_earlier_flows, forget_flows_to, tables};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
 /// A network namespace held by a thread.
@@ -110,6 +110,9 @@ fn pods_reach_each_other_host_ports_and_services() {
         };
         rules.apply("setpoint-test").unwrap();
         rules.apply("setpoint-test").unwrap();
+        let mut tables = tables().unwrap();
+        tables.sort();
+        assert_eq!(tables, ["setpoint-test", "sp-test0-guard"]);
     });
     let host_port: SocketAddr = "10.77.0.1:8080".parse().unwrap();
     let loopback: SocketAddr = "127.0.0.1:8080".parse().unwrap();
@@ -131,6 +134,7 @@ fn pods_reach_each_other_host_ports_and_services() {
         assert!(left.contains(&veth_name("sp-test0", 1)) && !left.contains(&veth_name("sp-test0", 0)));
         bridge.disconnect(1).unwrap();
         bridge.remove().unwrap();
+        assert_eq!(tables().unwrap(), Vec::<String>::new());
         interfaces().unwrap()
     });
     assert_eq!(
@@ -207,12 +211,17 @@ fn the_bridge_keeps_its_hardware_address_and_routers_are_heard() {
     }
     let (machine, _pod) = machine_with_pod();
     let (again, _other) = machine_with_pod();
-    // The kernel's own list of the bridge's addresses: the link-local one is made of the hardware address.
+    // The kernel's own list of the bridge's addresses: the link-local one is made of the hardware address, a moment later.
     let local = |machine: &Namespace| {
         machine.run(|| {
-            let all = std::fs::read_to_string("/proc/thread-self/net/if_inet6").unwrap();
-            let line = all.lines().find(|line| line.starts_with("fe80") && line.ends_with("sp-test1"));
-            line.map(|line| line[..32].to_owned())
+            (0..1000).find_map(|_| {
+                let all = std::fs::read_to_string("/proc/thread-self/net/if_inet6").unwrap();
+                let line = all.lines().find(|line| line.starts_with("fe80") && line.ends_with("sp-test1"));
+                if line.is_none() {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                line.map(|line| line[..32].to_owned())
+            })
         })
     };
     let first = local(&machine);
@@ -251,4 +260,64 @@ fn pods_keep_their_address_within_the_cluster() {
         });
         assert_eq!(pod.run(move || ask(server)).unwrap(), seen);
     }
+}
+
+#[test]
+fn datagrams_follow_a_host_port_from_pod_to_pod() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: needs root");
+        return;
+    }
+    let (machine, first) = machine_with_pod();
+    let (second, client) = (Namespace::new(), Namespace::new());
+    let files = [&second, &client].map(|pod| pod.file.try_clone().unwrap());
+    machine.run(move || {
+        for (at, file) in (3_u8..).zip(files) {
+            bridge().connect(at.into(), &file, &[IpAddr::from([10, 78, 0, at])]).unwrap();
+        }
+        rules(Vec::new());
+    });
+    let listen = |at: &Namespace, address: &'static str| {
+        let socket = at.run(move || UdpSocket::bind(address).unwrap());
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        socket
+    };
+    let (first, second) = (listen(&first, "10.78.0.2:53"), listen(&second, "10.78.0.3:53"));
+    let before = listen(&machine, "10.78.0.1:5556");
+    // The same two ends all the time, and so the same flow.
+    let sender = client.run(|| UdpSocket::bind("10.78.0.4:40000").unwrap());
+    let arrives_at = |receiver: &UdpSocket, text: &str| {
+        sender.send_to(text.as_bytes(), "10.78.0.1:5556").unwrap();
+        let mut buffer = [0; 16];
+        let read = receiver.recv(&mut buffer).unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!(std::str::from_utf8(&buffer[..read]), Ok(text));
+    };
+    let port =
+        |to: &str| HostPort { protocol: Protocol::Udp, host: None, port: 5556, to: to.parse().unwrap() };
+    let of = [port("10.78.0.2:53"), port("10.78.0.3:53")];
+    arrives_at(&before, "no pod yet");
+    let ports = of.clone();
+    machine.run(move || {
+        rules(vec![ports[0].clone()]);
+        forget_earlier_flows(&ports[..1]).unwrap();
+    });
+    arrives_at(&first, "to the first");
+    let ports = of.clone();
+    machine.run(move || {
+        rules(vec![ports[1].clone()]);
+        forget_earlier_flows(&ports[1..]).unwrap();
+        // What goes to the other is none of its business.
+        forget_flows_to(&ports[..1]).unwrap();
+    });
+    arrives_at(&second, "to the second");
+    machine.run(move || {
+        rules(Vec::new());
+        forget_flows_to(&of).unwrap();
+    });
+    arrives_at(&before, "no pod any more");
+}
+
+fn rules(host_ports: Vec<HostPort>) {
+    let rules = Rules { pod_ranges: bridge().ranges, host_ports, ..Rules::default() };
+    rules.apply("setpoint-test").unwrap();
 }

@@ -189,7 +189,7 @@ fn pods_do_not_wait_for_each_other() {
     assert!(all.is_empty());
 }
 
-/// Mounts, interfaces, cgroups of this test, and helpers of any.
+/// Mounts, interfaces, cgroups and tables of this test, and helpers of any.
 fn left(node: &Node) -> (usize, Vec<String>, Vec<String>, usize) {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap().lines().count();
     let mut groups = Vec::new();
@@ -204,6 +204,8 @@ fn left(node: &Node) -> (usize, Vec<String>, Vec<String>, usize) {
             }
         }
     }
+    let tables = network::rules::tables().unwrap().into_iter();
+    groups.extend(tables.filter(|table| table.starts_with(&node.settings.table)));
     let helpers = std::fs::read_dir("/proc").unwrap().flatten().filter(|entry| {
         let environ = std::fs::read_to_string(entry.path().join("cgroup")).unwrap_or_default();
         environ.contains(node.cgroup.to_str().unwrap())

@@ -1,7 +1,8 @@
 //! Exec, attach, port-forward, and host ports.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpStream, UdpSocket};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use cri::*;
@@ -22,6 +23,7 @@ pub const TESTS: &[Test] = &[
     ),
     ("ports_are_forwarded", ports_are_forwarded),
     ("host_ports_lead_to_pods", host_ports_lead_to_pods),
+    ("datagrams_follow_a_host_port_to_the_next_pod", datagrams_follow_a_host_port_to_the_next_pod),
 ];
 
 fn exec(node: &Node, id: &str, script: &str, tty: bool) -> Streams {
@@ -230,4 +232,38 @@ fn host_ports_lead_to_pods() {
     assert!(get("127.0.0.1", 18080).is_some());
     node.stop_sandbox(&sandbox);
     assert!(get("127.0.0.1", 18080).is_none());
+}
+
+fn datagrams_follow_a_host_port_to_the_next_pod() {
+    let node = Node::new();
+    // The same two ends all the time: one flow, as far as the kernel knows.
+    let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for name in ["first", "second"] {
+        let mut config = node.sandbox_config(name);
+        config.port_mappings = vec![PortMapping {
+            protocol: Protocol::Udp.into(),
+            container_port: 53,
+            host_port: 18053,
+            ..Default::default()
+        }];
+        let sandbox = node.run(config);
+        let receiver = bind_in(node.helper_pid(&sandbox), "0.0.0.0:53");
+        receiver.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        sender.send_to(name.as_bytes(), "127.0.0.1:18053").unwrap();
+        let mut buffer = [0; 16];
+        let read = receiver.recv(&mut buffer).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(&buffer[..read], name.as_bytes());
+        node.remove_sandbox(&sandbox);
+    }
+}
+
+/// A socket in the network of a pod.
+fn bind_in(helper: i32, address: &'static str) -> UdpSocket {
+    let namespace = std::fs::File::open(format!("/proc/{helper}/ns/net")).unwrap();
+    let inside = std::thread::spawn(move || {
+        let kind = rustix::thread::LinkNameSpaceType::Network;
+        rustix::thread::move_into_link_name_space(namespace.as_fd(), Some(kind)).unwrap();
+        UdpSocket::bind(address).unwrap()
+    });
+    inside.join().unwrap()
 }
