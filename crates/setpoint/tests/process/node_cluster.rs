@@ -353,6 +353,10 @@ pub fn left_behind(bridge: &str, folder: &Path) -> Vec<String> {
     let interfaces = std::fs::read_dir("/sys/class/net").unwrap();
     let names = interfaces.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
     left.extend(names.filter(|name| name.starts_with(bridge)));
+    let tables = network::rules::tables().unwrap().into_iter();
+    left.extend(tables.filter(|table| [bridge, &format!("{bridge}-guard")].contains(&table.as_str())));
+    let lock = Path::new("/run/setpoint").join(format!("{bridge}.lock"));
+    left.extend(lock.exists().then(|| lock.display().to_string()));
     for process in std::fs::read_dir("/proc").unwrap().flatten() {
         let Ok(groups) = std::fs::read_to_string(process.path().join("cgroup")) else { continue };
         if groups.contains(&format!("/{bridge}")) {

@@ -1,5 +1,7 @@
 //! What goes wrong on a node: the pod says so, recovers when the cause goes, and hurts no other pod. Needs root.
 
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -377,15 +379,39 @@ fn reach_for_others(cluster: Option<Cluster>) {
         .run_pod("curious", "containers: [{name: c, image: IMAGE, command: [/bin/busybox, sleep, '1000']}]");
     cluster.run_pod("without", "automountServiceAccountToken: false, containers: [{name: c, image: IMAGE, command: [/bin/busybox, sleep, '1000']}]");
     cluster.wait_for("Running", &["curious", "without"]);
-    // Files of the agent: neither by their path, nor through anything that is mounted.
-    let data = cluster.data().display().to_string();
-    assert!(!cluster.exec("curious", &format!("busybox ls {data}")).status.success());
-    assert!(
-        !cluster
-            .exec("curious", "busybox ls /proc/1/root/sys/fs/cgroup/../../../../tmp/setpoint-test-")
-            .status
-            .success()
-    );
+    // A file of the agent: neither by its path, nor through any process, nor from where one is.
+    let file = cluster.data().join("node/of-the-agent");
+    std::fs::write(&file, "precious\n").unwrap();
+    let file = file.display();
+    let read = |more: &str| {
+        let roots = "'' /proc/[0-9]*/root /proc/[0-9]*/cwd /proc/[0-9]*/cwd/../../../../..";
+        let cat = format!("busybox cat \"$root{file}\" 2> /dev/null");
+        format!("for root in {roots} {more}; do {cat}; done; true")
+    };
+    assert_eq!(cluster.said("curious", &read("/proc/[0-9]*/fd/[0-9]*")), "");
+    // It is there to be read, for whom the machine's processes are no secret.
+    let trusted = "hostPID: true, containers: [{name: c, image: IMAGE, command: [/bin/busybox, sleep, '1000'], securityContext: {privileged: true}}]";
+    cluster.run_pod("trusted", trusted);
+    cluster.wait_for("Running", &["trusted"]);
+    assert!(cluster.said("trusted", &read("")).starts_with("precious"));
+    // Nor do other users of the machine read what pods are given, though the directories above are theirs to enter.
+    for directory in [cluster.folder.path().to_owned(), cluster.data()] {
+        std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let open = cluster.data().join("open");
+    std::fs::write(&open, "precious\n").unwrap();
+    let volumes =
+        cluster.data().join("node/pods").join(cluster.uid("curious")).join("volumes/kubernetes.io~projected");
+    let volume = std::fs::read_dir(volumes).unwrap().next().unwrap().unwrap().path();
+    let is_read =
+        |path: &Path, user: u32| run(Command::new("cat").arg(path).uid(user).gid(user)).status.success();
+    for (path, others) in
+        [(open, true), (volume.join("token"), false), (cluster.log_folder("curious"), false)]
+    {
+        let path = if path.is_dir() { path.join("c/0.log") } else { path };
+        assert!(is_read(&path, 0), "{}", path.display());
+        assert_eq!(is_read(&path, 65534), others, "{}", path.display());
+    }
     for attempt in [
         "busybox mount -t tmpfs none /mnt",
         "busybox mknod /disk b 8 0 && busybox head -c 1 /disk",
