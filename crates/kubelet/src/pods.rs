@@ -18,6 +18,7 @@ mod housekeeping;
 mod inputs;
 mod news;
 mod pod_cidr;
+mod previous;
 mod recover;
 mod refresh;
 mod resize;

@@ -8,7 +8,7 @@ use object::Value;
 use runtime::Severity;
 
 use super::cache::SandboxRef;
-use super::{PodTask, Shared, refresh, resize};
+use super::{PodTask, Shared, news, previous, refresh, resize};
 use crate::generate::About;
 
 /// How long a pod that could not be set up waits for the next attempt: at first, and at most.
@@ -18,6 +18,9 @@ const NETWORK_NOT_READY: &str = "NetworkNotReady";
 
 /// Sets up the pod; tried until it is there, or not wanted any more.
 pub async fn create(shared: &Arc<Shared>, task: &Arc<PodTask>) {
+    if task.sandbox().is_some() && !news::tell_changed(&mut task.cache.lock()) {
+        return previous::end(shared, task).await;
+    }
     let mut pause = FIRST_PAUSE;
     loop {
         let pod = task.cache.lock().pod.clone();
@@ -46,7 +49,7 @@ pub async fn create(shared: &Arc<Shared>, task: &Arc<PodTask>) {
 /// The event's reason, as kubelet's.
 const STATUS_FAILED: &str = "FailedPodSandBoxStatus";
 
-type Failure = (&'static str, String);
+pub type Failure = (&'static str, String);
 
 /// What has to be there before the sandbox.
 async fn prepare(shared: &Shared, task: &PodTask, pod: &Value) -> Result<(), Failure> {
@@ -74,6 +77,10 @@ async fn run_sandbox(
     task: &Arc<PodTask>,
     pod: &Arc<Value>,
 ) -> Result<(), Option<Failure>> {
+    let is_first = task.sandbox().is_none();
+    if !is_first {
+        previous::end_containers(shared, task).await;
+    }
     let guard = task.uninterrupted.clone().lock_owned().await;
     if shared.is_ending() {
         return Err(None);
@@ -82,7 +89,11 @@ async fn run_sandbox(
     let run = async move {
         let _guard = guard;
         let (shared, task) = (shared_too, task_too);
-        let attempt = task.sandbox().map_or(0, |before| before.attempt + 1);
+        let attempt = match is_first {
+            true => Some(0),
+            false => previous::replace(&shared, &task, &pod).await?,
+        };
+        let Some(attempt) = attempt else { return Ok(()) };
         let sandbox = shared.sandbox_config(&task, &pod, attempt).await;
         let (sandbox, runtime_handler) = sandbox.map_err(|error| failed(&error))?;
         {
@@ -106,14 +117,8 @@ async fn run_sandbox(
             Ok(_) => None,
         };
         if let Some(failure) = failure.filter(|_| !is_host) {
-            // It is over, and the next one has another name.
-            let sandbox = SandboxRef { id: id.clone(), attempt, ready: false, ips: Vec::new() };
-            task.cache.lock().set_sandbox(sandbox);
-            let request = cri::StopPodSandboxRequest { pod_sandbox_id: id };
-            if let Err(error) = shared.parts.cri.stop_pod_sandbox(request).await {
-                // It is ended with its pod at the latest.
-                tracing::warn!(pod = task.key.as_str(), %error, "failed to stop sandbox");
-            }
+            // It is over: stopped before the next one is made, or with its pod.
+            task.cache.lock().set_sandbox(SandboxRef { id, attempt, ready: false, ips: Vec::new() });
             return Err(failure);
         }
         let ips = ips.ok().flatten().unwrap_or_default();
@@ -125,7 +130,7 @@ async fn run_sandbox(
     made.unwrap_or_else(|error| Err(failed(&error))).map_err(Some)
 }
 
-fn failed(error: impl std::fmt::Display) -> Failure {
+pub fn failed(error: impl std::fmt::Display) -> Failure {
     ("FailedCreatePodSandBox", format!("Failed to create pod sandbox: {error}"))
 }
 

@@ -94,15 +94,14 @@ fn happened(shared: &Arc<Shared>, event: cri::ContainerEventResponse) {
     });
 }
 
-/// The sandbox is gone and nobody asked for that: everything in it has ended, and it is made anew.
+/// The sandbox is gone and nobody asked for that: what was in it ends, and it is made anew.
 pub fn lost(shared: &Arc<Shared>, task: &Arc<PodTask>) {
-    {
-        let mut cache = task.cache.lock();
-        let Some(sandbox) = &mut cache.sandbox else { return };
-        sandbox.ready = false;
-        if task.is_stopping() || !tell_changed(&mut cache) {
-            return;
-        }
+    match &mut task.cache.lock().sandbox {
+        Some(sandbox) => sandbox.ready = false,
+        None => return,
+    }
+    if task.is_stopping() {
+        return;
     }
     let (shared, task) = (shared.clone(), task.clone());
     let env = shared.parts.env.clone();
@@ -180,7 +179,8 @@ impl Shared {
 pub fn tell_changed(cache: &mut Cache) -> bool {
     let pod = cache.pod.clone();
     let pod = Pod::read(&pod);
-    if pod.restart == Restart::Never && !cache.containers.is_empty() {
+    let has_run = cache.containers.values().any(|slot| slot.run.is_some());
+    if pod.restart == Restart::Never && has_run {
         return false;
     }
     let mut mains = pod.containers.iter().filter(|container| container.role == Role::Main);

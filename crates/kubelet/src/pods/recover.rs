@@ -123,6 +123,14 @@ async fn stop_older(shared: &Shared, older: Vec<(String, cri::PodSandbox)>) {
     }
 }
 
+/// All of one pod.
+pub async fn sandboxes(shared: &Shared, task: &PodTask) -> Result<Vec<cri::PodSandbox>, cri::Error> {
+    let label_selector = [(POD_UID.to_owned(), task.uid.clone())].into();
+    let filter = cri::PodSandboxFilter { label_selector, ..cri::PodSandboxFilter::default() };
+    let request = cri::ListPodSandboxRequest { filter: Some(filter) };
+    Ok(shared.parts.cri.list_pod_sandbox(request).await?.items)
+}
+
 /// The containers of one pod.
 pub async fn containers(shared: &Arc<Shared>, task: &Arc<PodTask>) {
     let selector = [(POD_UID.to_owned(), task.uid.clone())].into();
@@ -234,7 +242,7 @@ pub fn probes(shared: &Shared, task: &Arc<PodTask>) {
 pub fn pod(shared: &Arc<Shared>, task: &Arc<PodTask>) {
     let pod = task.cache.lock().pod.clone();
     shared.parts.objects.register(&pod);
-    // What its volumes show may have changed meanwhile; one whose sandbox is gone gets another.
+    // What its volumes show may have changed meanwhile; one whose sandbox is gone gets another, if it needs one.
     match task.sandbox() {
         Some(sandbox) if sandbox.ready => {
             // A process before this one may not have set all that the pod was given.
@@ -243,7 +251,6 @@ pub fn pod(shared: &Arc<Shared>, task: &Arc<PodTask>) {
             drop(cache);
             task.refresh();
         }
-        Some(_) if !task.is_stopping() && !news::tell_changed(&mut task.cache.lock()) => {}
         _ => task.create(),
     }
 }

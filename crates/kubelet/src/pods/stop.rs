@@ -9,11 +9,12 @@ use futures_util::future::BoxFuture;
 use node::container_runtime::Evicted;
 use node::pod::{self, Pod, Role, short_uid};
 use object::Value;
+use runtime::Severity;
 use tokio::sync::watch;
 
 use super::cache::Release;
 use super::end::{LEAST_GRACE_SECONDS, Manner, end, end_in_turn};
-use super::{PodTask, Pods, Shared, garbage};
+use super::{PodTask, Pods, Shared, garbage, recover};
 use crate::shutdown::{self, EndPods};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -152,6 +153,24 @@ pub async fn container(
     end(shared, task, name, id, Manner { grace_seconds, hook: Some(tree), order: None }).await;
 }
 
+/// Ends what runs in a sandbox that is gone: nothing stays outside of the one that comes.
+pub async fn end_for_another(shared: &Arc<Shared>, task: &Arc<PodTask>) {
+    let grace_seconds = {
+        let mut cache = task.cache.lock();
+        let running: Vec<String> = cache
+            .containers
+            .iter()
+            .filter(|(_, slot)| slot.running().is_some())
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in running {
+            cache.tell(&name, Severity::Normal, "Killing", format!("Stopping container {name}"));
+        }
+        Pod::read(&cache.pod).grace_seconds
+    };
+    end_all(shared, task, grace_seconds, Hooks::Run).await;
+}
+
 /// Ends one container without its hook. What is being started is waited for, by whoever asks again.
 pub fn kill(shared: &Arc<Shared>, task: &Arc<PodTask>, name: &str) {
     let running = running(task).into_iter().find(|(of, _)| of == name);
@@ -271,13 +290,8 @@ pub fn remove(shared: &Arc<Shared>, task: &Arc<PodTask>) {
 }
 
 async fn remove_from_runtime(shared: &Arc<Shared>, task: &Arc<PodTask>) -> Result<(), cri::Error> {
-    let filter = cri::PodSandboxFilter {
-        label_selector: [("io.kubernetes.pod.uid".to_owned(), task.uid.clone())].into(),
-        ..cri::PodSandboxFilter::default()
-    };
     let cri = &shared.parts.cri;
-    let sandboxes = cri.list_pod_sandbox(cri::ListPodSandboxRequest { filter: Some(filter) }).await?;
-    for sandbox in sandboxes.items {
+    for sandbox in recover::sandboxes(shared, task).await? {
         let pod_sandbox_id = sandbox.id;
         cri.stop_pod_sandbox(cri::StopPodSandboxRequest { pod_sandbox_id: pod_sandbox_id.clone() }).await?;
         // With its containers.

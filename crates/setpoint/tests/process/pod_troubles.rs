@@ -1,5 +1,6 @@
 //! What goes wrong on a node: the pod says so, recovers when the cause goes, and hurts no other pod. Needs root.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -92,8 +93,15 @@ fn a_killed_shim_takes_one_pod_with_it_which_comes_back() {
 
 fn kill_helpers(cluster: Option<Cluster>, code: i32) {
     let Some(cluster) = cluster else { return };
-    for pod in ["other", "loses"] {
-        cluster.run_pod(pod, "containers: [{name: c, image: IMAGE, command: [/bin/busybox, sleep, '1000']}]");
+    let port = 27_010;
+    let has_port = cluster.containerd.is_none() && available("nft");
+    let ports = if has_port { format!("{{containerPort: 80, hostPort: {port}}}") } else { String::new() };
+    for (pod, ports) in [("other", ""), ("loses", &*ports)] {
+        let command = "[/bin/busybox, sleep, '1000']";
+        cluster.run_pod(
+            pod,
+            &format!("containers: [{{name: c, image: IMAGE, command: {command}, ports: [{ports}]}}]"),
+        );
     }
     cluster.run_pod(
         "ends",
@@ -109,6 +117,15 @@ fn kill_helpers(cluster: Option<Cluster>, code: i32) {
     });
     assert_eq!(cluster.container("loses", "c")["lastState"]["terminated"]["exitCode"], code);
     cluster.wait_for_event("loses", "SandboxChanged: Pod sandbox changed");
+    if has_port {
+        // The machine's port leads to the pod that came back, and nowhere else.
+        let rules = run(Command::new("nft").args(["list", "ruleset"]));
+        let rules = String::from_utf8_lossy(&rules.stdout).into_owned();
+        let of_port = rules.lines().map(str::trim).filter(|rule| rule.contains(&format!(" {port} ")));
+        let leads: BTreeSet<&str> = of_port.collect();
+        let ip = cluster.pod("loses")["status"]["podIP"].as_str().unwrap().to_owned();
+        assert!(leads.len() == 1 && leads.iter().all(|rule| rule.contains(&ip)), "{ip}: {rules}");
+    }
     cluster.wait_for("Failed", &["ends"]);
     assert_eq!(cluster.container("ends", "c")["state"]["terminated"]["exitCode"], code);
     assert_eq!(cluster.container("other", "c")["restartCount"], 0);

@@ -131,9 +131,41 @@ async fn a_lost_sandbox_is_made_anew_only_if_something_is_left_to_start() {
         }
         news::lost(&case.pods.shared, &case.task);
         case.cluster.env().sleep(std::time::Duration::from_secs(60)).await;
-        assert_eq!(!case.runtime.asked().is_empty(), is_made, "{policy} {code}");
+        let asked = case.runtime.asked();
+        assert_eq!(asked[0], "0s stop sandbox s-1", "{policy} {code}");
+        assert_eq!(
+            asked.get(1).map(|asked| &**asked),
+            is_made.then_some("0s sandbox \"\""),
+            "{policy} {code}"
+        );
         let told = case.events().iter().any(|event| event.starts_with("SandboxChanged"));
         assert_eq!(told, is_made, "{policy} {code}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_of_a_lost_sandbox_is_left_when_another_is_made() {
+    for (policy, is_made) in [("Always", true), ("Never", false)] {
+        let spec = format!(
+            "{{restartPolicy: {policy}, terminationGracePeriodSeconds: 9, \
+             containers: [{{name: c, image: 'i:1', lifecycle: {{preStop: {{exec: {{command: [bye]}}}}}}}}]}}"
+        );
+        // Its first process died, its containers did not.
+        let fails = |runtime: &mut super::fake::Fake| {
+            (runtime.unstoppable, runtime.unstoppable_sandboxes) = (1.into(), u32::from(is_made).into());
+        };
+        let mut case = Case::running(&spec, fails).await;
+        news::lost(&case.pods.shared, &case.task);
+        let ended = ["0s exec c", "0s stop c within 9s", "0s stop c within 9s", "0s stop sandbox s-1"];
+        let made: &[&str] = if is_made { &["0s stop sandbox s-1", "0s sandbox \"\""] } else { &[] };
+        let expected = [&ended[..], made].concat();
+        case.until(|case| case.runtime.asked().len() >= expected.len()).await;
+        case.cluster.env().sleep(Duration::from_secs(60)).await;
+        assert_eq!(case.runtime.asked(), expected, "{policy}");
+        let told = case.events();
+        assert!(told.contains(&"Killing: Stopping container c".to_owned()), "{told:?}");
+        let failed = told.iter().any(|told| told.contains("with KillPodSandboxError: "));
+        assert_eq!(failed, is_made, "{told:?}");
     }
 }
 

@@ -35,6 +35,8 @@ pub struct Fake {
     pub takes: BTreeMap<&'static str, u64>,
     /// So often it fails to stop a container.
     pub unstoppable: AtomicU32,
+    /// So often it fails to stop a sandbox.
+    pub unstoppable_sandboxes: AtomicU32,
     /// A permit for each sandbox that may be made.
     pub sandboxes: Semaphore,
     /// Addresses of sandboxes, the last one first, as they are asked for; `None`: it cannot say. Then it says nothing of them.
@@ -51,6 +53,7 @@ impl Fake {
             seen: Mutex::default(),
             takes: BTreeMap::new(),
             unstoppable: AtomicU32::new(0),
+            unstoppable_sandboxes: AtomicU32::new(0),
             sandboxes: Semaphore::new(Semaphore::MAX_PERMITS),
             addresses: Mutex::default(),
         }
@@ -111,8 +114,11 @@ impl cri::PartialRuntime for Fake {
 
     fn stop_pod_sandbox(&self, request: cri::StopPodSandboxRequest) -> Call<'_, cri::StopPodSandboxResponse> {
         self.note(format!("stop sandbox {}", request.pod_sandbox_id));
-        self.ended.lock().append(&mut self.seen.lock());
-        Box::pin(async { Ok(cri::StopPodSandboxResponse {}) })
+        let stopped = fails(&self.unstoppable_sandboxes);
+        if stopped.is_ok() {
+            self.ended.lock().append(&mut self.seen.lock());
+        }
+        Box::pin(async { stopped.map(|()| cri::StopPodSandboxResponse {}) })
     }
 
     fn image_status(&self, _: cri::ImageStatusRequest) -> Call<'_, cri::ImageStatusResponse> {
