@@ -200,9 +200,7 @@ impl Pods {
 
     /// The node has something else to say.
     pub fn look_at_node(&self) {
-        if let Some(wake) = self.shared.wake.get() {
-            wake(&Key::new("", &self.shared.parts.config.node_name));
-        }
+        self.shared.look_at_node();
     }
 
     /// So have its pods: it has other addresses.
@@ -241,6 +239,12 @@ impl Shared {
 
     fn is_ending(&self) -> bool {
         self.ending.load(Ordering::Relaxed)
+    }
+
+    fn look_at_node(&self) {
+        if let Some(wake) = self.wake.get() {
+            wake(&Key::new("", &self.parts.config.node_name));
+        }
     }
 
     fn now(&self) -> Millis {

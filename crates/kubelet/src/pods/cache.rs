@@ -21,6 +21,8 @@ pub struct Cache {
     /// The object as it was last seen; null until then.
     pub pod: Arc<Value>,
     pub sandbox: Option<SandboxRef>,
+    /// A call to make one failed, and may have made it all the same.
+    pub sandbox_unsure: bool,
     /// What the sandbox was made with, as far as this process knows.
     pub sandbox_config: Option<Arc<cri::PodSandboxConfig>>,
     /// What this process mounted, by name.
@@ -52,6 +54,7 @@ impl Default for Cache {
         Cache {
             pod: Arc::new(Value::Null),
             sandbox: None,
+            sandbox_unsure: false,
             sandbox_config: None,
             volumes: None,
             containers: BTreeMap::new(),

@@ -77,7 +77,10 @@ async fn run_sandbox(
     task: &Arc<PodTask>,
     pod: &Arc<Value>,
 ) -> Result<(), Option<Failure>> {
-    let is_first = task.sandbox().is_none();
+    let is_first = {
+        let cache = task.cache.lock();
+        cache.sandbox.is_none() && !cache.sandbox_unsure
+    };
     if !is_first {
         previous::end_containers(shared, task).await;
     }
@@ -108,6 +111,7 @@ async fn run_sandbox(
         let request = cri::RunPodSandboxRequest { config: Some((*config).clone()), runtime_handler };
         let made = shared.parts.cri.run_pod_sandbox(request).await;
         shared.parts.metrics.sandbox_made(made.is_ok());
+        task.cache.lock().sandbox_unsure = made.is_err();
         let id = made.map_err(|error| failed(&error))?.pod_sandbox_id;
         let is_host = Pod::read(&pod).host_network;
         let ips = shared.addresses(&id).await;

@@ -1,6 +1,6 @@
 //! What the runtime holds from before this process, or was told while nobody listened.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -18,8 +18,10 @@ const MOST_PAUSE: Duration = Duration::from_secs(10);
 
 /// Brings every pod of the runtime up to date; those that are new get a task.
 pub async fn all(shared: &Arc<Shared>) -> Result<(), cri::Error> {
+    let held = held(shared);
     let cri = &shared.parts.cri;
     let sandboxes = cri.list_pod_sandbox(cri::ListPodSandboxRequest { filter: None }).await?;
+    let listed: BTreeSet<String> = sandboxes.items.iter().map(|sandbox| sandbox.id.clone()).collect();
     // The newest of each pod.
     let mut newest: BTreeMap<String, cri::PodSandbox> = BTreeMap::new();
     let mut older = Vec::new();
@@ -31,10 +33,12 @@ pub async fn all(shared: &Arc<Shared>) -> Result<(), cri::Error> {
         }
     }
     stop_older(shared, older).await;
+    let mut found = false;
     for (uid, sandbox) in newest {
         let Some(metadata) = sandbox.metadata else { continue };
         let known = shared.task(short_uid(&uid));
         let is_new = known.is_none();
+        found |= is_new;
         let task =
             known.unwrap_or_else(|| shared.ensure(Key::new(&metadata.namespace, &metadata.name), &uid));
         let ready = sandbox.state == cri::PodSandboxState::Ready as i32;
@@ -56,7 +60,54 @@ pub async fn all(shared: &Arc<Shared>) -> Result<(), cri::Error> {
             continue;
         }
     }
-    statuses(shared, None).await
+    let containers = statuses(shared, None).await?;
+    missing(shared, held, &listed, &containers).await;
+    if found {
+        // Perhaps of pods that are gone.
+        shared.look_at_node();
+    }
+    Ok(())
+}
+
+/// What is there of a pod as far as is known: its sandbox, and its runs by the names of their containers.
+struct Held {
+    task: Arc<PodTask>,
+    sandbox: Option<String>,
+    runs: Vec<(String, String)>,
+}
+
+fn held(shared: &Shared) -> Vec<Held> {
+    let held = |task: Arc<PodTask>| {
+        let cache = task.cache.lock();
+        let sandbox =
+            cache.sandbox.as_ref().filter(|sandbox| sandbox.ready).map(|sandbox| sandbox.id.clone());
+        let slots = cache.containers.iter();
+        let runs = slots.filter_map(|(name, slot)| Some((name.clone(), slot.running()?.to_owned())));
+        let runs = runs.collect();
+        drop(cache);
+        Held { task, sandbox, runs }
+    };
+    shared.tasks().into_iter().map(held).collect()
+}
+
+/// What is not listed was removed by somebody else, if the runtime says so when it is asked for it.
+async fn missing(
+    shared: &Arc<Shared>,
+    held: Vec<Held>,
+    sandboxes: &BTreeSet<String>,
+    containers: &BTreeSet<String>,
+) {
+    for Held { task, sandbox, runs } in held {
+        for (name, id) in runs.iter().filter(|(_, id)| !containers.contains(id)) {
+            shared.refresh(&task, name, id).await;
+            shared.wake(&task);
+        }
+        let Some(id) = sandbox.filter(|id| !sandboxes.contains(id)) else { continue };
+        let is_gone = shared.addresses(&id).await.is_err_and(|error| error.code == cri::Code::NotFound);
+        if is_gone && task.sandbox().is_some_and(|known| known.id == id && known.ready) {
+            news::lost(shared, &task);
+        }
+    }
 }
 
 /// Fills in the addresses of a sandbox that another process made. `Err`: the runtime cannot say, which is no reason to leave all other
@@ -140,8 +191,13 @@ pub async fn containers(shared: &Arc<Shared>, task: &Arc<PodTask>) {
     }
 }
 
-async fn statuses(shared: &Arc<Shared>, filter: Option<cri::ContainerFilter>) -> Result<(), cri::Error> {
+/// The ids of all that were listed.
+async fn statuses(
+    shared: &Arc<Shared>,
+    filter: Option<cri::ContainerFilter>,
+) -> Result<BTreeSet<String>, cri::Error> {
     let listed = shared.parts.cri.list_containers(cri::ListContainersRequest { filter }).await?;
+    let ids = listed.containers.iter().map(|container| container.id.clone()).collect();
     for container in listed.containers {
         let Some(uid) = container.labels.get(POD_UID) else { continue };
         let (Some(name), Some(task)) = (container.labels.get(CONTAINER_NAME), shared.task(short_uid(uid)))
@@ -155,7 +211,7 @@ async fn statuses(shared: &Arc<Shared>, filter: Option<cri::ContainerFilter>) ->
         note_sandbox(&task, name, &container);
         shared.wake(&task);
     }
-    Ok(())
+    Ok(ids)
 }
 
 /// A container that a process before this one made and did not come to start: it never ran, and has the name of the one that is to

@@ -4,6 +4,7 @@ mod create;
 mod fake;
 mod probed;
 mod recover;
+mod relist;
 mod stop;
 
 use std::sync::Arc;

@@ -196,6 +196,33 @@ async fn a_sandbox_without_an_address_is_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_sandbox_that_a_failed_call_left_is_taken_or_makes_room() {
+    let (ready, not_ready) = (cri::PodSandboxState::Ready, cri::PodSandboxState::NotReady);
+    let first = "0s sandbox \"\"";
+    for (leaves, ip, asked, sandbox) in [
+        (ready, "10.0.0.7", vec![first], ("s-0", 0)),
+        (ready, "", vec![first, "0s stop sandbox s-0", first], ("s-1", 1)),
+        (not_ready, "", vec![first, "0s stop sandbox s-0", first], ("s-1", 1)),
+    ] {
+        let mut case = Case::new(PLAIN, |runtime| {
+            *runtime.leaves.lock() = Some(leaves);
+            *runtime.addresses.lock() = vec![Some("10.0.0.8".to_owned()), Some(ip.to_owned())];
+            if leaves == not_ready {
+                runtime.addresses.lock().pop();
+            }
+        })
+        .await;
+        case.task.create();
+        case.until(has_sandbox).await;
+        assert_eq!(case.runtime.asked(), asked);
+        let made = case.task.sandbox().unwrap();
+        assert_eq!((&*made.id, made.attempt), sandbox);
+        let ip = if made.id == "s-0" { ip } else { "10.0.0.8" };
+        assert_eq!((made.ready, made.ips), (true, vec![ip.to_owned()]));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_process_that_ends_makes_what_it_began_and_begins_nothing_else() {
     let mut case = Case::new(PLAIN, |runtime| runtime.sandboxes = tokio::sync::Semaphore::new(0)).await;
     let env = case.cluster.env().clone();

@@ -39,6 +39,14 @@ pub struct Fake {
     pub unstoppable_sandboxes: AtomicU32,
     /// A permit for each sandbox that may be made.
     pub sandboxes: Semaphore,
+    /// Containers that are listed, by id.
+    pub runs: Mutex<Vec<String>>,
+    /// What somebody else removed, by id.
+    pub gone: Mutex<BTreeSet<&'static str>>,
+    /// Sandboxes it knows of.
+    pub listed: Mutex<Vec<cri::PodSandbox>>,
+    /// The next call to make a sandbox fails, and leaves one in this state all the same.
+    pub leaves: Mutex<Option<cri::PodSandboxState>>,
     /// Addresses of sandboxes, the last one first, as they are asked for; `None`: it cannot say. Then it says nothing of them.
     pub addresses: Mutex<Vec<Option<String>>>,
 }
@@ -55,12 +63,20 @@ impl Fake {
             unstoppable: AtomicU32::new(0),
             unstoppable_sandboxes: AtomicU32::new(0),
             sandboxes: Semaphore::new(Semaphore::MAX_PERMITS),
+            runs: Mutex::default(),
+            gone: Mutex::default(),
+            listed: Mutex::default(),
+            leaves: Mutex::default(),
             addresses: Mutex::default(),
         }
     }
 
     fn note(&self, what: String) {
         self.asked.lock().push(format!("{}s {what}", self.began.elapsed().as_secs()));
+    }
+
+    fn find(&self, id: &str) -> Result<(), Error> {
+        if self.gone.lock().contains(id) { Err(Error::new(cri::Code::NotFound, "not found")) } else { Ok(()) }
     }
 
     /// What it was asked for, after how many seconds.
@@ -77,11 +93,13 @@ fn fails(left: &AtomicU32) -> Result<(), Error> {
 
 impl cri::PartialRuntime for Fake {
     fn list_pod_sandbox(&self, _: cri::ListPodSandboxRequest) -> Call<'_, cri::ListPodSandboxResponse> {
-        Box::pin(async { Ok(cri::ListPodSandboxResponse::default()) })
+        Box::pin(async { Ok(cri::ListPodSandboxResponse { items: self.listed.lock().clone() }) })
     }
 
     fn list_containers(&self, _: cri::ListContainersRequest) -> Call<'_, cri::ListContainersResponse> {
-        Box::pin(async { Ok(cri::ListContainersResponse::default()) })
+        let listed = |id: &String| cri::Container { id: id.clone(), ..Default::default() };
+        let containers = self.runs.lock().iter().map(listed).collect();
+        Box::pin(async { Ok(cri::ListContainersResponse { containers }) })
     }
 
     fn run_pod_sandbox(&self, request: cri::RunPodSandboxRequest) -> Call<'_, cri::RunPodSandboxResponse> {
@@ -89,12 +107,24 @@ impl cri::PartialRuntime for Fake {
             let permit = self.sandboxes.acquire().await.expect("it is not closed");
             permit.forget();
             self.note(format!("sandbox {:?}", request.runtime_handler));
+            if let Some(state) = self.leaves.lock().take() {
+                let id = "s-0".to_owned();
+                let metadata = request.config.and_then(|config| config.metadata);
+                let state = state as i32;
+                let left = cri::PodSandbox { id, metadata, state, ..Default::default() };
+                self.listed.lock().push(left);
+                return Err(Error::new(cri::Code::DeadlineExceeded, "context deadline exceeded"));
+            }
             Ok(cri::RunPodSandboxResponse { pod_sandbox_id: "s-1".to_owned() })
         })
     }
 
-    fn pod_sandbox_status(&self, _: cri::PodSandboxStatusRequest) -> Call<'_, cri::PodSandboxStatusResponse> {
-        Box::pin(async {
+    fn pod_sandbox_status(
+        &self,
+        request: cri::PodSandboxStatusRequest,
+    ) -> Call<'_, cri::PodSandboxStatusResponse> {
+        Box::pin(async move {
+            self.find(&request.pod_sandbox_id)?;
             let status = match self.addresses.lock().pop() {
                 Some(None) => return Err(Error::new(cri::Code::Unavailable, "busy")),
                 Some(Some(ip)) => {
@@ -159,6 +189,7 @@ impl cri::PartialRuntime for Fake {
     ) -> Call<'_, cri::ContainerStatusResponse> {
         Box::pin(async move {
             let id = request.container_id;
+            self.find(&id)?;
             let ended = self.ended.lock().contains(&id);
             self.seen.lock().insert(id.clone());
             let state = if ended { cri::ContainerState::Exited } else { cri::ContainerState::Running };
@@ -228,6 +259,7 @@ impl Case {
             let (id, ips) = ("s-1".to_owned(), Vec::new());
             cache.sandbox = Some(SandboxRef { id, attempt: 0, ready: true, ips });
             for container in Pod::read(&case.tree).containers {
+                case.runtime.runs.lock().push(container.name.to_owned());
                 cache.slot(container.name).run = Some(Run {
                     id: container.name.to_owned(),
                     hash: container_hash(container.spec),
