@@ -261,6 +261,8 @@ impl Agent {
         let mut inner = self.inner.lock();
         inner.heartbeat.seen = Revision(0);
         inner.heartbeat.reported = 0;
+        // The runtime may have found what nobody asked for.
+        inner.sweep_due = true;
     }
 
     /// Writes what is due; tells when the next is.

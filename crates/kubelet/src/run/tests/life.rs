@@ -16,6 +16,8 @@ use crate::runtime_state::tests::status;
 struct Steady {
     no_network: AtomicBool,
     containers: Mutex<BTreeMap<String, cri::ContainerConfig>>,
+    /// Of pods that it does not run.
+    sandboxes: Mutex<Vec<cri::PodSandbox>>,
 }
 
 macro_rules! answered {
@@ -31,12 +33,10 @@ impl cri::PartialRuntime for Steady {
         version(VersionRequest) -> VersionResponse Default::default();
         runtime_config(RuntimeConfigRequest) -> RuntimeConfigResponse Default::default();
         list_images(ListImagesRequest) -> ListImagesResponse Default::default();
-        list_pod_sandbox(ListPodSandboxRequest) -> ListPodSandboxResponse Default::default();
         list_containers(ListContainersRequest) -> ListContainersResponse Default::default();
         run_pod_sandbox(RunPodSandboxRequest) -> RunPodSandboxResponse
             cri::RunPodSandboxResponse { pod_sandbox_id: "s-1".to_owned() };
         stop_pod_sandbox(StopPodSandboxRequest) -> StopPodSandboxResponse Default::default();
-        remove_pod_sandbox(RemovePodSandboxRequest) -> RemovePodSandboxResponse Default::default();
         pod_sandbox_status(PodSandboxStatusRequest) -> PodSandboxStatusResponse Default::default();
         start_container(StartContainerRequest) -> StartContainerResponse Default::default();
         image_status(ImageStatusRequest) -> ImageStatusResponse cri::ImageStatusResponse {
@@ -48,6 +48,18 @@ impl cri::PartialRuntime for Steady {
     fn status(&self, _: cri::StatusRequest) -> Call<'_, cri::StatusResponse> {
         let network = if self.no_network.load(Ordering::Relaxed) { "NetworkPluginNotReady" } else { "" };
         Box::pin(async move { Ok(status("", network)) })
+    }
+
+    fn list_pod_sandbox(&self, _: cri::ListPodSandboxRequest) -> Call<'_, cri::ListPodSandboxResponse> {
+        Box::pin(async { Ok(cri::ListPodSandboxResponse { items: self.sandboxes.lock().clone() }) })
+    }
+
+    fn remove_pod_sandbox(
+        &self,
+        request: cri::RemovePodSandboxRequest,
+    ) -> Call<'_, cri::RemovePodSandboxResponse> {
+        self.sandboxes.lock().retain(|sandbox| sandbox.id != request.pod_sandbox_id);
+        Box::pin(async { Ok(cri::RemovePodSandboxResponse::default()) })
     }
 
     fn create_container(
@@ -286,5 +298,21 @@ async fn a_log_is_looked_up_by_what_the_node_knows_and_the_api_does_not() {
     world.admin.delete(PODS.at("default", "p"), options).await.unwrap();
     world.sleep(5).await;
     assert!(view.find("default", "p").is_none());
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sandbox_that_appears_without_a_pod_is_removed() {
+    let world = World::new(66, Steady::default()).await;
+    world.sleep(10).await;
+    let uid = "6ba7b810-9dad-11d1-80b4-00c04fd430c8".to_owned();
+    let labels = [("io.kubernetes.pod.uid".to_owned(), uid.clone())].into();
+    let (name, namespace) = ("late".to_owned(), "default".to_owned());
+    let metadata = Some(cri::PodSandboxMetadata { name, namespace, uid, attempt: 0 });
+    let late = cri::PodSandbox { id: "s-9".to_owned(), metadata, labels, ..Default::default() };
+    // A call that was given up came to its end when its pod was gone.
+    world.runtime.sandboxes.lock().push(late);
+    world.sleep(310).await;
+    assert_eq!(*world.runtime.sandboxes.lock(), [], "at the next list");
     world.stop().await;
 }
