@@ -81,7 +81,7 @@ impl Connect<'_> {
 
     async fn reach(&self, subresource: &str, body: RequestBody) -> Result<Answer, Status> {
         match (self.request.resource.plural.as_str(), subresource) {
-            ("pods", "exec" | "attach" | "portforward") => self.session(subresource, body.peer()).await,
+            ("pods", "exec" | "attach" | "portforward") => self.session(subresource, body).await,
             ("pods", "proxy") => self.proxy(self.pod_proxy().await?, body).await,
             ("services", "proxy") => self.proxy(self.service_proxy().await?, body).await,
             ("nodes", "proxy") => self.proxy(self.node_proxy().await?, body).await,

@@ -15,7 +15,7 @@ use super::routes::{ApiService, Remote};
 use crate::body::{Body, ForwardedBody, RequestBody};
 use crate::chain::RequestHead;
 use crate::connect::backend::{Backend, BackendConnection, BackendSlot, Target, upgraded};
-use crate::connect::headers::{drop_hop_by_hop, forwarded};
+use crate::connect::headers::{ask_to_upgrade, drop_hop_by_hop, forwarded};
 use crate::connect::url::escape_path;
 use crate::flow_control::AuthorizedRequest;
 use crate::proxied_body::{ProxiedBody, ProxiedSettings};
@@ -97,13 +97,11 @@ impl Proxied<'_> {
             None => path.clone(),
         };
         let [slot, own] = slots(self.authorized.api, self.remote)?;
-        if streaming::upgrade::is_upgrade(&headers)
-            && let Some(pending) = PendingUpgrade::of(parts)
-        {
-            let request = build(parts.method.clone(), &asked, headers, RequestBody::Whole(Bytes::new()))?;
+        if let Some(pending) = PendingUpgrade::of(parts) {
+            ask_to_upgrade(parts, &mut headers);
+            let request = build(parts.method.clone(), &asked, headers, body)?;
             return self.upgrade(pending, request, slot, own).await;
         }
-        drop_hop_by_hop(&mut headers);
         if let Ok(path) = HeaderValue::from_str(&path) {
             headers.insert(FORWARDED_URI, path);
         }

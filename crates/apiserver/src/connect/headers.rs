@@ -36,10 +36,12 @@ pub fn host(parts: &Parts) -> &str {
     }
 }
 
-/// A request's headers for a backend: without credentials, with the client's address. Names of users in headers are credentials
-/// too, and no client's to give.
+/// A request's headers for a backend: without credentials and what is for one connection, with the client's address. Names of users in
+/// headers are credentials too, and no client's to give.
 pub fn forwarded(parts: &Parts, peer: Option<IpAddr>, credentials: Option<&RequestHeaders>) -> HeaderMap {
     let mut headers = parts.headers.clone();
+    // Before anything is added: a client that lists our headers in `Connection` would have them removed.
+    drop_hop_by_hop(&mut headers);
     headers.remove(AUTHORIZATION);
     let names: Vec<HeaderName> = headers
         .keys()
@@ -69,6 +71,13 @@ pub fn forwarded(parts: &Parts, peer: Option<IpAddr>, credentials: Option<&Reque
         }
     }
     headers
+}
+
+/// Makes a request's forwarded headers those of one that is to be upgraded.
+pub fn ask_to_upgrade(parts: &Parts, headers: &mut HeaderMap) {
+    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.remove(UPGRADE);
+    parts.headers.get_all(UPGRADE).iter().for_each(|protocol| _ = headers.append(UPGRADE, protocol.clone()));
 }
 
 /// A token among the subprotocols was for this server.
@@ -141,6 +150,27 @@ mod tests {
             ("x-other", "kept"),
         ];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_client_cannot_list_what_is_added_as_its_connections_own() {
+        let request = Request::get("/x")
+            .header("connection", "keep-alive, X-Forwarded-For, Host, Upgrade, X-Mine")
+            .header("upgrade", "SPDY/3.1")
+            .header("x-mine", "1")
+            .header("host", "api");
+        let (parts, ()) = request.body(()).unwrap().into_parts();
+        let mut headers = forwarded(&parts, Some(IpAddr::from([10, 0, 0, 1])), None);
+        let found = |headers: &HeaderMap| {
+            let all = headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()));
+            let mut all: Vec<String> = all.collect();
+            all.sort_unstable();
+            all
+        };
+        assert_eq!(found(&headers), ["host: api", "x-forwarded-for: 10.0.0.1"]);
+        ask_to_upgrade(&parts, &mut headers);
+        let expected = ["connection: Upgrade", "host: api", "upgrade: SPDY/3.1", "x-forwarded-for: 10.0.0.1"];
+        assert_eq!(found(&headers), expected);
     }
 
     #[test]

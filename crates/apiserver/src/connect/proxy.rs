@@ -21,13 +21,14 @@ use percent_encoding::percent_decode_str;
 
 use super::Connect;
 use super::backend::{Backend, BackendConnection, Target};
-use super::headers::{drop_hop_by_hop, forwarded, host};
+use super::headers::{ask_to_upgrade, drop_hop_by_hop, forwarded, host};
 use super::rewrite::Page;
 use super::session::UpgradeRequest;
 use super::url::{escape_path, join};
 use crate::body::{Body, RequestBody};
 use crate::proxied_body::{ProxiedBody, ProxiedSettings};
 use crate::respond::Answer;
+use crate::upgrade::PendingUpgrade;
 
 const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 /// Longer pages are passed on as they are, so that no page takes all memory.
@@ -38,14 +39,12 @@ impl Connect<'_> {
         let whole: Vec<u8> = percent_decode_str(self.parts.uri.path()).collect();
         let mut path = self.backend_path(&whole);
         let mut headers = forwarded(self.parts, body.peer(), self.request_headers());
-        if streaming::upgrade::is_upgrade(&headers) {
+        if let Some(pending) = PendingUpgrade::of(self.parts) {
             // As upstream has it: without the query.
             let path = if path.is_empty() { "/".to_owned() } else { escape_path(&path) };
-            let method = self.parts.method.clone();
-            let request = UpgradeRequest { method, path, headers: headers.clone() };
-            if let Some(answer) = self.upgrade(&target, request).await? {
-                return Ok(answer);
-            }
+            ask_to_upgrade(self.parts, &mut headers);
+            let request = UpgradeRequest { method: self.parts.method.clone(), path, headers, body };
+            return self.upgrade(pending, &target, request).await;
         }
         if whole.ends_with(b"/") && !path.ends_with(b"/") {
             path.push(b'/');
@@ -56,7 +55,6 @@ impl Connect<'_> {
         }
         let prefix = whole.strip_suffix(&*path).unwrap_or(&whole);
         let escaped = if path.is_empty() { "/".to_owned() } else { escape_path(&path) };
-        drop_hop_by_hop(&mut headers);
         let mut uri = join(prefix, escape_path(&path).as_bytes());
         if path.ends_with(b"/") {
             uri.push(b'/');

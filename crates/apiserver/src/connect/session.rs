@@ -6,8 +6,6 @@
 //! | WebSocket v5            | passed through           | translated to SPDY         |
 //! | SPDY in a WebSocket     | passed through           | unwrapped                  |
 
-use std::net::IpAddr;
-
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::header::{CONNECTION, HOST};
@@ -21,7 +19,7 @@ use streaming::{Io, proxy as between};
 
 use super::Connect;
 use super::backend::{Backend, BackendConnection, BackendSlot, Target, upgraded};
-use super::headers::{drop_hop_by_hop, forwarded};
+use super::headers::{ask_to_upgrade, drop_hop_by_hop, forwarded};
 use super::location::Kubelet;
 use super::{log, options};
 use crate::api::Api;
@@ -40,10 +38,11 @@ pub(super) struct UpgradeRequest {
     /// With its query.
     pub path: String,
     pub headers: HeaderMap,
+    pub body: RequestBody,
 }
 
 impl Connect<'_> {
-    pub(super) async fn session(&self, subresource: &str, peer: Option<IpAddr>) -> Result<Answer, Status> {
+    pub(super) async fn session(&self, subresource: &str, body: RequestBody) -> Result<Answer, Status> {
         let streams = options::streams(self.query);
         let query = match subresource {
             "exec" => {
@@ -61,13 +60,15 @@ impl Connect<'_> {
         if !direct && subresource != "portforward" && upgrade::is_websocket_v5(headers) {
             return self.translate(target, path, streams);
         }
-        let headers_sent = forwarded(self.parts, peer, self.request_headers());
-        let request = UpgradeRequest { method: self.parts.method.clone(), path, headers: headers_sent };
+        let mut headers_sent = forwarded(self.parts, body.peer(), self.request_headers());
+        ask_to_upgrade(self.parts, &mut headers_sent);
+        let method = self.parts.method.clone();
+        let request = UpgradeRequest { method, path, headers: headers_sent, body };
         if !direct && subresource == "portforward" && upgrade::is_websocket_tunnel(headers) {
             return self.tunnel(target, request).await;
         }
-        match self.upgrade(&target, request).await? {
-            Some(answer) => Ok(answer),
+        match PendingUpgrade::of(self.parts) {
+            Some(pending) => self.upgrade(pending, &target, request).await,
             None => Err(Status::bad_request("Upgrade request required")),
         }
     }
@@ -89,23 +90,23 @@ impl Connect<'_> {
         }
     }
 
-    /// Passes an upgrade through; None if the request asks for none, or its connection cannot be upgraded.
+    /// Passes an upgrade through.
     pub(super) async fn upgrade(
         &self,
+        pending: &PendingUpgrade,
         target: &Target,
         request: UpgradeRequest,
-    ) -> Result<Option<Answer>, Status> {
-        let Some(pending) = PendingUpgrade::of(self.parts) else { return Ok(None) };
+    ) -> Result<Answer, Status> {
         let (response, connection) = self.ask(target, request).await?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-            return self.not_upgraded(response, connection).map(Some);
+            return self.not_upgraded(response, connection);
         }
         let mut answer = Response::new(Body::empty());
         *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
         *answer.headers_mut() = response.headers().clone();
         let node = upgraded(response).await.map_err(Status::unknown)?;
         self.begin(pending, connection, move |client| Box::pin(between::pass_through(client, node)));
-        Ok(Some(answer))
+        Ok(answer)
     }
 
     /// SPDY in a WebSocket, for a kubelet that speaks SPDY only.
@@ -249,7 +250,8 @@ async fn spdy(
     let backend = Backend::open(api.registry.env(), &target, slot).await.map_err(failed)?;
     let mut headers = upgrade::spdy_request(&SPDY_CLIENT_PROTOCOLS);
     headers.extend(HeaderValue::try_from(target.address.to_string()).ok().map(|host| (HOST, host)));
-    let request = build(UpgradeRequest { method: Method::POST, path: path.clone(), headers });
+    let body = RequestBody::Whole(Bytes::new());
+    let request = build(UpgradeRequest { method: Method::POST, path: path.clone(), headers, body });
     let (response, _connection) = backend.send(request.map_err(failed)?).await.map_err(failed)?;
     let Some(protocol) = upgrade::spdy_response(response.status(), response.headers()) else {
         let text = log::read_up_to(response.into_body(), MAX_REFUSAL).await;
@@ -272,7 +274,7 @@ fn is_status(text: &str) -> bool {
 }
 
 fn build(request: UpgradeRequest) -> Result<Request<ForwardedBody>, String> {
-    let mut built = Request::new(RequestBody::Whole(Bytes::new()).forward());
+    let mut built = Request::new(request.body.forward());
     *built.uri_mut() = request.path.parse().map_err(|error| format!("{}: {error}", request.path))?;
     (*built.method_mut(), *built.headers_mut()) = (request.method, request.headers);
     Ok(built)

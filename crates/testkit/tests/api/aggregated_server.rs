@@ -436,6 +436,7 @@ async fn respond(state: &Arc<State>, mode: Mode, mut request: Request<Incoming>)
         (_, path) if path.ends_with("/exec") => {
             let upgrade = hyper::upgrade::on(&mut request);
             drop(state.env.clone().spawn("echo", async move {
+            let body = request.body_mut().collect().await.unwrap().to_bytes();
                 let mut io = TokioIo::new(upgrade.await.unwrap());
                 let mut bytes = [0; 5];
                 io.read_exact(&mut bytes).await.unwrap();
@@ -445,6 +446,7 @@ async fn respond(state: &Arc<State>, mode: Mode, mut request: Request<Incoming>)
             }));
             let mut response = text(101, "");
             for name in ["connection", "upgrade"] {
+            response.headers_mut().insert("x-body", http::HeaderValue::from_bytes(&body).unwrap());
                 let value = request.headers()[name].clone();
                 response.headers_mut().insert(name, value);
             }

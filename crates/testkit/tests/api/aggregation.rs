@@ -219,6 +219,13 @@ async fn requests_are_passed_on_in_the_users_name_and_with_the_front_proxys_cert
         .header("x-remote-group", "forged")
         .header("x-remote-extra-forged", "x")
         .header("x-mine", "kept")
+        // Nothing that is said of a user is for one connection only.
+        .header(
+            "connection",
+            "close, x-remote-user, X-Remote-Group, x-remote-uid, X-Remote-Extra-Example.org%2fscopes",
+        )
+        .header("connection", "x-forwarded-proto, host, x-for-you")
+        .header("x-for-you", "alone")
         .send()
         .await;
     assert_eq!(list.ok(200)["items"][0]["metadata"]["name"], "a");
@@ -231,7 +238,7 @@ async fn requests_are_passed_on_in_the_users_name_and_with_the_front_proxys_cert
     assert_eq!(asked.header("x-mine"), "kept");
     assert_eq!(asked.header("host"), "10.1.2.3:8443");
     assert_eq!((asked.header("x-forwarded-uri"), asked.header("x-forwarded-proto")), (FLUNDERS, "https"));
-    for gone in ["authorization", "x-remote-extra-forged"] {
+    for gone in ["authorization", "x-remote-extra-forged", "connection", "x-for-you"] {
         assert!(!asked.headers.contains_key(gone), "{gone}");
     }
     let made = cluster.post(FLUNDERS, json!({"metadata": {"name": "b"}})).await;
@@ -282,11 +289,14 @@ async fn an_upgrade_is_passed_through() {
     let request = Request::builder()
         .method("POST")
         .uri(format!("{FLUNDERS}/a/exec?command=x"))
-        .header("connection", "Upgrade")
+        .header("connection", "Upgrade, X-Remote-User, X-Remote-Group")
         .header("upgrade", "SPDY/3.1")
         .header("x-remote-user", "forged");
-    let response = HttpClient::new(&cluster).await.send(request).await;
-    assert_eq!(response.status(), 101);
+    let response = HttpClient::new(&cluster).await.send_with(request, "beforehand").await;
+    assert_eq!(
+        (response.status().as_u16(), &response.headers()["x-body"].as_bytes()[..]),
+        (101, &b"beforehand"[..])
+    );
     let mut io = upgraded(response).await;
     io.write_all(b"hello").await.unwrap();
     let mut back = Vec::new();
@@ -294,6 +304,8 @@ async fn an_upgrade_is_passed_through() {
     assert_eq!(back, b"olleh");
     let asked = server.asked(&format!("{FLUNDERS}/a/exec")).pop().unwrap();
     assert_eq!((asked.header("x-remote-user"), asked.header("upgrade")), ("kubernetes-admin", "SPDY/3.1"));
+    // Whoever stands between is not told to take our headers away either.
+    assert_eq!(asked.all("connection"), ["Upgrade"]);
     assert!(asked.uri.ends_with("?command=x") && asked.by_proxy);
     cluster.shutdown().await;
 }

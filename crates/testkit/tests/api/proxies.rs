@@ -134,7 +134,8 @@ async fn a_request_is_passed_on_whole_but_for_its_credentials() {
             .request(method, format!("{NODES}/n1/proxy/a%20b/../c%2Fd/?q=%20x&timeout=1s"))
             .header("authorization", "Bearer secret")
             .header("x-mine", "1")
-            .header("connection", "x-drop")
+            .header("connection", "x-drop, host, x-forwarded-uri")
+            .header("host", "api:6443")
             .header("x-drop", "1")
             .typed("text/odd", "body");
         let reply = request.send().await;
@@ -151,6 +152,8 @@ async fn a_request_is_passed_on_whole_but_for_its_credentials() {
         assert_eq!((asked.method.as_str(), &*asked.uri), (method, "/c/d/?q=%20x&timeout=1s"));
         assert_eq!((asked.header("authorization"), asked.header("x-drop")), ("", ""));
         assert_eq!((asked.header("x-mine"), asked.header("content-type")), ("1", "text/odd"));
+        assert_eq!((asked.header("host"), asked.header("connection")), ("api:6443", ""));
+        assert!(asked.header("x-forwarded-uri").starts_with(NODES));
     }
     let mut client = HttpClient::new(&cluster).await;
     let response = client.send(Request::head(format!("{NODES}/n1/proxy/x"))).await;
@@ -247,10 +250,12 @@ async fn an_answer_that_is_cut_off_is_not_complete() {
 /// A server of any protocol: repeats what it is told.
 async fn echo(mut request: Request<Incoming>) -> http::Response<crate::test_kubelet::Body> {
     let upgrade = hyper::upgrade::on(&mut request);
+    let before = request.into_body().collect().await.unwrap().to_bytes();
     drop(env::Env::machine().spawn("echo", async move {
         let mut io = TokioIo::new(upgrade.await.unwrap());
         let mut word = [0; 5];
         io.read_exact(&mut word).await.unwrap();
+        io.write_all(&before).await.unwrap();
         io.write_all(&word).await.unwrap();
     }));
     let mut response = text(101, "");
@@ -265,16 +270,22 @@ async fn echo(mut request: Request<Incoming>) -> http::Response<crate::test_kube
 async fn any_upgrade_is_passed_through() {
     let (cluster, kubelet) = cluster(2038).await;
     kubelet.answers(echo);
-    let request = Request::get(format!("{NODES}/n1/proxy/echo"));
-    let request = request.header("connection", "Upgrade").header("upgrade", "echo");
-    let response = HttpClient::new(&cluster).await.send(request).await;
+    let request = Request::post(format!("{NODES}/n1/proxy/echo"));
+    let request = request.header("connection", "Upgrade, Host, X-Drop").header("upgrade", "echo");
+    let request = request.header("x-drop", "1");
+    let response = HttpClient::new(&cluster).await.send_with(request, "I say ").await;
     assert_eq!(response.headers()["upgrade"], "echo");
     let mut io = upgraded(response).await;
     cluster.env().sleep(Duration::from_secs(3600)).await;
     io.write_all(b"hello").await.unwrap();
     let mut answer = Vec::new();
     io.read_to_end(&mut answer).await.unwrap();
-    assert_eq!((&*answer, &*kubelet.asked().uri), (&b"hello"[..], "/echo"));
+    let asked = kubelet.asked();
+    assert_eq!((&*answer, &*asked.uri), (&b"I say hello"[..], "/echo"));
+    assert_eq!(
+        (asked.header("connection"), asked.header("host"), asked.header("x-drop")),
+        ("Upgrade", "api:6443", "")
+    );
     kubelet.is_left_alone().await;
     cluster.shutdown().await;
 }

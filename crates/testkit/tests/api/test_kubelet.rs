@@ -266,7 +266,15 @@ impl HttpClient {
     }
 
     pub async fn send(&mut self, request: http::request::Builder) -> Response<Incoming> {
-        let request = request.header("host", "api:6443").body(Full::default()).unwrap();
+        self.send_with(request, "").await
+    }
+
+    pub async fn send_with(
+        &mut self,
+        request: http::request::Builder,
+        body: &'static str,
+    ) -> Response<Incoming> {
+        let request = request.header("host", "api:6443").body(Full::from(body)).unwrap();
         self.sender.send_request(request).await.unwrap()
     }
 }
