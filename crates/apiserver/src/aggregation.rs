@@ -32,7 +32,7 @@ use client_http::Served;
 use env::Env;
 use object::{Status, Value};
 use parking_lot::Mutex;
-use registry::ResourceResolver;
+use registry::{Registry, ResourceResolver};
 use rustls::client::ResolvesClientCert;
 
 use crate::controllers::api_service_registration::API_SERVICES;
@@ -76,13 +76,16 @@ impl Aggregation {
     }
 
     /// The other server a path leads to. Costs one look at a snapshot where there is none.
-    pub fn find(&self, path: &str) -> Option<Arc<ApiService>> {
+    pub fn find(&self, registry: &Registry, path: &str) -> Option<Arc<ApiService>> {
         let routes = self.routes.load();
         if !routes.has_remotes() {
             return None;
         }
         match path.strip_prefix("/openapi/v3/") {
-            Some(name) => self.owner(&routes, name),
+            Some(name) => {
+                let is_ours = || ::openapi::has_v3_entry(&registry.catalog(), name);
+                openapi::owner(&routes, &self.documents.v3.load(), name, is_ours).cloned()
+            }
             None => routes.find(path).cloned(),
         }
     }
@@ -90,11 +93,6 @@ impl Aggregation {
     /// Whether another server serves a group version.
     pub fn serves(&self, group: &str, version: &str) -> bool {
         self.routes.load().remote(group, version).is_some()
-    }
-
-    /// The server of a document of OpenAPI v3, if it is not this one.
-    fn owner(&self, routes: &Routes, name: &str) -> Option<Arc<ApiService>> {
-        openapi::owner(routes, &self.documents.v3.load(), name).cloned()
     }
 
     /// Every APIService there is, before the first request.

@@ -183,7 +183,7 @@ impl Api {
         body: RequestBody,
     ) -> Result<Answer, Status> {
         // Aggregated: after everything that may refuse a request, since the other server believes whom we say it is.
-        if let Some(service) = self.aggregation.find(head.parts.uri.path()) {
+        if let Some(service) = self.aggregation.find(&self.registry, head.parts.uri.path()) {
             return aggregation::proxy::serve(authorized, head, body, &service).await;
         }
         let Some(info) = head.info() else {

@@ -240,7 +240,7 @@ impl Client for LocalClient {
 
     fn get_raw<'a>(&'a self, path: &'a str) -> Answer<'a, Value> {
         Box::pin(async move {
-            match self.api.aggregation.find(path) {
+            match self.api.aggregation.find(self.api.registry(), path) {
                 Some(_) => self.on_behalf().raw(http::Method::GET, path).await,
                 None => resource_metrics::get_raw(&self.api, &self.user, path),
             }
@@ -249,7 +249,7 @@ impl Client for LocalClient {
 
     fn delete_raw<'a>(&'a self, path: &'a str) -> Answer<'a, Value> {
         Box::pin(async move {
-            match self.api.aggregation.find(path) {
+            match self.api.aggregation.find(self.api.registry(), path) {
                 Some(_) => self.on_behalf().raw(http::Method::DELETE, path).await,
                 None => Err(Status::no_such_resource()),
             }

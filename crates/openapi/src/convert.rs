@@ -2,6 +2,10 @@
 
 use object::{Map, Value, deep};
 
+/// How many media types of a body are kept: each gets the whole schema, and a hostile document could name very many.
+/// Differs from kube-apiserver, which keeps all.
+const MAX_MEDIA_TYPES: usize = 16;
+
 const METHODS: [&str; 7] = ["get", "put", "post", "delete", "options", "head", "patch"];
 
 pub(crate) fn document(v2: &Value) -> Value {
@@ -16,7 +20,7 @@ pub(crate) fn document(v2: &Value) -> Value {
         components.set("securitySchemes", each(schemes, security_scheme));
     }
     if let Some(responses) = v2.get("responses").and_then(Value::as_map) {
-        let produces = texts(v2, "produces");
+        let produces = media_types(v2, "produces");
         components.set("responses", each(responses, |value| response(value, &produces)));
     }
     if let Some(paths) = v2.get("paths").and_then(Value::as_map) {
@@ -50,9 +54,18 @@ fn extensions(from: &Value, to: &mut Map) {
     }
 }
 
-fn texts<'a>(value: &'a Value, name: &str) -> Vec<&'a str> {
+fn media_types<'a>(value: &'a Value, name: &str) -> Vec<&'a str> {
     let list = value.get(name).and_then(Value::as_list).unwrap_or_default();
-    list.iter().filter_map(Value::as_str).collect()
+    let mut found = Vec::new();
+    for text in list.iter().filter_map(Value::as_str) {
+        if found.len() == MAX_MEDIA_TYPES {
+            break;
+        }
+        if !found.contains(&text) {
+            found.push(text);
+        }
+    }
+    found
 }
 
 fn external_docs(value: &Value) -> Map {
@@ -132,7 +145,7 @@ fn operation(v2: &Value) -> Value {
         match value.get("schema").filter(|_| value.str_at(&["name"]) == Some("body")) {
             Some(of_body) => {
                 let mut body = Map::default();
-                body.set("content", content(of_body, &texts(v2, "consumes")));
+                body.set("content", content(of_body, &media_types(v2, "consumes")));
                 out.set("requestBody", body);
             }
             None => parameters.push(parameter(value)),
@@ -142,7 +155,7 @@ fn operation(v2: &Value) -> Value {
         out.set("parameters", parameters);
     }
     if let Some(responses) = v2.get("responses").and_then(Value::as_map) {
-        let produces = texts(v2, "produces");
+        let produces = media_types(v2, "produces");
         let convert = |(name, value): (&catalog::Name, &Value)| match name.starts_with("x-") {
             true => (name.clone(), value.clone()),
             false => (name.clone(), response(value, &produces)),
@@ -235,5 +248,18 @@ mod tests {
 "b":{{"type":"array","items":{u}}},"c":{{"additionalProperties":{u}}}}}}}}}}}}}"##
         );
         assert_eq!(converted(v2), v3.replace("\\\n", ""));
+    }
+
+    #[test]
+    fn media_types_without_end_take_no_memory() {
+        let many = (0..100_000).map(|n| format!(r#""a/{n}""#)).collect::<Vec<_>>().join(",");
+        let v2 = format!(
+            r#"{{"paths":{{"/a":{{"get":{{"produces":["a/0",{many}],"responses":{{"200":{{"schema":{{"type":"string"}}}}}}}}}}}}}}"#
+        );
+        let v3 = converted(&v2);
+        assert_eq!(
+            (v3.matches("a/0").count(), v3.matches(r#"{"type":"string"}"#).count()),
+            (1, MAX_MEDIA_TYPES)
+        );
     }
 }

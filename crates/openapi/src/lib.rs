@@ -102,6 +102,11 @@ impl<'a> Documents<'a> {
     }
 }
 
+/// Whether the index of v3 has this entry.
+pub fn has_v3_entry(catalog: &Catalog, path: &str) -> bool {
+    v3::entry(catalog, path).is_some()
+}
+
 /// A Swagger 2.0 document with parts of others as protobuf; title, version and security are ours.
 pub fn v2_protobuf_of(document: &object::Value) -> Vec<u8> {
     wire::swagger::document(document)

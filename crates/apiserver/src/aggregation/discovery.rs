@@ -1,7 +1,7 @@
 //! Discovery of other servers: asked in the background, merged with what is served here.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use catalog::{Catalog, compare_versions};
@@ -120,7 +120,9 @@ pub(crate) fn plural(resources: &[Value], group: &str, version: &str, kind: &str
 
 /// From an APIResourceList, as servers told before there was the aggregated form.
 fn from_resource_list(document: &Value) -> Vec<Value> {
-    let mut resources: Vec<(String, Map, Vec<Value>)> = Vec::new();
+    let mut resources: Vec<(Map, Vec<Value>)> = Vec::new();
+    // Where each is among them: there may be very many.
+    let mut places: HashMap<&str, usize> = HashMap::new();
     let all = list(document, "resources");
     let of = |r: &Value| {
         let text = |name: &str| r.str_at(&[name]).unwrap_or("").to_owned();
@@ -142,7 +144,8 @@ fn from_resource_list(document: &Value) -> Vec<Value> {
                 map.set(field, value.clone());
             }
         }
-        resources.push((name.to_owned(), map, Vec::new()));
+        places.entry(name).or_insert(resources.len());
+        resources.push((map, Vec::new()));
     }
     for resource in all {
         let Some((parent, name)) = resource.str_at(&["name"]).unwrap_or("").split_once('/') else { continue };
@@ -150,20 +153,19 @@ fn from_resource_list(document: &Value) -> Vec<Value> {
         map.set("subresource", name);
         map.set("responseKind", of(resource));
         map.set("verbs", resource.get("verbs").cloned().unwrap_or(Value::List(Vec::new())));
-        if !resources.iter().any(|(known, ..)| known == parent) {
+        let place = *places.entry(parent).or_insert_with(|| {
             let mut alone = Map::default();
             alone.set("resource", parent);
             alone.set("responseKind", kind("", "", ""));
             alone.set("scope", scope(resource));
             alone.set("singularResource", "");
             alone.set("verbs", Value::List(Vec::new()));
-            resources.push((parent.to_owned(), alone, Vec::new()));
-        }
-        if let Some((.., subresources)) = resources.iter_mut().find(|(known, ..)| known == parent) {
-            subresources.push(Value::Map(map));
-        }
+            resources.push((alone, Vec::new()));
+            resources.len() - 1
+        });
+        resources[place].1.push(Value::Map(map));
     }
-    let whole = |(_, mut map, subresources): (String, Map, Vec<Value>)| {
+    let whole = |(mut map, subresources): (Map, Vec<Value>)| {
         if !subresources.is_empty() {
             map.set("subresources", subresources);
         }
@@ -259,6 +261,19 @@ mod tests {
             "verbs":["get"]}]}]"#,
         );
         assert_eq!(Value::List(from_resource_list(&legacy)), expected);
+    }
+
+    #[test]
+    fn very_many_subresources_find_their_resources_soon() {
+        const MANY: usize = 200_000;
+        let name = |n: usize| Value::Map([("name".into(), format!("p{n}/x").into())].into_iter().collect());
+        let legacy = Value::Map(
+            [("resources".into(), Value::List((0..MANY).map(name).collect()))].into_iter().collect(),
+        );
+        let begun = env::Env::machine().monotonic();
+        assert_eq!(from_resource_list(&legacy).len(), MANY);
+        // Each looked for among all the others it takes minutes.
+        assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
     }
 
     #[test]

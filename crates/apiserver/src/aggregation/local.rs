@@ -52,7 +52,8 @@ impl OnBehalf {
     /// The server a path leads to, which the user may ask for it.
     fn service(&self, method: &Method, path: &str) -> Result<Arc<ApiService>, Status> {
         let (route, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
-        let service = self.api.aggregation.find(route).ok_or_else(Status::no_such_resource)?;
+        let service =
+            self.api.aggregation.find(self.api.registry(), route).ok_or_else(Status::no_such_resource)?;
         let query = Query::parse(query);
         let attributes = |attributes: Attributes<'_>| self.api.authorizer.check(&self.user, &attributes);
         match RequestTarget::parse(method, route, &query) {

@@ -1,11 +1,13 @@
 //! OpenAPI of other servers: asked in the background; documents of v3 are passed on, those of v2 merged into ours, and converted for servers
 //! that have no v3.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use auth::UserInfo;
 use bytes::Bytes;
+use catalog::Name;
 use codec::json;
 use http::header::ETAG;
 use object::{Map, Value, deep};
@@ -22,6 +24,10 @@ const MAX_BYTES: usize = 16 << 20;
 const MAX_DOCUMENTS: usize = 1000;
 /// The length of their names.
 const MAX_NAME: usize = 1000;
+
+/// The parts of a document of v2 that others refer to, and the one that begins it all.
+const NAMED: [&str; 2] = ["definitions", "parameters"];
+const PATHS: &str = "paths";
 
 pub(crate) const V2: &str = "/openapi/v2";
 pub(crate) const V3: &str = "/openapi/v3";
@@ -112,21 +118,28 @@ fn index_entries(index: &Value) -> BTreeMap<String, String> {
     all.take(MAX_DOCUMENTS).map(|(name, entry)| (name.to_string(), hash(entry))).collect()
 }
 
-/// The server a document of v3 comes from: that of its group version, else any that has it and we have not.
+/// The other server a document of v3 comes from, as the index has it: that of its group version, else any that has it and we have not.
 pub(crate) fn owner<'r>(
     routes: &'r Routes,
     specs: &Snapshot<SpecV3>,
     name: &str,
-) -> Option<&'r std::sync::Arc<ApiService>> {
-    let of_group_version = || {
-        let (group, version) = name.strip_prefix("apis/")?.split_once('/')?;
-        routes.remote(group, version)
+    is_ours: impl FnOnce() -> bool,
+) -> Option<&'r Arc<ApiService>> {
+    let known = |service: &Arc<ApiService>| {
+        let spec = specs.of.get(&service.name).filter(|spec| spec.hashes.contains_key(name))?;
+        Some(spec.converted.is_some())
     };
-    let describes = |service: &&std::sync::Arc<ApiService>| {
-        let known = specs.of.get(&service.name);
-        known.is_some_and(|spec| spec.converted.is_none() && spec.hashes.contains_key(name))
-    };
-    of_group_version().filter(describes).or_else(|| routes.remotes().find(describes))
+    let path = format!("/{name}");
+    let of_group_version = routes.find(&path).filter(|service| service.root() == path);
+    if let Some(service) = of_group_version
+        && let Some(converted) = known(service)
+    {
+        return (!converted).then_some(service);
+    }
+    if is_ours() {
+        return None;
+    }
+    routes.remotes().find(|service| known(service) == Some(false))
 }
 
 /// The document of v3 of a server that has only v2, with its hash.
@@ -159,7 +172,14 @@ fn only_group_version(document: &Value, root: &str) -> Value {
     let paths: Map = own.map(|(path, item)| (path.clone(), item.clone())).collect();
     let mut wanted = BTreeSet::new();
     paths.iter().for_each(|(_, item)| references(item, &mut wanted));
-    let of = |kind: &str, name: &str| document.at(&[kind, name]);
+    let known = NAMED.map(|kind| {
+        let all = document.get(kind).and_then(Value::as_map).into_iter().flat_map(Map::iter);
+        (kind, all.map(|(name, value)| (name.as_str(), value)).collect::<HashMap<_, _>>())
+    });
+    let of = |kind: &str, name: &str| {
+        let (_, all) = known.iter().find(|(known, _)| *known == kind)?;
+        all.get(name).copied()
+    };
     let mut open: Vec<String> = wanted.iter().cloned().collect();
     while let Some(reference) = open.pop() {
         let Some((kind, name)) = split(&reference) else { continue };
@@ -168,7 +188,7 @@ fn only_group_version(document: &Value, root: &str) -> Value {
         open.extend(more.iter().filter(|reference| !wanted.contains(*reference)).cloned());
         wanted.extend(more);
     }
-    for kind in ["definitions", "parameters"] {
+    for kind in NAMED {
         let mut all = Map::default();
         for reference in &wanted {
             if let Some((_, name)) = split(reference).filter(|(of, _)| *of == kind)
@@ -222,48 +242,66 @@ fn is_below(path: &str, root: &str) -> bool {
     path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
+/// The parts of a document of v2 that several servers have a share in, by name: each may have very many.
+struct Merged {
+    named: [(&'static str, BTreeMap<Name, Value>); 2],
+    paths: BTreeMap<Name, Value>,
+}
+
 /// Ours with the paths and definitions of others, in the order of their names. What has the name of another thing gets another name.
 pub(crate) fn merge_v2(ours: &[u8], specs: &Snapshot<SpecV2>) -> Value {
     let mut document = json::parse(ours, None).unwrap_or(Value::Null);
+    let mut merged = Merged::take(&mut document);
     for spec in specs.of.values() {
         // Of a group version that is served elsewhere ours is not told.
-        document.map_at(&["paths"]).retain(|path, _| !is_below(path, &spec.root));
-        merge_one(&mut document, spec.document.clone());
+        merged.paths.retain(|path, _| !is_below(path, &spec.root));
+        merged.add(spec.document.clone());
     }
-    for kind in ["definitions", "parameters", "paths"] {
-        document.map_at(&[kind]).entries_mut().sort_by(|(a, _), (b, _)| a.cmp(b));
+    for (kind, all) in merged.named.into_iter().chain([(PATHS, merged.paths)]) {
+        document.make_map().set(kind, all.into_iter().collect::<Map>());
     }
     document
 }
 
-fn merge_one(document: &mut Value, mut spec: Value) {
-    let mut names = BTreeMap::new();
-    for kind in ["definitions", "parameters"] {
-        let theirs = spec.get(kind).and_then(Value::as_map);
-        for (name, value) in theirs.into_iter().flat_map(Map::iter) {
-            let ours = document.at(&[kind, name]);
-            // Everybody's types are the same, however each describes them.
-            let same = |ours: &Value| name.starts_with("io.k8s.apimachinery.") || ours == value;
-            if ours.is_none_or(same) {
-                continue;
-            }
-            let free =
-                (2..).map(|n| format!("{name}_v{n}")).find(|free| document.at(&[kind, free]).is_none());
-            names.extend(free.map(|free| (format!("#/{kind}/{name}"), format!("#/{kind}/{free}"))));
-        }
+impl Merged {
+    fn take(document: &mut Value) -> Merged {
+        let mut of = |kind| std::mem::take(document.map_at(&[kind])).into_iter().collect();
+        Merged { named: NAMED.map(|kind| (kind, of(kind))), paths: of(PATHS) }
     }
-    rename(&mut spec, &names);
-    for kind in ["definitions", "parameters", "paths"] {
-        let Some(theirs) = spec.as_map_mut().and_then(|map| map.remove(kind)) else { continue };
-        let Value::Map(theirs) = theirs else { continue };
-        let ours = document.map_at(&[kind]);
-        for (name, value) in theirs {
-            let renamed =
-                names.get(&format!("#/{kind}/{name}")).and_then(|new| split(new)).map(|(_, new)| new);
-            match renamed {
-                Some(renamed) => ours.push(renamed.to_owned().into(), value),
-                None if ours.contains(&name) => {}
-                None => ours.push(name, value),
+
+    fn add(&mut self, mut spec: Value) {
+        let mut renamed = BTreeMap::new();
+        for (kind, ours) in &self.named {
+            let theirs = spec.get(kind).and_then(Value::as_map).into_iter().flat_map(Map::iter);
+            let theirs: BTreeMap<&str, &Value> = theirs.map(|(name, value)| (name.as_str(), value)).collect();
+            for (name, value) in &theirs {
+                // Everybody's types are the same, however each describes them.
+                let same = |ours: &Value| name.starts_with("io.k8s.apimachinery.") || ours == *value;
+                if ours.get(*name).is_none_or(same) {
+                    continue;
+                }
+                // What another server has brought already under that name is used again.
+                let fits = |other: &String| match ours.get(other.as_str()) {
+                    Some(known) => known == *value,
+                    None => !theirs.contains_key(other.as_str()),
+                };
+                let other = (2..).map(|n| format!("{name}_v{n}")).find(fits);
+                renamed.extend(other.map(|other| (format!("#/{kind}/{name}"), format!("#/{kind}/{other}"))));
+            }
+        }
+        rename(&mut spec, &renamed);
+        let Value::Map(spec) = spec else { return };
+        for (kind, theirs) in spec {
+            let Value::Map(theirs) = theirs else { continue };
+            let ours = match self.named.iter_mut().find(|(named, _)| *kind == **named) {
+                Some((_, ours)) => ours,
+                None if *kind == *PATHS => &mut self.paths,
+                None => continue,
+            };
+            for (name, value) in theirs {
+                let other = renamed.get(&format!("#/{kind}/{name}")).and_then(|other| split(other));
+                let name = other.map_or(name, |(_, other)| other.to_owned().into());
+                ours.entry(name).or_insert(value);
             }
         }
     }
@@ -293,25 +331,90 @@ mod tests {
         );
     }
 
+    fn spec(document: &str) -> Arc<SpecV2> {
+        Arc::new(SpecV2 { root: "/apis/x.io/v1".to_owned(), document: parse(document) })
+    }
+
     #[test]
     fn a_definition_of_another_content_gets_another_name() {
-        let mut ours =
-            parse(r#"{"paths":{"/a":{}},"definitions":{"t":{"type":"string"},"same":{"type":"object"}}}"#);
-        let theirs = parse(
-            r##"{"paths":{"/b":{"x":{"$ref":"#/definitions/t"},"y":{"$ref":"#/definitions/same"}}},
-            "definitions":{"t":{"type":"integer"},"same":{"type":"object"}}}"##,
+        let ours = r#"{"paths":{"/a":{}},"definitions":{"t":{"type":"string"},"same":{"type":"object"}}}"#;
+        let theirs = |path: &str| {
+            spec(&format!(
+                r##"{{"paths":{{"{path}":{{"x":{{"$ref":"#/definitions/t"}},"y":{{"$ref":"#/definitions/same"}},
+                "z":{{"$ref":"#/definitions/t_v2"}}}}}},
+                "definitions":{{"t":{{"type":"integer"}},"t_v2":{{"type":"boolean"}},"same":{{"type":"object"}}}}}}"##
+            ))
+        };
+        let of = [("a", theirs("/b")), ("b", theirs("/c"))].map(|(name, spec)| (name.to_owned(), spec));
+        let merged = merge_v2(ours.as_bytes(), &Snapshot { generation: 1, of: of.into() });
+        for path in ["/b", "/c"] {
+            let refers = |name: &str| merged.at(&["paths", path, name]).and_then(|at| at.str_at(&["$ref"]));
+            let found = ["x", "y", "z"].map(|name| refers(name).unwrap());
+            assert_eq!(found, ["#/definitions/t_v3", "#/definitions/same", "#/definitions/t_v2"]);
+        }
+        let definitions = merged.get("definitions").and_then(Value::as_map).unwrap();
+        let types: Vec<String> = definitions
+            .iter()
+            .map(|(name, definition)| format!("{name} {}", definition.str_at(&["type"]).unwrap()))
+            .collect();
+        assert_eq!(types, ["same object", "t string", "t_v2 boolean", "t_v3 integer"]);
+    }
+
+    #[test]
+    fn very_many_paths_and_definitions_are_merged_soon() {
+        const MANY: usize = 200_000;
+        let paths = (0..MANY).map(|n| format!(r##""/apis/x.io/v1/{n}":{{"$ref":"#/definitions/d{n}"}}"##));
+        let definitions = |of: &str| {
+            (0..MANY).map(|n| format!(r#""d{n}":{{"type":"{of}"}}"#)).collect::<Vec<_>>().join(",")
+        };
+        let theirs = format!(
+            r#"{{"paths":{{{}}},"definitions":{{{}}}}}"#,
+            paths.collect::<Vec<_>>().join(","),
+            definitions("string")
         );
-        merge_one(&mut ours, theirs);
-        assert_eq!(
-            ours.at(&["paths", "/b", "x"]).and_then(|x| x.str_at(&["$ref"])),
-            Some("#/definitions/t_v2")
-        );
-        assert_eq!(
-            ours.at(&["paths", "/b", "y"]).and_then(|x| x.str_at(&["$ref"])),
-            Some("#/definitions/same")
-        );
-        assert_eq!(ours.str_at(&["definitions", "t_v2", "type"]), Some("integer"));
-        assert_eq!(ours.str_at(&["definitions", "t", "type"]), Some("string"));
+        let ours = format!(r#"{{"definitions":{{{}}}}}"#, definitions("integer"));
+        let begun = env::Env::machine().monotonic();
+        let kept = only_group_version(&parse(&theirs), "/apis/x.io/v1");
+        let spec = Arc::new(SpecV2 { root: "/apis/x.io/v1".to_owned(), document: kept });
+        let of = BTreeMap::from([("a".to_owned(), spec)]);
+        let merged = merge_v2(ours.as_bytes(), &Snapshot { generation: 1, of });
+        assert_eq!(merged.get("definitions").and_then(Value::as_map).map(Map::len), Some(2 * MANY));
+        // Each looked for among all the others it takes minutes.
+        assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
+    }
+
+    #[test]
+    fn a_document_is_ours_unless_its_group_version_is_served_elsewhere() {
+        let env = env::Env::simulated(1);
+        let mut routes = Routes::default();
+        for (group, version) in [("x.io", "v1"), ("y.io", "v1"), ("apps", "v1")] {
+            let object = parse(&format!(
+                r#"{{"metadata":{{"name":"{version}.{group}"}},"spec":{{"group":"{group}","version":"{version}",
+                "service":{{"namespace":"a","name":"b"}},"insecureSkipTLSVerify":true}}}}"#
+            ));
+            routes.set(ApiService::of(&object, None, &env, None));
+        }
+        let names = ["apis", "apis/x.io", "apis/x.io/v1", "apis/y.io/v1", "api/v1", "apis/apps/v1"];
+        let spec = |root: &str, converted: Option<&'static [u8]>| {
+            let names: &[&str] = if converted.is_some() { &names[3..4] } else { &names };
+            let hashes = names.iter().map(|name| ((*name).to_owned(), "AB".to_owned())).collect();
+            Arc::new(SpecV3 { root: root.to_owned(), hashes, converted: converted.map(Bytes::from_static) })
+        };
+        let of = [
+            ("v1.x.io", spec("/apis/x.io/v1", None)),
+            ("v1.y.io", spec("/apis/y.io/v1", Some(b"{}"))),
+            ("v1.apps", spec("/apis/apps/v1", None)),
+        ];
+        let of = of.map(|(name, spec)| (name.to_owned(), spec)).into();
+        let specs = Snapshot { generation: 1, of };
+        let ours = ["api", "apis", "version", "api/v1", "apis/apps", "apis/apps/v1"];
+        let owner = |name: &str| {
+            let found = owner(&routes, &specs, name, || ours.contains(&name));
+            found.map_or("", |service| &*service.name).to_owned()
+        };
+        let expected = ["", "v1.apps", "v1.x.io", "", "", "v1.apps"];
+        assert_eq!(names.map(owner), expected.map(str::to_owned));
+        assert_eq!(owner("apis/z.io"), "");
     }
 
     #[test]

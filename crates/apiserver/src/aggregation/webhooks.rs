@@ -30,7 +30,7 @@ impl ThisServer for Loopback {
             let api = self.0.upgrade().ok_or("context canceled")?;
             let route = path.split_once('?').map_or(path, |(route, _)| route);
             // What this server serves itself is no webhook.
-            let Some(service) = api.aggregation.find(route) else {
+            let Some(service) = api.aggregation.find(api.registry(), route) else {
                 return Ok(refusal(&Status::no_such_resource()));
             };
             let Some(remote) = service.remote.as_ref().filter(|remote| remote.available) else {

@@ -388,7 +388,8 @@ async fn respond(state: &Arc<State>, mode: Mode, mut request: Request<Incoming>)
             JSON,
             &json!({"paths": {
             "apis/wardle.example.com/v1alpha1": {"serverRelativeURL": "/openapi/v3/apis/wardle.example.com/v1alpha1?hash=AB12"},
-            "apis": {"serverRelativeURL": "/openapi/v3/apis?hash=CD"}}}),
+            "apis": {"serverRelativeURL": "/openapi/v3/apis?hash=CD"},
+            "api/v1": {"serverRelativeURL": "/openapi/v3/api/v1?hash=EF"}}}),
         ),
         ("GET", "/openapi/v3/apis/wardle.example.com/v1alpha1") => {
             typed(JSON, &json!({"openapi": "3.0.0", "info": {"title": "wardle"}}))
@@ -435,8 +436,8 @@ async fn respond(state: &Arc<State>, mode: Mode, mut request: Request<Incoming>)
         ),
         (_, path) if path.ends_with("/exec") => {
             let upgrade = hyper::upgrade::on(&mut request);
-            drop(state.env.clone().spawn("echo", async move {
             let body = request.body_mut().collect().await.unwrap().to_bytes();
+            drop(state.env.clone().spawn("echo", async move {
                 let mut io = TokioIo::new(upgrade.await.unwrap());
                 let mut bytes = [0; 5];
                 io.read_exact(&mut bytes).await.unwrap();
@@ -445,8 +446,8 @@ async fn respond(state: &Arc<State>, mode: Mode, mut request: Request<Incoming>)
                 io.shutdown().await.unwrap();
             }));
             let mut response = text(101, "");
-            for name in ["connection", "upgrade"] {
             response.headers_mut().insert("x-body", http::HeaderValue::from_bytes(&body).unwrap());
+            for name in ["connection", "upgrade"] {
                 let value = request.headers()[name].clone();
                 response.headers_mut().insert(name, value);
             }

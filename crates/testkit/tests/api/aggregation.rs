@@ -457,6 +457,21 @@ async fn openapi_has_the_other_servers_documents() {
     assert!(index["paths"]["api/v1"].is_object());
     assert_eq!(cluster.get(format!("{path}?hash=AB12")).await.ok(200)["info"]["title"], "wardle");
     assert_eq!(server.asked(path).pop().unwrap().header("x-remote-user"), "kubernetes-admin");
+    // What both have is ours, also while the other cannot be asked.
+    for mode in [Mode::Serves, Mode::Hangs, Mode::Refuses] {
+        server.set(mode);
+        if mode == Mode::Refuses {
+            condition(&cluster, API_SERVICE, "FailedDiscoveryCheck").await;
+        }
+        for name in ["apis", "api/v1"] {
+            let url = index["paths"][name]["serverRelativeURL"].as_str().unwrap();
+            assert_eq!(cluster.get(url).await.ok(200)["openapi"], "3.0.0", "{url} {mode:?}");
+            let asked = server.asked("/openapi/v3/api");
+            assert!(!asked.iter().any(|asked| asked.uri.starts_with(url)), "{url} {mode:?}");
+        }
+    }
+    server.set(Mode::Serves);
+    condition(&cluster, API_SERVICE, "Passed").await;
     until(&cluster, "its paths are in the document of all", async || {
         let document = cluster.get("/openapi/v2").await.json();
         document["paths"]["/apis/wardle.example.com/v1alpha1/"].is_object()
