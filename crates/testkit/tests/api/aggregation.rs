@@ -690,6 +690,30 @@ async fn extension_servers_are_told_whom_to_believe() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_extension_servers_are_told_is_mended() {
+    let server = AggregatedServer::new(&Env::simulated(43), "api.wardle.svc");
+    let cluster = server.cluster().await;
+    let path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
+    let data = async || cluster.get(path).await.json()["data"].clone();
+    let good = data().await;
+    let authority = |from: u64| auth::pki::Issuer::in_memory(from).unwrap().ca_pem().to_owned();
+    let now = cluster.env().now_seconds();
+    let (expired, other) = (authority(now - 11 * 366 * 86_400), authority(now));
+    let proxies = "requestheader-client-ca-file";
+    cluster.merge(path, json!({"data": {proxies: format!("{expired}{other}")}})).await.ok(200);
+    let expected = format!("{other}{}", server.front_proxy.ca_pem());
+    until(&cluster, "the expired one is gone", async || data().await[proxies] == *expected).await;
+    // So many that ours find no room.
+    let many = auth::pki::certificates_to_pem(&[vec![0; 774_000].into()]);
+    assert!(many.len() < 1 << 20 && many.len() + good.to_string().len() > 1 << 20, "{}", many.len());
+    let mut full: Value = good.as_object().unwrap().keys().map(|key| (key.clone(), Value::Null)).collect();
+    full["client-ca-file"] = json!(many);
+    cluster.merge(path, json!({"data": full})).await.ok(200);
+    until(&cluster, "it is begun anew", async || data().await == good).await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_list_of_all_api_services_has_the_users_own() {
     let (cluster, _server) = aggregating(15).await;
     let list = cluster.get(API_SERVICES).await.ok(200);
