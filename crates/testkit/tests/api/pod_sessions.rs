@@ -208,6 +208,43 @@ async fn ports_are_forwarded_over_spdy_and_in_a_websocket() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_session_has_the_options_that_mutating_admission_leaves() {
+    let (cluster, kubelet) = cluster(2019).await;
+    kubelet.answers(|_| async { text(403, "no") });
+    let group = "/apis/admissionregistration.k8s.io/v1";
+    for (subresource, patch) in [
+        (
+            "exec",
+            "{op: 'replace', path: '/command', value: ['ls', 'a b&c=d']}, JSONPatch{op: 'remove', path: '/stdin'}",
+        ),
+        ("attach", "{op: 'add', path: '/container', value: 'd'}"),
+        ("portforward", "{op: 'replace', path: '/ports', value: [81, 82]}"),
+    ] {
+        let rules = json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CONNECT"], "resources": [format!("pods/{subresource}")]}]);
+        let policy = json!({"metadata": {"name": subresource}, "spec": {"matchConstraints": {"resourceRules": rules}, "reinvocationPolicy": "Never",
+            "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": format!("[JSONPatch{patch}]")}}]}});
+        cluster.post(format!("{group}/mutatingadmissionpolicies"), policy).await.ok(201);
+        let binding = json!({"metadata": {"name": subresource}, "spec": {"policyName": subresource}});
+        cluster.post(format!("{group}/mutatingadmissionpolicybindings"), binding).await.ok(201);
+    }
+    for (path, expected) in [
+        (
+            format!("a/exec?command=sh&container=c&{STREAMS}"),
+            "/exec/default/a/c?output=1&error=1&command=ls&command=a+b%26c%3Dd",
+        ),
+        ("a/portforward?ports=80".to_owned(), "/portForward/default/a?port=81%2C82"),
+    ] {
+        let response = ask(&cluster, "POST", &path, spdy_request(&SPDY_CLIENT_PROTOCOLS)).await;
+        assert_eq!(whole(response).await, (403, "no".to_owned()), "{path}");
+        assert_eq!(kubelet.asked().uri, expected);
+    }
+    let response = ask(&cluster, "POST", "a/attach?stdout=true", spdy_request(&SPDY_CLIENT_PROTOCOLS)).await;
+    let (code, message) = whole(response).await;
+    assert!(code == 400 && message.contains("container d is not valid for pod a"), "{code} {message}");
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_session_needs_an_upgrade() {
     let (cluster, kubelet) = cluster(2015).await;
     for subresource in ["exec?command=ls", "attach", "portforward"] {
