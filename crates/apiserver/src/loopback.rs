@@ -5,8 +5,9 @@
 //! ```
 //! It writes the first objects of a cluster and reconciles them, repairs the addresses of services, and keeps the
 //! `kubernetes` service and this server's lease. Without it nobody could write the roles everybody else needs.
-//! Two writes bypass the chain: the bitmap of node ports, which is no object (`Registry::keep`), and the budget an eviction counts
-//! in (`registry/src/evict.rs`), because a user who may evict need not be allowed to write budgets.
+//! Writes of this server that go another way: the bitmap of node ports, which is no object (`Registry::write_internal`), and the budget
+//! an eviction counts in (`registry/src/evict.rs`), which policies and webhooks see as any other, but nobody authorizes: a user who may
+//! evict need not be allowed to write budgets.
 
 use std::sync::Arc;
 
