@@ -80,7 +80,7 @@ impl Registry {
         warnings: &mut Vec<String>,
     ) -> Result<(Arc<Obj>, bool), Status> {
         let key: Key = storage.key(request.namespace, request.name).into();
-        let asked = options.clone();
+        let mut asked = options.clone();
         let mut options = options.clone();
         // Marked as deleted by us: a node agent that saw the mark may remove it before we do.
         let mut going: Option<Arc<Obj>> = None;
@@ -110,6 +110,12 @@ impl Registry {
             let mut attempt =
                 self.attempt(request, storage, Operation::Delete, request.name, options.dry_run);
             attempt.old = Some(&old_tree);
+            // As upstream, whose strategy writes the period it chooses into the options that admission is shown.
+            if old_tree.at(&["metadata", "deletionTimestamp"]).is_none()
+                && let Some(chosen) = kind.grace_seconds(&old_tree, &options)
+            {
+                asked.grace_period_seconds = Some(if chosen < 0 { 1 } else { chosen });
+            }
             attempt.delete_options = Some(&asked);
             let mut effects = Effects::default();
             let is_shown = !matches!(extended, Extended::Not);

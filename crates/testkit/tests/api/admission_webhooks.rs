@@ -297,6 +297,26 @@ async fn dry_runs_scales_and_evictions_are_asked_about_as_themselves() {
 }
 
 #[tokio::test]
+async fn a_deletion_is_shown_with_the_grace_period_that_was_chosen() {
+    let (cluster, server) = (TestCluster::start().await, WebhookServer::start(allow).await);
+    let rules = json!([{"operations": ["DELETE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods", "configmaps"]}]);
+    configure(&cluster, VALIDATING, "v", vec![hook(&server, "v", "/v", json!({"rules": rules}))]).await;
+    let pods = "/api/v1/namespaces/default/pods";
+    let grace =
+        |server: &WebhookServer| server.asked()[0].1["request"]["options"].get("gracePeriodSeconds").cloned();
+    for (name, node, chosen) in [("waits", json!(null), 0), ("runs", json!("n"), 17)] {
+        let spec = json!({"nodeName": node, "terminationGracePeriodSeconds": 17, "containers": [{"name": "c", "image": "i"}]});
+        cluster.post(pods, json!({"metadata": {"name": name}, "spec": spec})).await.ok(201);
+        cluster.delete(format!("{pods}/{name}")).await.ok(200);
+        assert_eq!(grace(&server), Some(json!(chosen)), "{name}");
+    }
+    cluster.post(MAPS, map("a")).await.ok(201);
+    cluster.delete(format!("{MAPS}/a")).await.ok(200);
+    assert_eq!(grace(&server), None, "a config map goes at once");
+    cluster.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_webhook_has_no_more_time_than_the_request() {
     let (cluster, server) = (TestCluster::start().await, WebhookServer::start(allow).await);
     let with = |name: &str, seconds: u64| hook(&server, name, "/v", json!({"timeoutSeconds": seconds}));
