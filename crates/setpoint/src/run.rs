@@ -309,12 +309,12 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
     if settings.announced {
         announce(&settings, &url, node.as_ref().map(|node| &*node.name), warning);
     }
-    for files in std::mem::take(&mut keys.followed) {
-        // Ends with the shutdown.
-        env.spawn("followed-files", files.follow(env.clone(), api.shutdown()));
-    }
+    let followed = std::mem::take(&mut keys.followed).into_iter();
+    let mut until_shutdown: Vec<_> = followed
+        .map(|files| env.spawn("followed-files", files.follow(env.clone(), api.shutdown())))
+        .collect();
     let rotation = keys.rotation(kubeconfigs, url);
-    let rotating = env.spawn("certificate-rotation", rotation.run(env.clone(), api.shutdown()));
+    until_shutdown.push(env.spawn("certificate-rotation", rotation.run(env.clone(), api.shutdown())));
 
     let failed = signals.interrupts(supervise(&env, &api, &engine, &pools)).await;
     let stopped_by = failed.map_or(Ok(()), Err);
@@ -337,8 +337,10 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
         let _ = env.timeout(SHUTDOWN_CONTROLLERS, plane.stop()).await;
         api.begin_shutdown();
         let _ = serving.await;
-        // Ends with the shutdown; a panic in it was already reported.
-        let _ = rotating.await;
+        for task in until_shutdown {
+            // A panic in it was already reported.
+            let _ = task.await;
+        }
         engine.close().await;
     };
     // An unavailable etcd must not delay the exit: every acknowledged write is in it already.
