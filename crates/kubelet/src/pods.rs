@@ -432,7 +432,7 @@ impl Runtime for Pods {
         let version = |tree: &Value| tree.str_at(&["metadata", "resourceVersion"]).map(str::to_owned);
         // What the pod was given may change without the object.
         let same = version(&cache.pod) == version(pod.tree) && cache.pod.get("spec") == pod.tree.get("spec");
-        if same && cache.resize_error.is_none() {
+        if same && (cache.resize_error.is_none() || self.shared.now() < cache.resize_retry) {
             return;
         }
         if !probes::is_same(&cache.pod, pod.tree) {

@@ -106,6 +106,9 @@ pub enum Health {
     Unreachable,
 }
 
+/// How long a resize that failed waits for the next attempt, as in kubelet.
+pub const RESIZE_RETRY_MILLIS: Millis = 10_000;
+
 /// A pod as the runtime sees it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sandbox {
@@ -121,7 +124,7 @@ pub struct Sandbox {
     pub evicted: Option<Evicted>,
     /// What the pod may use is being set anew.
     pub resizing: bool,
-    /// Why that failed; it is tried again with the next update.
+    /// Why that failed; it is tried again with the first update after [`RESIZE_RETRY_MILLIS`].
     pub resize_error: Option<String>,
     /// The places of containers that last ran in a sandbox before this one: what has to come first comes first again.
     pub outlived: Vec<usize>,

@@ -42,6 +42,8 @@ pub struct Cache {
     pub resizing: bool,
     /// Why that failed last.
     pub resize_error: Option<String>,
+    /// And until then is not tried again, unless the spec changes.
+    pub resize_retry: Millis,
     /// The spec changed, and what the pod as a whole may use was not set anew yet.
     pub resize_group: bool,
     /// Brings its volumes up to date though nothing changed.
@@ -65,6 +67,7 @@ impl Default for Cache {
             evicted: None,
             resizing: false,
             resize_error: None,
+            resize_retry: 0,
             resize_group: false,
             refresh: Refresh::default(),
             events: Vec::new(),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use node::container_runtime::RESIZE_RETRY_MILLIS;
 use node::pod::Pod;
 use object::Value;
 use runtime::Severity;
@@ -161,9 +162,16 @@ pub async fn update(shared: &Arc<Shared>, task: &Arc<PodTask>) {
             cache.tell("", Severity::Warning, "FailedMount", event);
         }
     }
-    let resized = resize::resize(shared, task, &pod).await;
+    let waits = {
+        let cache = task.cache.lock();
+        cache.resize_error.is_some() && shared.now() < cache.resize_retry
+    };
+    let resized = if waits { None } else { Some(resize::resize(shared, task, &pod).await) };
     let mut cache = task.cache.lock();
-    cache.resize_error = resized.err();
+    if let Some(resized) = resized {
+        cache.resize_error = resized.err();
+        cache.resize_retry = shared.now().saturating_add(RESIZE_RETRY_MILLIS);
+    }
     // Otherwise there is news already, and this is done once more.
     cache.resizing = !Arc::ptr_eq(&cache.pod, &pod);
 }

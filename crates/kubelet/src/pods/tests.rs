@@ -1,7 +1,7 @@
 //! Starts of containers in a runtime whose answers come in an order of our choice.
 
 mod create;
-mod fake;
+pub(super) mod fake;
 mod probed;
 mod recover;
 mod relist;

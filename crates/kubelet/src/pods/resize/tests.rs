@@ -1,6 +1,8 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use cri::{Call, Code, Error};
+use node::container_runtime::RESIZE_RETRY_MILLIS;
 use parking_lot::Mutex;
 use runtime::Key;
 use testkit::TestCluster;
@@ -113,4 +115,40 @@ fn the_runtime_is_told_of_all_that_a_pod_has() {
     let left = without_overhead(linux_resources(Some(&wanted), &wanted, None), &runtime::parse(pod).unwrap());
     let memory = left.memory_limit_in_bytes >> 20;
     assert_eq!((left.cpu_shares, left.cpu_quota, memory), (768, 25_000, 100));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resize_that_fails_waits_for_the_next_attempt_whatever_is_written_about_it() {
+    let mut case = tests::fake::Case::running(
+        "{containers: [{name: c, image: 'i:1', resources: {limits: {memory: 64Mi}}}]}",
+        |runtime| *runtime.usage.lock() = Some(128 << 20),
+    )
+    .await;
+    let more = cri::LinuxContainerResources { memory_limit_in_bytes: 256 << 20, ..Default::default() };
+    case.task.cache.lock().slot("c").resources = Some(more);
+    let mut tree = case.tree.clone();
+    let env = case.cluster.env().clone();
+    let end = env.monotonic() + Duration::from_secs(60);
+    let (mut version, mut written) = (1, None);
+    let looks =
+        |case: &tests::fake::Case| case.runtime.asked().iter().filter(|a| a.ends_with("stats")).count();
+    // As the agent, which writes down whatever is new, and looks again when it is woken or the pause is over.
+    while env.monotonic() < end && looks(&case) < 100 {
+        let seen = case.pods.runtime().look(&Pod::read(&tree), 0).unwrap();
+        if seen.resize_error != written {
+            (version, written) = (version + 1, seen.resize_error);
+        }
+        tree.map_at(&["metadata"]).set("resourceVersion", version.to_string());
+        case.pods.runtime().update(&Pod::read(&tree), 0);
+        let pause = Duration::from_millis(RESIZE_RETRY_MILLIS.unsigned_abs());
+        let _ = env.timeout(pause, case.wakes.recv()).await;
+    }
+    assert_eq!(looks(&case), 6);
+    let limit = tree.map_at(&["spec"]);
+    limit.set(
+        "containers",
+        runtime::parse("[{name: c, image: 'i:1', resources: {limits: {memory: 65Mi}}}]").unwrap(),
+    );
+    case.pods.runtime().update(&Pod::read(&tree), 0);
+    case.until(|case| looks(case) == 7).await;
 }

@@ -49,6 +49,8 @@ pub struct Fake {
     pub leaves: Mutex<Option<cri::PodSandboxState>>,
     /// Addresses of sandboxes, the last one first, as they are asked for; `None`: it cannot say. Then it says nothing of them.
     pub addresses: Mutex<Vec<Option<String>>>,
+    /// What its containers use of memory, if it can say; each time a little more.
+    pub usage: Mutex<Option<u64>>,
 }
 
 impl Fake {
@@ -68,6 +70,7 @@ impl Fake {
             listed: Mutex::default(),
             leaves: Mutex::default(),
             addresses: Mutex::default(),
+            usage: Mutex::default(),
         }
     }
 
@@ -137,6 +140,10 @@ impl cri::PartialRuntime for Fake {
         })
     }
 
+    fn list_images(&self, _: cri::ListImagesRequest) -> Call<'_, cri::ListImagesResponse> {
+        Box::pin(async { Ok(cri::ListImagesResponse::default()) })
+    }
+
     fn exec_sync(&self, request: cri::ExecSyncRequest) -> Call<'_, cri::ExecSyncResponse> {
         self.note(format!("exec {}", request.container_id));
         Box::pin(async { Ok(cri::ExecSyncResponse { exit_code: 1, ..Default::default() }) })
@@ -181,6 +188,20 @@ impl cri::PartialRuntime for Fake {
             self.ended.lock().insert(id);
             Ok(cri::StopContainerResponse {})
         })
+    }
+
+    fn list_container_stats(
+        &self,
+        _: cri::ListContainerStatsRequest,
+    ) -> Call<'_, cri::ListContainerStatsResponse> {
+        self.note("stats".to_owned());
+        let mut usage = self.usage.lock();
+        *usage = usage.map(|bytes| bytes + 1);
+        let usage_bytes = usage.map(|value| cri::UInt64Value { value });
+        let memory = Some(cri::MemoryUsage { usage_bytes, ..Default::default() });
+        let attributes = Some(cri::ContainerAttributes { id: "c".to_owned(), ..Default::default() });
+        let stats = vec![cri::ContainerStats { attributes, memory, ..Default::default() }];
+        Box::pin(async { Ok(cri::ListContainerStatsResponse { stats }) })
     }
 
     fn container_status(
