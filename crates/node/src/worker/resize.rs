@@ -14,14 +14,12 @@ use runtime::Severity;
 
 use crate::admit::Rejection;
 use crate::allocation::{Allocation, differs, is_resizable, pod_level_by_status, resources, said};
-use crate::container_runtime::{Container as State, Millis, Runtime, Sandbox};
+use crate::container_runtime::{Container as State, Millis, RESIZE_RETRY_MILLIS, Runtime, Sandbox};
 use crate::pod::{Container, Pod, Requests};
 use crate::worker::{PodWorker, Stage, SyncResult, conditions};
 
 /// How long a resize that does not fit waits for the next attempt, if no other pod makes room before.
 const RETRY_MILLIS: Millis = 180_000;
-/// How long one that failed waits.
-const FAILED_MILLIS: Millis = 10_000;
 
 #[derive(Debug, Default)]
 pub struct Resize {
@@ -264,7 +262,7 @@ impl PodWorker {
                 allocated.restarts = named.collect();
                 if let Err(error) = runtime.allocate(pod, &allocated) {
                     note(Err(error), pod);
-                    let again = now + FAILED_MILLIS;
+                    let again = now + RESIZE_RETRY_MILLIS;
                     if let Some(pending) = &mut self.resize.pending {
                         (pending.due, pending.again) = (false, again);
                     }
@@ -315,6 +313,9 @@ impl PodWorker {
         now: Millis,
         step: &mut SyncResult,
     ) {
+        if sandbox.resize_error.is_some() {
+            step.wake = super::earlier(step.wake, Some(now + RESIZE_RETRY_MILLIS));
+        }
         let Some(progress) = &mut self.resize.progress else { return };
         let generation = progress.generation;
         if let Some(error) = &sandbox.resize_error {
@@ -323,7 +324,6 @@ impl PodWorker {
                 step.tell(None, Severity::Warning, "ResizeError", told);
             }
             progress.error = Some(error.clone());
-            step.wake = super::earlier(step.wake, Some(now + FAILED_MILLIS));
             return;
         }
         let restarted = |index: usize, at: u32| sandbox.container(index).is_some_and(|c| c.attempt > at);
