@@ -112,10 +112,10 @@ pub struct Slot {
     pub error: Option<StartError>,
     /// The latest run that there is anything of.
     pub run: Option<Run>,
-    /// How the run before that ended.
-    pub before: Option<Exit>,
+    /// The run before that.
+    before: Option<Earlier>,
     /// And the one before it.
-    before_that: Option<Exit>,
+    before_that: Option<Earlier>,
     /// The latest run was in a sandbox that is gone.
     pub outlived: bool,
     /// The run that is ended because a probe failed.
@@ -126,6 +126,14 @@ pub struct Slot {
     pub hook_error: Option<Box<StartError>>,
     /// What the latest run was last limited to, as far as this process knows.
     pub resources: Option<cri::LinuxContainerResources>,
+}
+
+/// A run that has a successor.
+#[derive(Debug)]
+struct Earlier {
+    attempt: u32,
+    /// `None`: it is not known to have ended.
+    exit: Option<Exit>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -197,6 +205,37 @@ impl Slot {
         self.starting && self.created.is_some() && self.created == self.run.as_ref().map(|run| run.id.clone())
     }
 
+    /// How the run before the latest ended.
+    pub fn last(&self) -> Option<&Exit> {
+        self.before.as_ref()?.exit.as_ref()
+    }
+
+    /// And the one before that.
+    fn last_but_one(&self) -> Option<&Exit> {
+        self.before_that.as_ref()?.exit.as_ref()
+    }
+
+    /// Nobody asks any more how the run of that number ended.
+    pub fn is_past(&self, attempt: u32) -> bool {
+        self.before.as_ref().is_some_and(|before| {
+            attempt < before.attempt || attempt == before.attempt && before.exit.is_some()
+        })
+    }
+
+    /// How a run ended that is not the latest. They may be heard of in any order.
+    fn saw_earlier(&mut self, run: &Run) {
+        let Some(exit) = run.exit().cloned() else { return };
+        let earlier = Some(Earlier { attempt: run.attempt, exit: Some(exit) });
+        let number = |earlier: &Option<Earlier>| earlier.as_ref().map(|earlier| earlier.attempt);
+        if number(&self.before) < Some(run.attempt) {
+            self.before_that = std::mem::replace(&mut self.before, earlier);
+        } else if number(&self.before) == Some(run.attempt) {
+            self.before = earlier;
+        } else if number(&self.before_that) <= Some(run.attempt) {
+            self.before_that = earlier;
+        }
+    }
+
     /// News of a run. That of one before the latest says how that ended.
     pub fn saw(&mut self, run: Run) {
         match &self.run {
@@ -205,9 +244,10 @@ impl Slot {
             {
                 self.ended_early = Some(run);
             }
-            Some(known) if known.attempt > run.attempt => self.before = run.exit().cloned(),
+            Some(known) if known.attempt > run.attempt => self.saw_earlier(&run),
             Some(known) if known.attempt < run.attempt => {
-                self.before_that = std::mem::replace(&mut self.before, known.exit().cloned());
+                let known = Earlier { attempt: known.attempt, exit: known.exit().cloned() };
+                self.before_that = self.before.replace(known);
                 self.run = Some(run);
             }
             // News overtake each other: nothing comes back from the dead, and nothing that was started has only been made.
@@ -290,15 +330,17 @@ impl Slot {
         if self.is_of_start() {
             // What it comes to is told when the start, with its hook, is over: until then nobody may decide on it, and people
             // see the run before.
-            let mut seen = match &self.before {
-                Some(exit) => of_run(Container::Restarting(exit.clone()), self.before_that.clone()),
+            let mut seen = match self.last() {
+                Some(exit) => {
+                    of_run(Container::Restarting(exit.clone()), self.last_but_one().cloned())
+                }
                 None => of_run(Container::Created, None),
             };
-            seen.id = self.before.as_ref().map(|exit| exit.id.clone()).unwrap_or_default();
-            seen.attempt = seen.attempt.saturating_sub(u32::from(self.before.is_some()));
+            seen.id = self.last().map(|exit| exit.id.clone()).unwrap_or_default();
+            seen.attempt = seen.attempt.saturating_sub(u32::from(self.last().is_some()));
             return Some(seen);
         }
-        let ended = || self.run.as_ref().and_then(Run::exit).or(self.before.as_ref()).cloned();
+        let ended = || self.run.as_ref().and_then(Run::exit).or(self.last()).cloned();
         if let Some(error) = &self.error {
             return Some(of_run(Container::Failed(error.clone()), ended()));
         }
@@ -306,20 +348,20 @@ impl Slot {
             Some(RunState::Running { since }) => {
                 let Probed { started, ready, .. } = probed;
                 let mut seen =
-                    of_run(Container::Running { since: *since, started, ready }, self.before.clone());
+                    of_run(Container::Running { since: *since, started, ready }, self.last().cloned());
                 // Its successor is on the way.
                 seen.outdated &= !self.starting;
                 Some(seen)
             }
             Some(RunState::Exited(exit)) if self.starting => {
-                Some(of_run(Container::Restarting(exit.clone()), self.before.clone()))
+                Some(of_run(Container::Restarting(exit.clone()), self.last().cloned()))
             }
             _ if self.starting => Some(of_run(Container::Created, ended())),
             Some(RunState::Exited(exit)) => {
-                Some(of_run(Container::Exited(exit.clone()), self.before.clone()))
+                Some(of_run(Container::Exited(exit.clone()), self.last().cloned()))
             }
             Some(RunState::Created | RunState::Unknown) => {
-                Some(of_run(Container::Interrupted, self.before.clone()))
+                Some(of_run(Container::Interrupted, self.last().cloned()))
             }
             None => None,
         }
@@ -425,6 +467,35 @@ mod tests {
         let seen = slot.view("test", HASH, PROBED).unwrap();
         assert_eq!((seen.attempt, seen.last.map(|exit| exit.code)), (1, Some(7)));
         assert!(matches!(seen.state, Container::Running { since: 5, .. }));
+    }
+
+    #[test]
+    fn the_last_run_is_the_one_before_whatever_is_heard_of_others() {
+        for order in [[0, 1, 2, 3], [3, 2, 1, 0], [3, 0, 2, 1], [1, 3, 0, 2]] {
+            let mut slot = Slot::default();
+            for attempt in order.into_iter().chain([0, 1, 2]) {
+                slot.saw(match attempt {
+                    3 => run(3, RunState::Running { since: 5 }),
+                    ended => exited(ended, ended.cast_signed()),
+                });
+            }
+            let seen = slot.view("test", HASH, PROBED).unwrap();
+            assert_eq!((seen.attempt, seen.last.map(|exit| exit.code)), (3, Some(2)), "{order:?}");
+            assert_eq!(slot.last_but_one().map(|exit| exit.code), Some(1), "{order:?}");
+            assert!(slot.is_past(1) && slot.is_past(2) && !slot.is_past(3));
+        }
+    }
+
+    #[test]
+    fn a_run_whose_end_is_not_known_yet_is_not_passed_over() {
+        let mut slot = Slot::default();
+        slot.saw(exited(0, 7));
+        slot.saw(run(1, RunState::Running { since: 5 }));
+        slot.saw(run(2, RunState::Running { since: 6 }));
+        assert_eq!(slot.last(), None);
+        assert!(slot.is_past(0) && !slot.is_past(1));
+        slot.saw(exited(1, 8));
+        assert_eq!(slot.last().map(|exit| exit.code), Some(8));
     }
 
     #[test]

@@ -155,11 +155,16 @@ impl Shared {
                 let read = block(move || run_of(&status, &runtime));
                 let Ok(run) = read.await else { return };
                 let ended = matches!(run.state, RunState::Exited(_));
-                if task.cache.lock().slot(name).found(run, limits) {
+                let (changed, is_latest) = {
+                    let mut cache = task.cache.lock();
+                    let slot = cache.slot(name);
+                    (slot.found(run, limits), slot.is(id))
+                };
+                if changed {
                     // The others may have waited for it.
                     self.probes.hurry(&task.uid);
                 }
-                if ended {
+                if ended && is_latest {
                     self.probes.stop(&task.uid, name);
                 }
             }

@@ -278,7 +278,12 @@ fn is_known(task: &PodTask, name: &str, container: &cri::Container) -> bool {
     let current = slot.run.as_ref().is_some_and(|run| run.id == container.id && same(run));
     // Before it is started, whoever does so looks at it.
     let is_being_made = slot.starting && !slot.is(&container.id);
-    current || is_being_made || slot.before.as_ref().is_some_and(|before| before.id.ends_with(&container.id))
+    // The number is that of the name, of which there is one.
+    let attempt = container.metadata.as_ref().map(|metadata| metadata.attempt);
+    current
+        || is_being_made
+        || attempt.is_some_and(|attempt| slot.is_past(attempt))
+        || slot.last().is_some_and(|last| last.id.ends_with(&container.id))
 }
 
 /// A pod whose object is known now: its containers are probed, also when it ends, so that it is as ready as it was.

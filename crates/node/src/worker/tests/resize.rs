@@ -133,6 +133,15 @@ fn a_container_is_restarted_where_its_policy_says_so() {
 }
 
 #[test]
+fn what_a_process_before_failed_to_set_is_tried_again() {
+    let mut life = Life::new(&spec(ONE, ""));
+    life.step();
+    life.runtime.resize_error = Some("no".to_owned());
+    let step = life.step_with(true);
+    assert_eq!((step.events, step.wake), (Vec::new(), Some(life.now + 10_000)));
+}
+
+#[test]
 fn a_failure_is_told_until_it_passes() {
     let mut life = Life::new(&spec(ONE, ""));
     life.step();
