@@ -222,6 +222,11 @@ impl Slot {
         })
     }
 
+    /// The latest run ended, also if that is not to be told yet.
+    pub fn has_ended(&self) -> bool {
+        self.ended_early.is_some() || self.run.as_ref().is_some_and(|run| run.exit().is_some())
+    }
+
     /// How a run ended that is not the latest. They may be heard of in any order.
     fn saw_earlier(&mut self, run: &Run) {
         let Some(exit) = run.exit().cloned() else { return };
@@ -331,9 +336,7 @@ impl Slot {
             // What it comes to is told when the start, with its hook, is over: until then nobody may decide on it, and people
             // see the run before.
             let mut seen = match self.last() {
-                Some(exit) => {
-                    of_run(Container::Restarting(exit.clone()), self.last_but_one().cloned())
-                }
+                Some(exit) => of_run(Container::Restarting(exit.clone()), self.last_but_one().cloned()),
                 None => of_run(Container::Created, None),
             };
             seen.id = self.last().map(|exit| exit.id.clone()).unwrap_or_default();

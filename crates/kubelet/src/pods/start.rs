@@ -169,13 +169,28 @@ async fn run(
     }
     tell(Severity::Normal, "Started", "Container started".to_owned());
     shared.link_log(tree, name, &id, attempt).await;
-    shared.watch_probes(task, tree, container.name, &id);
     drop(guard);
     shared.wake(task);
-    if container.role == Role::Ephemeral {
-        return Ok(());
+    let hooked = match container.role {
+        Role::Ephemeral => Ok(()),
+        _ => post_start(shared, task, tree, &pod, container, &id).await,
+    };
+    if !matches!(hooked, Err(Some(_))) {
+        // Not before: what a probe looks for may be made by the hook.
+        begin_probes(shared, task, tree, container.name, &id);
     }
-    post_start(shared, task, tree, &pod, container, &id).await
+    hooked
+}
+
+/// Of a container that may end meanwhile, in a pod that may.
+fn begin_probes(shared: &Shared, task: &Arc<PodTask>, tree: &Value, name: &str, id: &str) {
+    shared.watch_probes(task, tree, name, id);
+    if task.is_stopping() {
+        shared.probes.terminate(&task.uid);
+    }
+    if task.cache.lock().slot(name).has_ended() {
+        shared.probes.stop(&task.uid, name);
+    }
 }
 
 /// The images of the volumes it mounts, then its own. An error names the image if it is that of a volume.

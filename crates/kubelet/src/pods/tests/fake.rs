@@ -82,6 +82,11 @@ impl Fake {
         if self.gone.lock().contains(id) { Err(Error::new(cri::Code::NotFound, "not found")) } else { Ok(()) }
     }
 
+    /// A container ends by itself.
+    pub fn end(&self, id: &str) {
+        self.ended.lock().insert(id.to_owned());
+    }
+
     /// What it was asked for, after how many seconds.
     pub fn asked(&self) -> Vec<String> {
         self.asked.lock().clone()

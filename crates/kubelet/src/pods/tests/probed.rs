@@ -7,7 +7,7 @@ use node::pod::Pod;
 use object::Value;
 
 use super::fake::Case;
-use crate::pods::cache::RunState;
+use crate::pods::cache::{RunState, SandboxRef};
 
 const PROBED: &str = "{containers: [{name: c, image: 'i:1', \
     readinessProbe: {periodSeconds: 600, exec: {command: [check]}}}]}";
@@ -51,4 +51,46 @@ async fn a_pod_that_ends_is_as_ready_as_it_was() {
     let seen = case.pods.runtime().look(&Pod::read(&tree), 0).unwrap();
     let state = &seen.container(0).unwrap().state;
     assert!(matches!(state, Container::Running { started: true, ready: true, .. }), "{state:?}");
+}
+
+const HOOKED: &str = "{containers: [{name: c, image: 'i:1', lifecycle: {postStart: {sleep: {seconds: 20}}}, \
+    livenessProbe: {periodSeconds: 1, failureThreshold: 1, exec: {command: [check]}}}]}";
+
+const BEGUN: [&str; 2] = ["0s create c-0", "0s start c-0"];
+
+/// A pod with a container that is being started, and has its hook.
+async fn hooked() -> Case {
+    let mut case = Case::new(HOOKED, |_| {}).await;
+    let (id, ips) = ("s-1".to_owned(), Vec::new());
+    case.task.cache.lock().set_sandbox(SandboxRef { id, attempt: 0, ready: true, ips });
+    case.pods.runtime().start(&Pod::read(&case.tree), 0, 0, 0);
+    case.until(|case| case.runtime.asked() == BEGUN).await;
+    case
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_is_probed_once_its_hook_is_over() {
+    let mut case = hooked().await;
+    case.until(|case| case.runtime.asked().len() > 3).await;
+    let asked = case.runtime.asked();
+    assert_eq!(asked[2..], ["20s exec c-0", "20s stop c-0 within 30s"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_ends_while_a_hook_runs_is_not_probed_for_life() {
+    let mut case = hooked().await;
+    case.pods.runtime().stop(&Pod::read(&case.tree), 40, 0);
+    case.until(|case| !case.is_alive()).await;
+    case.cluster.env().clone().sleep(Duration::from_secs(60)).await;
+    assert_eq!(case.runtime.asked()[2..], ["0s stop c-0 within 40s"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_ends_while_its_hook_runs_is_not_probed() {
+    let mut case = hooked().await;
+    case.runtime.end("c-0");
+    case.pods.shared.refresh(&case.task, "c", "c-0").await;
+    case.until(|case| !case.is_alive()).await;
+    case.cluster.env().clone().sleep(Duration::from_secs(60)).await;
+    assert_eq!(case.runtime.asked(), BEGUN);
 }
