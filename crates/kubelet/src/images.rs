@@ -110,8 +110,8 @@ pub struct PulledImage {
     pub image_ref: String,
     /// What containers are created with.
     pub spec: cri::ImageSpec,
-    /// As whom it wants to run.
-    pub user: ImageUser,
+    /// As whom it wants to run. `Err`: the runtime did not say, which is not to be taken for root.
+    pub user: Result<ImageUser, String>,
 }
 
 /// The images of a pod's image volumes by the volume's name, or why a container that mounts one cannot start.
@@ -268,7 +268,7 @@ impl Images {
                         "Container image {image:?} already present on machine and can be accessed by the pod"
                     );
                     tell(normal("Pulled", said));
-                    return Ok(wanted.pulled(image_ref, ImageUser::of(Some(&found))));
+                    return Ok(wanted.pulled(image_ref, Ok(ImageUser::of(Some(&found)))));
                 }
             }
             // That an image is here which the pod may not have is nobody's business.
@@ -355,7 +355,7 @@ impl WantedImage<'_> {
         }
     }
 
-    fn pulled(&self, image_ref: String, user: ImageUser) -> PulledImage {
+    fn pulled(&self, image_ref: String, user: Result<ImageUser, String>) -> PulledImage {
         let spec =
             cri::ImageSpec { user_specified_image: self.image.to_owned(), ..self.spec(image_ref.clone()) };
         PulledImage { image_ref, spec, user }

@@ -51,15 +51,16 @@ impl Images {
             tell(warning("Failed", format!("Failed to pull image {image:?}: {error}")));
             classify(&image, &error)
         })?;
-        let found = self.find(spec).await.ok().flatten();
-        let size = found.as_ref().map_or(0, |image| image.size);
+        let found = self.find(spec).await;
+        let size = found.as_ref().ok().and_then(Option::as_ref).map_or(0, |image| image.size);
         let said = format!(
             "Successfully pulled image {image:?} in {} ({} including waiting). Image size: {size} bytes.",
             go_duration(took),
             go_duration(waited),
         );
         tell(normal("Pulled", said));
-        Ok(wanted.pulled(image_ref, ImageUser::of(found.as_ref())))
+        let user = found.map(|found| ImageUser::of(found.as_ref())).map_err(|error| error.to_string());
+        Ok(wanted.pulled(image_ref, user))
     }
 }
 

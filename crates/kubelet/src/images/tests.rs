@@ -23,6 +23,8 @@ struct State {
     /// Names and the password they need; empty: none.
     remote: BTreeMap<String, &'static str>,
     error: Option<Error>,
+    /// Of questions about an image.
+    silent: Option<Error>,
     pulls: Vec<(String, String)>,
     pulling: usize,
     most_pulling: usize,
@@ -76,9 +78,13 @@ impl cri::PartialRuntime for Fake {
 
     fn image_status(&self, request: cri::ImageStatusRequest) -> Call<'_, cri::ImageStatusResponse> {
         let name = request.image.unwrap_or_default().image;
-        let id = self.state.lock().here.get(&name).cloned();
+        let (id, silent) = {
+            let state = self.state.lock();
+            (state.here.get(&name).cloned(), state.silent.clone())
+        };
         let image = id.map(|id| cri::Image { id, size: 1234, ..Default::default() });
-        Box::pin(async { Ok(cri::ImageStatusResponse { image, ..Default::default() }) })
+        let answer = cri::ImageStatusResponse { image, ..Default::default() };
+        Box::pin(async { silent.map_or(Ok(answer), Err) })
     }
 
     fn pull_image(&self, request: cri::PullImageRequest) -> Call<'_, cri::PullImageResponse> {
@@ -142,6 +148,15 @@ impl Case {
         policy: Option<&str>,
         secrets: &[Arc<Obj>],
     ) -> Result<String, ImageError> {
+        self.pulled(image, policy, secrets).await.map(|pulled| pulled.image_ref)
+    }
+
+    async fn pulled(
+        &self,
+        image: &str,
+        policy: Option<&str>,
+        secrets: &[Arc<Obj>],
+    ) -> Result<PulledImage, ImageError> {
         let pod =
             runtime::parse("{metadata: {name: web, namespace: default}}").unwrap_or_else(|_| panic!("a pod"));
         let wanted = WantedImage {
@@ -156,7 +171,7 @@ impl Case {
             let severity = if matches!(event.severity, Severity::Normal) { "Normal" } else { "Warning" };
             self.told.lock().push(format!("{severity} {}: {}", event.reason, event.message));
         };
-        self.images.ensure(wanted, &tell).await.map(|pulled| pulled.image_ref)
+        self.images.ensure(wanted, &tell).await
     }
 
     fn told(&self) -> Vec<String> {
@@ -177,6 +192,17 @@ fn secret(name: &str, registry: &str, password: &str) -> Arc<Obj> {
     let storage = catalog.find_storage("", "secrets").unwrap();
     let key = storage.key("default", name);
     Arc::new(Obj::publish(storage, &key, body.to_string().as_bytes(), Revision(1), None).unwrap())
+}
+
+#[tokio::test]
+async fn an_image_that_nobody_can_be_asked_about_is_not_one_of_root() {
+    let case = Case::new(&[("r.io/app:1", "")]);
+    let silent = Error::new(Code::Unavailable, "busy");
+    for (says, user) in [(Some(silent.clone()), Err(silent.to_string())), (None, Ok(ImageUser::Uid(0)))] {
+        case.runtime.state.lock().silent = says;
+        let pulled = case.pulled("r.io/app:1", Some("Always"), &[]).await.unwrap();
+        assert_eq!((&*pulled.image_ref, pulled.user), ("sha256:r.io/app:1", user));
+    }
 }
 
 #[tokio::test]

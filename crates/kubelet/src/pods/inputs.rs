@@ -178,6 +178,7 @@ impl Shared {
             Some(handler) => self.pod_view(&moment, handler),
             None => self.node_view(&moment),
         };
+        let image_user = image.user.as_ref().map_err(|message| failed(message.clone()))?;
         let (devices, mut parts) = (DeviceResources::default(), BTreeMap::new());
         let none = BTreeMap::new();
         let inputs = || ContainerInputs {
@@ -186,7 +187,7 @@ impl Shared {
             container: container.spec,
             restart_count: attempt,
             image_ref: &image.spec.image,
-            image_user: &image.user,
+            image_user,
             pod_ips: &pod_ips,
             volumes: &mounted,
             sources: &sources,
