@@ -251,6 +251,13 @@ impl Shared {
         (self.parts.env.now_nanos() / 1_000_000) as Millis
     }
 
+    /// The pod is gone, with its directory: its users may be another's.
+    fn release_users(&self, uid: &str) {
+        if let Some(ranges) = &self.user_ranges {
+            ranges.release(uid);
+        }
+    }
+
     /// The task of a pod, made if there is none.
     fn ensure(self: &Arc<Shared>, key: Key, uid: &str) -> Arc<PodTask> {
         let mut pods = self.pods.lock();

@@ -17,6 +17,9 @@ use crate::generate::labels::container_hash;
 use crate::probes::Probed;
 use crate::volumes::MountedVolume;
 
+/// So many events wait to be told: nobody takes them while the node is not to say anything, and probes go on.
+const MOST_EVENTS: usize = 256;
+
 pub struct Cache {
     /// The object as it was last seen; null until then.
     pub pod: Arc<Value>,
@@ -385,6 +388,9 @@ impl Cache {
 
     pub fn tell(&mut self, container: &str, severity: Severity, reason: &str, message: impl Into<String>) {
         let (container, reason) = (container.to_owned(), reason.to_owned());
+        if self.events.len() == MOST_EVENTS {
+            self.events.remove(0);
+        }
         self.events.push(PendingEvent { container, severity, reason, message: message.into() });
     }
 
@@ -460,6 +466,17 @@ mod tests {
         assert!(is_evicted("{status: {phase: Failed, reason: Evicted}}"));
         assert!(!is_evicted("{status: {phase: Failed, reason: Preempting}}"));
         assert!(!is_evicted("{status: {phase: Running, reason: Evicted}}"));
+    }
+
+    #[test]
+    fn what_nobody_takes_is_told_no_more_than_so_often() {
+        let mut cache = Cache::default();
+        for number in 0..=MOST_EVENTS {
+            cache.tell("", Severity::Warning, "Unhealthy", number.to_string());
+        }
+        cache.pod = Arc::new(Value::map());
+        let told = cache.take_events();
+        assert_eq!((told.len(), &*told[0].message), (MOST_EVENTS, "1"), "the latest");
     }
 
     #[test]

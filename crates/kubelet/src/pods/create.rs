@@ -1,5 +1,6 @@
 //! What the containers of a pod share: its volumes, its cgroup, its sandbox.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -145,9 +146,18 @@ impl Shared {
         let request = cri::PodSandboxStatusRequest { pod_sandbox_id: sandbox.to_owned(), verbose: false };
         let status = self.parts.cri.pod_sandbox_status(request).await?;
         let Some(network) = status.status.and_then(|status| status.network) else { return Ok(None) };
-        let more = network.additional_ips.into_iter().map(|ip| ip.ip);
-        Ok(Some(std::iter::once(network.ip).chain(more).filter(|ip| !ip.is_empty()).collect()))
+        let more = network.additional_ips.iter().map(|ip| &*ip.ip);
+        let all = std::iter::once(&*network.ip).chain(more);
+        let ipv6_first = (self.parts.host_ips)().first().is_some_and(IpAddr::is_ipv6);
+        Ok(Some(primary_first(all, ipv6_first)))
     }
+}
+
+/// One of each family at most, that of the node's primary address first: runtimes have any number in any order.
+fn primary_first<'a>(ips: impl Iterator<Item = &'a str>, ipv6_first: bool) -> Vec<String> {
+    let all: Vec<IpAddr> = ips.filter_map(|ip| ip.parse().ok()).collect();
+    let of = |ipv6: bool| all.iter().find(|ip| ip.is_ipv6() == ipv6);
+    of(ipv6_first).into_iter().chain(of(!ipv6_first)).map(IpAddr::to_string).collect()
 }
 
 /// The object changed while the pod runs: limits of its containers, what its volumes show of it.
@@ -174,4 +184,19 @@ pub async fn update(shared: &Arc<Shared>, task: &Arc<PodTask>) {
     }
     // Otherwise there is news already, and this is done once more.
     cache.resizing = !Arc::ptr_eq(&cache.pod, &pod);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_has_an_address_of_each_family_that_of_its_nodes_first() {
+        let of = |ipv6_first: bool| {
+            primary_first(["fd00:0::9", "10.0.0.9", "", "fd00::10", "10.0.0.10"].into_iter(), ipv6_first)
+        };
+        assert_eq!(of(false), ["10.0.0.9", "fd00::9"]);
+        assert_eq!(of(true), ["fd00::9", "10.0.0.9"]);
+        assert_eq!(primary_first(["fd00::9"].into_iter(), false), ["fd00::9"]);
+    }
 }

@@ -153,7 +153,7 @@ fn remove_log(shared: &Shared, container: &cri::Container) -> Option<()> {
 }
 
 /// Of pods that were not known at the last look either. Those found now.
-async fn collect_directories(shared: &Arc<Shared>, before: &BTreeSet<String>) -> BTreeSet<String> {
+pub(super) async fn collect_directories(shared: &Arc<Shared>, before: &BTreeSet<String>) -> BTreeSet<String> {
     let tasks = shared.tasks();
     let known = tasks.iter().map(|task| task.uid.clone()).chain(shared.allocations.uids());
     let known: BTreeSet<String> = known.collect();
@@ -175,8 +175,9 @@ async fn collect_directories(shared: &Arc<Shared>, before: &BTreeSet<String>) ->
             Ok(()) => shared.remove_groups(uid).await,
             Err(error) => Err(error.to_string()),
         };
-        if let Err(error) = removed {
-            tracing::warn!(uid, error, "failed to clean up after a pod that is gone");
+        match removed {
+            Ok(()) => shared.release_users(uid),
+            Err(error) => tracing::warn!(uid, error, "failed to clean up after a pod that is gone"),
         }
     }
     for (uid, directory) in &orphaned {

@@ -280,9 +280,7 @@ pub fn remove(shared: &Arc<Shared>, task: &Arc<PodTask>) {
             pause = (pause * 2).min(MOST_PAUSE);
         }
         shared.remove_directories(&task).await;
-        if let Some(ranges) = &shared.user_ranges {
-            ranges.release(&task.uid);
-        }
+        shared.release_users(&task.uid);
         shared.pods.lock().remove(&task.uid());
         // Another pod with its name may wait for this.
         shared.wake(&task);

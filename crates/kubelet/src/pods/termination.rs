@@ -16,7 +16,10 @@ const MOST_LOG_LINES: usize = 80;
 /// The message of a container that ended; reads files, so not to be called where others wait.
 pub fn message(status: &cri::ContainerStatus, info: &ContainerInfo) -> String {
     let own = &status.message;
-    let falls_back = info.termination_message_policy == "FallbackToLogsOnError" && status.exit_code != 0;
+    // One that cannot even be started has no log.
+    let falls_back = info.termination_message_policy == "FallbackToLogsOnError"
+        && status.exit_code != 0
+        && status.reason != "ContainerCannotRun";
     let told = match written(status, &info.termination_message_path) {
         Ok(written) if written.is_empty() && falls_back => tail_of_log(Path::new(&status.log_path))
             .unwrap_or_else(|error| format!("Error on reading termination message from logs: {error}")),
@@ -124,6 +127,10 @@ mod tests {
         assert_eq!(of("FallbackToLogsOnError", 1), "one\ntwo\n");
         assert_eq!(of("FallbackToLogsOnError", 0), "");
         assert_eq!(of("File", 1), "");
+        let mut never_ran = status(&log, &file, 128);
+        never_ran.reason = "ContainerCannotRun".to_owned();
+        never_ran.message = "no such file".to_owned();
+        assert_eq!(message(&never_ran, &info("FallbackToLogsOnError")), "no such file");
         std::fs::write(&file, format!("{}{}", "x".repeat(5000), "y".repeat(4000))).unwrap();
         assert_eq!(of("FallbackToLogsOnError", 1), format!("{}{}", "x".repeat(96), "y".repeat(4000)));
     }

@@ -2,6 +2,7 @@
 
 mod create;
 pub(super) mod fake;
+mod garbage;
 mod probed;
 mod recover;
 mod relist;
@@ -163,6 +164,18 @@ pub(super) async fn open(
     changes: &Changes,
     change: impl FnOnce(&mut Config),
 ) -> (Pods, Stopper) {
+    open_with(Facts::default(), root, cluster, client, cri, changes, change).await
+}
+
+async fn open_with(
+    facts: Facts,
+    root: &std::path::Path,
+    cluster: &TestCluster,
+    client: Arc<dyn Client>,
+    cri: Arc<dyn cri::Runtime>,
+    changes: &Changes,
+    change: impl FnOnce(&mut Config),
+) -> (Pods, Stopper) {
     let env = cluster.env().clone();
     let mut config = Config::new("n", root.to_owned());
     // Nothing of this machine is touched but the folder.
@@ -187,7 +200,7 @@ pub(super) async fn open(
         objects,
         volumes: Arc::new(volumes),
         images: Arc::new(images),
-        facts: Facts::default(),
+        facts,
         host_ips: Arc::new(Vec::new),
         runtime_state,
         metrics: Arc::default(),

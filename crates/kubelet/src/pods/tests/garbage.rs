@@ -1,0 +1,32 @@
+//! What is left of pods that nobody knows.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use testkit::TestCluster;
+
+use super::{Quick, open_with};
+use crate::config::Config;
+use crate::generate::{UserNamespaces, UserRanges};
+use crate::pods::{Changes, Facts, garbage};
+
+#[tokio::test(start_paused = true)]
+async fn the_users_of_a_pod_that_is_gone_are_free_for_others() {
+    let (cluster, folder) = (TestCluster::simulated(44).await, tempfile::tempdir().unwrap());
+    let left = UserRanges::load(&Config::new("n", folder.path().to_owned())).unwrap().range("gone").unwrap();
+    let features = cri::RuntimeHandlerFeatures { user_namespaces: true, ..Default::default() };
+    let handler = cri::RuntimeHandler { name: String::new(), features: Some(features) };
+    let facts = Facts { handlers: vec![handler], ..Facts::default() };
+    let client = cluster.local_clients().user("system:node:n", &["system:nodes"]);
+    let runtime = Arc::new(Quick::new());
+    let changes = Changes::default();
+    let opened = open_with(facts, folder.path(), &cluster, client, runtime, &changes, |_| ()).await;
+    let (pods, _stopper) = opened;
+    let shared = &pods.shared;
+    let mut known = BTreeSet::new();
+    for _ in 0..2 {
+        known = garbage::collect_directories(shared, &known).await;
+    }
+    assert!(!folder.path().join("pods/gone").exists());
+    assert_eq!(shared.user_ranges.as_ref().unwrap().range("new"), Ok(left));
+}
