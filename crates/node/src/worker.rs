@@ -21,6 +21,7 @@ mod status;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use object::Value;
 use runtime::Severity;
@@ -45,6 +46,8 @@ pub struct PodWorker {
     pub uid: u128,
     /// The revision of our last write: what is older than that is not looked at.
     pub written: object::Revision,
+    /// The object as that left it, until the watch shows it.
+    pub ahead: Option<Arc<object::Obj>>,
     /// What the last step asked for.
     pub wake: Option<Millis>,
     /// Counted against the node while the pod is on it.
@@ -135,6 +138,7 @@ impl PodWorker {
         PodWorker {
             uid: short_uid(pod.uid),
             written: object::Revision(0),
+            ahead: None,
             wake: None,
             requests: Requests::of(pod),
             rank: PreemptionRank::of(pod),

@@ -8,6 +8,7 @@ use testkit::TestCluster;
 
 use super::*;
 
+mod behind;
 mod life;
 
 /// All that the runtime has.

@@ -25,6 +25,8 @@ impl Agent {
         if let Some(observer) = &self.observer {
             observer.turn();
         }
+        let ours = self.ahead_of(key, obj);
+        let obj = ours.as_ref().unwrap_or(obj);
         if self.is_settled(key, obj) {
             if let Some(observer) = &self.observer {
                 observer.shown(short_uid(obj.uid()));
@@ -43,7 +45,7 @@ impl Agent {
         if let Some(status) = step.status.take() {
             tree.make_map().set("status", status);
             match self.client.update(PODS.of(obj).sub("status"), tree, WriteOptions::default()).await {
-                Ok(written) => self.note_written(key, obj, written.revision()),
+                Ok(written) => self.note_written(key, written),
                 Err(status) => return self.refused(key, &status),
             }
         }
@@ -202,11 +204,22 @@ impl Agent {
         Some(step)
     }
 
-    fn note_written(&self, key: &Key, obj: &Obj, revision: Revision) {
+    fn note_written(&self, key: &Key, written: Arc<Obj>) {
         let mut inner = self.inner.lock();
-        if let Some(worker) = inner.pods.get_mut(key).filter(|worker| worker.uid == short_uid(obj.uid())) {
-            worker.written = worker.written.max(revision);
+        let worker = inner.pods.get_mut(key).filter(|worker| worker.uid == short_uid(written.uid()));
+        if let Some(worker) = worker.filter(|worker| worker.written < written.revision()) {
+            worker.written = written.revision();
+            worker.ahead = Some(written);
         }
+    }
+
+    /// What the API answered to the last write, while the watch does not show it yet: a pod is looked after though the watch stalls.
+    fn ahead_of(&self, key: &Key, obj: &Obj) -> Option<Arc<Obj>> {
+        let mut inner = self.inner.lock();
+        let worker = inner.pods.get_mut(key).filter(|worker| worker.uid == short_uid(obj.uid()))?;
+        // Kept no longer than that: there may be many pods.
+        worker.ahead = worker.ahead.take().filter(|ahead| ahead.revision() > obj.revision());
+        worker.ahead.clone()
     }
 
     /// Gone, or newer than what was read: the change that tells so asks for a reconcile. Anything else may pass.
