@@ -28,7 +28,7 @@ use runtime::Severity;
 
 use crate::admit::preemption::{self, PreemptionRank};
 use crate::admit::{Rejection, Taken};
-use crate::container_runtime::{Container, Evicted, Millis, PodEvent, Runtime, Sandbox, StartError};
+use crate::container_runtime::{Container, Evicted, Millis, PodEvent, Running, Runtime, Sandbox, StartError};
 use crate::pod::{Pod, Requests, Role, short_uid};
 pub use backoff::LONGEST_MILLIS;
 use backoff::{BackOff, StartBackOff};
@@ -509,9 +509,7 @@ impl PodWorker {
         if self.is_done(pod, sandbox) {
             return starts;
         }
-        let mains_begun = pod.containers.iter().enumerate().any(|(index, c)| {
-            c.role == Role::Main && sandbox.container(index).is_some() && !sandbox.outlived.contains(&index)
-        });
+        let reached = reached(pod, sandbox);
         // Whatever the others are at: they are there to see it.
         for (index, _) in pod.containers.iter().enumerate().filter(|(_, c)| c.role == Role::Ephemeral) {
             let is_due = match sandbox.container(index).map(|c| &c.state) {
@@ -525,8 +523,8 @@ impl PodWorker {
         }
         for (index, container) in pod.containers.iter().enumerate().filter(|(_, c)| c.role != Role::Ephemeral)
         {
-            // Once the containers were begun, the init containers are history; sidecars are kept up.
-            if container.role == Role::Init && mains_begun {
+            // What came before is history; sidecars are kept up.
+            if container.role == Role::Init && index < reached {
                 continue;
             }
             let there = sandbox.container(index);
@@ -610,7 +608,7 @@ impl PodWorker {
                 }
             };
             // What comes later waits for what comes first.
-            if !settled && container.role != Role::Main && !mains_begun {
+            if !settled && container.role != Role::Main && index >= reached {
                 break;
             }
         }
@@ -710,6 +708,22 @@ fn ending(pod: &Pod<'_>, evicted: Option<&Evicted>, now: Millis) -> Option<Endin
     }
     let passed = status::deadline_passed(pod, now);
     passed.then_some(Ending { grace_seconds, why: Why::Deadline })
+}
+
+/// How far the pod came: the place of the last init container or sidecar of which there is something, and beyond all of them while a
+/// container proper runs. Once all of those have ended, the last sidecar has to be up again before they are.
+fn reached(pod: &Pod<'_>, sandbox: &Sandbox) -> usize {
+    let here = |index: usize| sandbox.container(index).filter(|_| !sandbox.outlived.contains(&index));
+    let all = || pod.containers.iter().enumerate();
+    let is_up = |state: &Container| {
+        matches!(state, Container::Running { .. } | Container::Created | Container::Restarting(_))
+    };
+    if all().any(|(index, c)| c.role == Role::Main && here(index).is_some_and(|c| is_up(&c.state))) {
+        return usize::MAX;
+    }
+    let ran = |there: &Running| !there.id.is_empty() || matches!(there.state, Container::Exited(_));
+    let last = all().rfind(|(index, c)| c.role.is_init() && here(*index).is_some_and(ran));
+    last.map_or(0, |(index, _)| index)
 }
 
 /// When the pod's time will be up.

@@ -392,7 +392,8 @@ fn phase(view: &View<'_>, shown: &[ContainerStatus]) -> &'static str {
     let pod = view.pod;
     let (mut pending_init, mut pending_sidecars) = (0, 0);
     let (mut running, mut waiting, mut stopped, mut for_good, mut succeeded) = (0, 0, 0, 0, 0);
-    for (container, shown) in pod.containers.iter().zip(shown) {
+    let there = |index: usize| view.sandbox.container(index);
+    for (index, (container, shown)) in pod.containers.iter().zip(shown).enumerate() {
         let ended = match &shown.state {
             ContainerState::Ended(exit) => Some(exit.code),
             ContainerState::Lost => Some(137),
@@ -405,6 +406,8 @@ fn phase(view: &View<'_>, shown: &[ContainerStatus]) -> &'static str {
             pod.restarts(container, code) || shown.last.as_ref().is_some_and(of_all)
         };
         let is_running = matches!(shown.state, ContainerState::Running { .. });
+        let is_started =
+            || !matches!(there(index).map(|c| &c.state), Some(State::Running { started: false, .. }));
         match container.role {
             Role::Init => match ended {
                 None => pending_init += 1,
@@ -413,7 +416,10 @@ fn phase(view: &View<'_>, shown: &[ContainerStatus]) -> &'static str {
                 Some(_) => {}
             },
             Role::Sidecar => match ended {
-                _ if is_running => running += 1,
+                _ if is_running => {
+                    pending_sidecars += usize::from(!is_started());
+                    running += 1;
+                }
                 Some(_) => {}
                 None => {
                     pending_sidecars += 1;
@@ -433,7 +439,12 @@ fn phase(view: &View<'_>, shown: &[ContainerStatus]) -> &'static str {
             },
         }
     }
-    if pending_init > 0 || pending_sidecars > 0 || waiting > 0 {
+    // In this sandbox: in another one, it all begins anew.
+    let has_begun = pod.containers.iter().enumerate().any(|(index, container)| {
+        let ran = there(index).is_some_and(|c| !c.id.is_empty());
+        container.role == Role::Main && ran && !view.sandbox.outlived.contains(&index)
+    });
+    if pending_init > 0 || pending_sidecars > 0 && !has_begun || waiting > 0 {
         return "Pending";
     }
     if running > 0 {

@@ -437,6 +437,65 @@ fn a_pod_past_its_active_deadline_fails() {
     assert_eq!(life.tree.str_at(&["status", "reason"]), Some("DeadlineExceeded"));
 }
 
+fn not_started() -> Container {
+    Container::Running { since: 0, started: false, ready: false }
+}
+
+#[test]
+fn what_all_ended_waits_for_the_last_sidecar_to_be_up_again() {
+    let spec = r#"{"restartPolicy":"Always","initContainers":[{"name":"i"},{"name":"s","restartPolicy":"Always"}],
+        "containers":[{"name":"c"},{"name":"d"}]}"#;
+    let mut life = Life::new(spec);
+    life.step();
+    life.runtime.exit(0, 0, life.now);
+    life.step();
+    assert_eq!(life.runtime.log(), "create start-0-0 start-1-0 start-2-0 start-3-0");
+    // One of them goes on: the other is in nobody's way.
+    life.runtime.set(1, not_started());
+    life.runtime.exit(2, 1, life.now);
+    life.step();
+    assert_eq!(life.runtime.log(), "start-2-1");
+    life.now += 60_000;
+    life.runtime.exit(2, 1, life.now);
+    life.runtime.exit(3, 1, life.now);
+    life.now += 60_000;
+    life.step();
+    assert_eq!((&*life.runtime.log(), life.phase()), ("", "Running"));
+    life.runtime.set(1, Container::Running { since: 0, started: true, ready: true });
+    life.step();
+    assert_eq!(life.runtime.log(), "start-2-2 start-3-1");
+}
+
+#[test]
+fn what_all_ended_does_not_wait_for_a_sidecar_before_the_last_init_container() {
+    let spec = r#"{"restartPolicy":"Always","initContainers":[{"name":"s","restartPolicy":"Always"},{"name":"i"}],
+        "containers":[{"name":"c"}]}"#;
+    let mut life = Life::new(spec);
+    life.step();
+    life.runtime.exit(1, 0, life.now);
+    life.step();
+    life.runtime.log();
+    life.runtime.set(0, not_started());
+    life.runtime.exit(2, 1, life.now);
+    life.step();
+    assert_eq!(life.runtime.log(), "start-2-1");
+}
+
+#[test]
+fn a_pod_in_a_new_sandbox_is_pending_until_its_sidecar_has_started() {
+    let spec = r#"{"restartPolicy":"Always","initContainers":[{"name":"s","restartPolicy":"Always"}],
+        "containers":[{"name":"c"}]}"#;
+    let mut life = Life::new(spec);
+    life.step();
+    life.runtime.set(0, not_started());
+    life.step();
+    assert_eq!(life.phase(), "Running");
+    life.runtime.exit(1, 137, life.now);
+    life.runtime.outlived = vec![1];
+    life.step();
+    assert_eq!(life.phase(), "Pending");
+}
+
 #[test]
 fn sidecars_are_stopped_once_when_the_others_are_done() {
     let mut life = Life::new(
