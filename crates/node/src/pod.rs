@@ -165,6 +165,12 @@ impl<'a> Pod<'a> {
             Restart::Never => false,
         }
     }
+
+    /// Is a container that the node ends, and that so has no exit code for its rules, started again?
+    pub fn restarts_by_policy(&self, container: &Container<'_>) -> bool {
+        let policy = Restart::read(container.spec.str_at(&["restartPolicy"])).unwrap_or(self.restart);
+        policy != Restart::Never
+    }
 }
 
 impl<'a> Container<'a> {

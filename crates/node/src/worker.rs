@@ -293,7 +293,7 @@ impl PodWorker {
             step.status = self.status(pod, host, &Sandbox::default(), false, now);
             return step;
         }
-        if let Some(turn) = self.restart_all.turn(pod, runtime, now) {
+        if let Some(turn) = self.restart_all.turn(pod, &self.backoffs, runtime, now) {
             for index in turn.killed {
                 step.tell(Some(index), Severity::Normal, "Killing", "killing".to_owned());
             }
@@ -306,7 +306,7 @@ impl PodWorker {
             }
         }
         let sandbox = self.sync(pod, runtime, now, &mut step);
-        if self.restart_all.is_asked_for(pod, &sandbox) {
+        if self.restart_all.is_asked_for(pod, &self.backoffs, &sandbox) {
             step.wake = Some(now);
         }
         self.resize_progress(pod, &sandbox, now, &mut step);
@@ -448,7 +448,7 @@ impl PodWorker {
         // something, and a container at most twice: so many rounds are enough.
         for _ in 0..=2 * pod.containers.len() {
             let sandbox = self.look(pod, runtime, now);
-            if !sandbox.ready || self.restart_all.is_asked_for(pod, &sandbox) {
+            if !sandbox.ready || self.restart_all.is_asked_for(pod, &self.backoffs, &sandbox) {
                 return sandbox;
             }
             let starts = self.starts(pod, &sandbox, now, step);

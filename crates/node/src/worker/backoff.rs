@@ -61,6 +61,13 @@ impl BackOff {
         Some(self.waits_until(before, exit.finished).map_or(before, |_| exit.finished))
     }
 
+    /// A container that was ended because a probe failed did not have to wait then: it is ended and started in one go.
+    pub fn lets_replace(&self, container: &Running) -> bool {
+        let Container::Exited(exit) = &container.state else { return false };
+        let before = container.last.as_ref().map(|before| before.finished);
+        before.is_none_or(|before| self.waits_until(before, exit.finished).is_none())
+    }
+
     /// For a container whose wait begins at `from`.
     pub fn try_restart(&mut self, from: Millis, now: Millis) -> Verdict {
         if let Some(until) = self.waits_until(from, now) {

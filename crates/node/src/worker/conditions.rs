@@ -150,7 +150,7 @@ fn restarting_all(view: &View<'_>, phase: &str) -> Word {
         "Failed" => return Word::no("PodFailed", String::new()),
         _ => {}
     }
-    let asked = || view.restart_all.is_asked_for(view.pod, view.sandbox);
+    let asked = || view.restart_all.is_asked_for(view.pod, view.backoffs, view.sandbox);
     if view.restart_all.is_under_way() || asked() {
         let message = "container exited with restart policy rule".to_owned();
         return Word { reason: "RestartAllContainersStarted", message, ..Word::yes() };

@@ -9,6 +9,7 @@ use object::Value;
 
 use crate::container_runtime::{Container, Exit, Millis, Running, Runtime, Sandbox};
 use crate::pod::{Pod, Role};
+use crate::worker::backoff::BackOff;
 
 pub const CONDITION: &str = "AllContainersRestarting";
 /// Why a container waits, or ended.
@@ -70,16 +71,22 @@ impl RestartAll {
     }
 
     /// Ends all containers where one asks for it; `None`: nothing of the kind.
-    pub fn turn(&mut self, pod: &Pod<'_>, runtime: &mut dyn Runtime, now: Millis) -> Option<Turn> {
+    pub fn turn(
+        &mut self,
+        pod: &Pod<'_>,
+        backoffs: &[BackOff],
+        runtime: &mut dyn Runtime,
+        now: Millis,
+    ) -> Option<Turn> {
         if !pod.may_restart_all() {
             return None;
         }
         let sandbox = runtime.look(pod, now)?;
         let was_under_way = self.is_under_way();
         let asked = match self.under_way {
-            None => is_said(pod) || self.is_asked_for(pod, &sandbox),
+            None => is_said(pod) || self.is_asked_for(pod, backoffs, &sandbox),
             Some(true) => true,
-            Some(false) => self.is_asked_for(pod, &sandbox),
+            Some(false) => self.is_asked_for(pod, backoffs, &sandbox),
         };
         self.under_way = Some(asked);
         if !asked {
@@ -121,12 +128,18 @@ impl RestartAll {
         Some(Turn { begins: !was_under_way, killed, waits })
     }
 
-    /// A container ended so that all are to be restarted.
-    pub fn is_asked_for(&self, pod: &Pod<'_>, sandbox: &Sandbox) -> bool {
+    /// A container ended so that all are to be restarted. One that was ended because a probe failed, and is started anew in the same
+    /// go, never is seen as ended in kubelet.
+    pub fn is_asked_for(&self, pod: &Pod<'_>, backoffs: &[BackOff], sandbox: &Sandbox) -> bool {
         pod.containers.iter().enumerate().any(|(index, container)| {
             let run = sandbox.container(index).filter(|run| run.attempt >= self.first(pod, index));
-            match run.map(|run| &run.state) {
-                Some(Container::Exited(exit)) => container.restarts_all(exit.code),
+            let in_one_go = |run: &Running| {
+                run.replaced
+                    && pod.restarts_by_policy(container)
+                    && backoffs.get(index).is_none_or(|backoff| backoff.lets_replace(run))
+            };
+            match run.map(|run| (run, &run.state)) {
+                Some((run, Container::Exited(exit))) => container.restarts_all(exit.code) && !in_one_go(run),
                 _ => false,
             }
         })

@@ -117,6 +117,30 @@ fn a_process_that_comes_later_goes_on_where_the_other_was() {
 }
 
 #[test]
+fn a_container_that_a_probe_ended_is_restarted_alone_unless_it_has_to_wait() {
+    let rules = r#""restartPolicyRules":[{"action":"RestartAllContainers","exitCodes":{"operator":"In","values":[137]}}]"#;
+    for (policy, alone) in [("Always", true), ("OnFailure", true), ("Never", false)] {
+        let mut life = Life::new(&format!(
+            r#"{{"restartPolicy":"Never","containers":[{{"name":"a","restartPolicy":"{policy}",{rules}}},{{"name":"b"}}]}}"#
+        ));
+        life.step();
+        life.runtime.log();
+        let probed = |life: &mut Life| {
+            life.now += 2000;
+            life.runtime.exit(0, 137, life.now);
+            life.runtime.there.get_mut(&0).unwrap().replaced = true;
+            life.step();
+            life.runtime.log()
+        };
+        assert_eq!(probed(&mut life), if alone { "start-0-1" } else { "kill-1" }, "{policy}");
+        if alone {
+            assert_eq!(probed(&mut life), "start-0-2");
+            assert_eq!(probed(&mut life), "kill-1", "it had to wait, and was seen to have ended");
+        }
+    }
+}
+
+#[test]
 fn pods_without_such_a_rule_have_no_such_condition() {
     let mut life = Life::new(PLAIN);
     life.step();
