@@ -181,7 +181,10 @@ pub enum Container {
     Failed(StartError),
     /// Made and never started, as whoever was at it was interrupted, or the runtime cannot tell whether it runs: another run takes
     /// its place, whatever the pod's policy.
-    Interrupted,
+    Interrupted {
+        /// The runtime cannot tell.
+        may_run: bool,
+    },
     Running {
         since: Millis,
         /// Its startup probe succeeded, or there is none.
@@ -240,9 +243,8 @@ impl Sandbox {
 
     /// Is anything running, or about to?
     pub fn is_alive(&self) -> bool {
-        self.containers
-            .iter()
-            .flatten()
-            .any(|c| !matches!(c.state, Container::Exited(_) | Container::Failed(_) | Container::Interrupted))
+        self.containers.iter().flatten().any(|c| {
+            !matches!(c.state, Container::Exited(_) | Container::Failed(_) | Container::Interrupted { .. })
+        })
     }
 }

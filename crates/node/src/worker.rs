@@ -451,6 +451,9 @@ impl PodWorker {
             if !sandbox.ready || self.restart_all.is_asked_for(pod, &self.backoffs, &sandbox) {
                 return sandbox;
             }
+            for lost in (0..pod.containers.len()).filter(|index| is_lost(pod, &sandbox, *index)) {
+                runtime.kill(pod, lost, now);
+            }
             let starts = self.starts(pod, &sandbox, now, step);
             if starts.is_empty() {
                 return sandbox;
@@ -573,8 +576,10 @@ impl PodWorker {
                     }
                     false
                 }
-                Some((Container::Interrupted, attempt)) => {
-                    starts.push((index, attempt + 1));
+                Some((Container::Interrupted { .. }, attempt)) => {
+                    if !is_lost(pod, sandbox, index) {
+                        starts.push((index, attempt + 1));
+                    }
                     false
                 }
                 Some((Container::Exited(_), attempt))
@@ -708,6 +713,15 @@ fn ending(pod: &Pod<'_>, evicted: Option<&Evicted>, now: Millis) -> Option<Endin
     }
     let passed = status::deadline_passed(pod, now);
     passed.then_some(Ending { grace_seconds, why: Why::Deadline })
+}
+
+/// An init container of which the runtime cannot tell whether it runs, and which may run once: it is ended, and has failed.
+fn is_lost(pod: &Pod<'_>, sandbox: &Sandbox, index: usize) -> bool {
+    let state = sandbox.container(index).map(|there| &there.state);
+    let container = &pod.containers[index];
+    matches!(state, Some(Container::Interrupted { may_run: true }))
+        && container.role == Role::Init
+        && !pod.restarts_by_policy(container)
 }
 
 /// How far the pod came: the place of the last init container or sidecar of which there is something, and beyond all of them while a

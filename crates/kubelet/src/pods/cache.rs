@@ -366,8 +366,9 @@ impl Slot {
             Some(RunState::Exited(exit)) => {
                 Some(of_run(Container::Exited(exit.clone()), self.last().cloned()))
             }
-            Some(RunState::Created | RunState::Unknown) => {
-                Some(of_run(Container::Interrupted, self.last().cloned()))
+            Some(state @ (RunState::Created | RunState::Unknown)) => {
+                let may_run = *state == RunState::Unknown;
+                Some(of_run(Container::Interrupted { may_run }, self.last().cloned()))
             }
             None => None,
         }
@@ -571,7 +572,8 @@ mod tests {
             let mut slot = Slot::default();
             slot.saw(run(0, state.clone()));
             let seen = slot.view("test", HASH, PROBED).unwrap();
-            assert_eq!((seen.state, seen.attempt, seen.last), (Container::Interrupted, 0, None));
+            let may_run = state == RunState::Unknown;
+            assert_eq!((seen.state, seen.attempt, seen.last), (Container::Interrupted { may_run }, 0, None));
             assert_eq!((slot.next_attempt(0), slot.next_attempt(3)), (1, 3));
             slot.saw(run(1, RunState::Running { since: 5 }));
             let seen = slot.view("test", HASH, PROBED).unwrap();

@@ -266,7 +266,7 @@ fn show(view: &View<'_>, index: usize) -> ContainerStatus {
             }
             None => ContainerState::Ended(exit.clone()),
         },
-        State::Created | State::Failed(_) | State::Interrupted => match (&there.last, view.terminal) {
+        State::Created | State::Failed(_) | State::Interrupted { .. } => match (&there.last, view.terminal) {
             // Not to be started again: what counts is how it ended.
             (Some(exit), true) => {
                 last = None;

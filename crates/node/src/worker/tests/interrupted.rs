@@ -29,11 +29,35 @@ fn a_container_that_was_made_and_never_started_is_started_anew() {
     for policy in ["Always", "Never"] {
         let mut life = Life::new(&format!(r#"{{"restartPolicy":"{policy}","containers":[{{"name":"c"}}]}}"#));
         life.step();
-        life.runtime.set(0, Container::Interrupted);
+        life.runtime.set(0, Container::Interrupted { may_run: true });
         life.runtime.log();
         life.step();
         assert_eq!(life.runtime.log(), "start-0-1", "{policy}");
         assert_eq!((life.phase(), life.restarts(0)), ("Running", Some(1)));
+    }
+}
+
+#[test]
+fn an_init_container_that_is_lost_fails_a_pod_that_may_run_once() {
+    for (policy, may_run, log) in [
+        ("Never", true, "kill-0"),
+        ("Never", false, "start-0-1"),
+        ("OnFailure", true, "start-0-1"),
+        ("Always", true, "start-0-1"),
+    ] {
+        let mut life = Life::new(&format!(
+            r#"{{"restartPolicy":"{policy}","initContainers":[{{"name":"i"}}],"containers":[{{"name":"c"}}]}}"#
+        ));
+        life.step();
+        life.runtime.log();
+        life.runtime.set(0, Container::Interrupted { may_run });
+        life.step();
+        assert_eq!(life.runtime.log(), log, "{policy} {may_run}");
+        if log == "kill-0" {
+            life.runtime.exit(0, 137, life.now);
+            life.step();
+            assert_eq!((&*life.runtime.log(), life.phase()), ("", "Failed"));
+        }
     }
 }
 
