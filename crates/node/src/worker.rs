@@ -31,7 +31,7 @@ use crate::admit::{Rejection, Taken};
 use crate::container_runtime::{Container, Evicted, Millis, PodEvent, Running, Runtime, Sandbox, StartError};
 use crate::pod::{Pod, Requests, Role, short_uid};
 pub use backoff::LONGEST_MILLIS;
-use backoff::{BackOff, StartBackOff};
+use backoff::{BackOff, StartBackOff, in_one_go};
 pub use devices::ClaimDevices;
 pub use resize::Pending;
 use resize::Resize;
@@ -589,7 +589,7 @@ impl PodWorker {
                     false
                 }
                 Some((Container::Exited(exit), attempt)) => {
-                    if pod.restarts(container, exit.code) {
+                    if there.is_some_and(|there| self.restarts(pod, index, there, exit.code)) {
                         let backoff = self.backoff(pod, index);
                         let from = there.and_then(|there| backoff.begins(there));
                         let verdict =
@@ -622,11 +622,10 @@ impl PodWorker {
 
     /// Nothing will ever be started again.
     fn is_done(&self, pod: &Pod<'_>, sandbox: &Sandbox) -> bool {
-        let ended = |index: usize| match sandbox.container(index).map(|c| &c.state) {
-            Some(Container::Exited(exit)) if !pod.restarts(&pod.containers[index], exit.code) => {
-                Some(exit.code)
-            }
-            _ => None,
+        let ended = |index: usize| {
+            let there = sandbox.container(index)?;
+            let Container::Exited(exit) = &there.state else { return None };
+            (!self.restarts(pod, index, there, exit.code)).then_some(exit.code)
         };
         let mut mains = true;
         for (index, container) in pod.containers.iter().enumerate() {
@@ -637,6 +636,10 @@ impl PodWorker {
             }
         }
         mains
+    }
+
+    fn restarts(&self, pod: &Pod<'_>, index: usize, there: &Running, code: i32) -> bool {
+        pod.restarts(&pod.containers[index], code) || in_one_go(pod, index, there, &self.backoffs)
     }
 
     fn backoff(&mut self, pod: &Pod<'_>, index: usize) -> &mut BackOff {

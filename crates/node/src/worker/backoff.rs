@@ -4,6 +4,7 @@
 use object::Value;
 
 use crate::container_runtime::{Container, Millis, Running, StartError};
+use crate::pod::Pod;
 
 const FIRST_SECONDS: u32 = 10;
 const MOST_SECONDS: u32 = 300;
@@ -62,7 +63,7 @@ impl BackOff {
     }
 
     /// A container that was ended because a probe failed did not have to wait then: it is ended and started in one go.
-    pub fn lets_replace(&self, container: &Running) -> bool {
+    fn lets_replace(&self, container: &Running) -> bool {
         let Container::Exited(exit) = &container.state else { return false };
         let before = container.last.as_ref().map(|before| before.finished);
         before.is_none_or(|before| self.waits_until(before, exit.finished).is_none())
@@ -94,6 +95,14 @@ impl BackOff {
     pub fn millis(&self) -> Millis {
         self.millis
     }
+}
+
+/// A container that was ended because a probe failed, and is started anew whatever its code: kubelet, which does both at once, does
+/// not look at it.
+pub fn in_one_go(pod: &Pod<'_>, index: usize, run: &Running, backoffs: &[BackOff]) -> bool {
+    run.replaced
+        && pod.restarts_by_policy(&pod.containers[index])
+        && backoffs.get(index).is_none_or(|backoff| backoff.lets_replace(run))
 }
 
 /// A container that could not be started is tried again after 10 s; one whose image could not be pulled after twice as long each

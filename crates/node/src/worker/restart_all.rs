@@ -9,7 +9,7 @@ use object::Value;
 
 use crate::container_runtime::{Container, Exit, Millis, Running, Runtime, Sandbox};
 use crate::pod::{Pod, Role};
-use crate::worker::backoff::BackOff;
+use crate::worker::backoff::{BackOff, in_one_go};
 
 pub const CONDITION: &str = "AllContainersRestarting";
 /// Why a container waits, or ended.
@@ -133,13 +133,10 @@ impl RestartAll {
     pub fn is_asked_for(&self, pod: &Pod<'_>, backoffs: &[BackOff], sandbox: &Sandbox) -> bool {
         pod.containers.iter().enumerate().any(|(index, container)| {
             let run = sandbox.container(index).filter(|run| run.attempt >= self.first(pod, index));
-            let in_one_go = |run: &Running| {
-                run.replaced
-                    && pod.restarts_by_policy(container)
-                    && backoffs.get(index).is_none_or(|backoff| backoff.lets_replace(run))
-            };
             match run.map(|run| (run, &run.state)) {
-                Some((run, Container::Exited(exit))) => container.restarts_all(exit.code) && !in_one_go(run),
+                Some((run, Container::Exited(exit))) => {
+                    container.restarts_all(exit.code) && !in_one_go(pod, index, run, backoffs)
+                }
                 _ => false,
             }
         })

@@ -403,7 +403,8 @@ fn phase(view: &View<'_>, shown: &[ContainerStatus]) -> &'static str {
         // What was ended for all to be restarted is.
         let again = |code: i32| {
             let of_all = |exit: &Exit| exit.reason == restart_all::REASON;
-            pod.restarts(container, code) || shown.last.as_ref().is_some_and(of_all)
+            let is_coming = matches!(there(index).map(|c| &c.state), Some(State::Restarting(_)));
+            pod.restarts(container, code) || is_coming || shown.last.as_ref().is_some_and(of_all)
         };
         let is_running = matches!(shown.state, ContainerState::Running { .. });
         let is_started =

@@ -43,6 +43,29 @@ fn a_container_that_failed_a_probe_waits_from_the_third_time_on() {
 }
 
 #[test]
+fn a_container_that_failed_a_probe_is_restarted_though_it_ended_well() {
+    for (policy, log) in [("OnFailure", "start-0-1"), ("Always", "start-0-1"), ("Never", "")] {
+        let mut life = Life::new(&ONE.replace("Always", policy));
+        life.step();
+        life.runtime.log();
+        life.runtime.exit(0, 0, life.now);
+        life.running().replaced = true;
+        if log.is_empty() {
+            life.step();
+            assert_eq!(life.phase(), "Succeeded");
+            continue;
+        }
+        // Its successor takes a while.
+        life.running().state = Container::Restarting(Exit::new(0, life.now, life.now, "id-0".to_owned()));
+        life.step();
+        assert_eq!(life.phase(), "Running");
+        life.runtime.exit(0, 0, life.now);
+        life.step();
+        assert_eq!((&*life.runtime.log(), life.phase()), (log, "Running"), "{policy}");
+    }
+}
+
+#[test]
 fn a_container_whose_successor_is_on_its_way_is_shown_as_it_ended() {
     let mut life = Life::new(ONE);
     life.step();
