@@ -304,7 +304,7 @@ impl Slot {
     }
 
     /// The runtime does not know a run any more that had not ended: somebody removed it.
-    pub fn lose(&mut self, id: &str, now: Millis) {
+    pub fn lose(&mut self, id: &str, runtime: &str, now: Millis) {
         if self.created.as_deref() == Some(id) && self.run.as_ref().is_none_or(|run| run.id != id) {
             self.created = None;
         }
@@ -313,7 +313,7 @@ impl Slot {
             RunState::Running { since } => since,
             _ => now,
         };
-        let mut exit = Exit::new(137, started, now, run.id.clone());
+        let mut exit = Exit::new(137, started, now, format!("{runtime}://{id}"));
         exit.reason = "ContainerStatusUnknown".into();
         exit.message = node::worker::LOST.to_owned();
         run.state = RunState::Exited(exit);

@@ -170,7 +170,7 @@ impl Shared {
             }
             Ok(_) => {}
             Err(error) if error.code == cri::Code::NotFound => {
-                task.cache.lock().slot(name).lose(id, self.now());
+                task.cache.lock().slot(name).lose(id, &self.parts.runtime_name, self.now());
                 self.probes.stop(&task.uid, name);
             }
             Err(error) => {
