@@ -166,9 +166,12 @@ fn lose_everything(cluster: &Cluster) {
             quiet(Command::new("ip").args(["link", "delete", &name]));
         }
     }
-    for family in ["ip", "ip6", "inet", "bridge", "netdev"] {
-        quiet(Command::new("nft").args(["delete", "table", family, &cluster.bridge]));
+    for table in [cluster.bridge.clone(), format!("{}-guard", cluster.bridge)] {
+        for family in ["ip", "ip6", "inet", "bridge", "netdev"] {
+            quiet(Command::new("nft").args(["delete", "table", family, &table]));
+        }
     }
+    let _ = fs::remove_file(format!("/run/setpoint/{}.lock", cluster.bridge));
     for group in groups(&cluster.bridge) {
         wait_until("the groups are gone", || {
             remove_groups(&group);

@@ -311,7 +311,7 @@ fn static_pods_of_a_url_run_as_it_says() {
         "staticPodURL: http://{}/pods?of=here\nstaticPodURLHeader: {{X-Token: [secret]}}\nhttpCheckFrequency: 1s\n",
         source.address
     );
-    let Some(mut machine) = Machine::start(78, &config) else { return };
+    let Some(mut machine) = Machine::start(80, &config) else { return };
     let pod = |name: &str, says: &str| {
         format!(
             r#"{{"metadata":{{"name":"{name}"}},"spec":{{"terminationGracePeriodSeconds":1,"containers":[{{"name":"c","image":"{IMAGE}","command":["/bin/busybox","sh","-c","echo {says}; exec /bin/busybox sleep 1000"]}}]}}}}"#
