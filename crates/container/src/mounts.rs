@@ -99,9 +99,9 @@ pub fn detach_below(directory: &Path) -> io::Result<()> {
 
 fn end_below(directory: &Path, flags: UnmountFlags) -> io::Result<()> {
     let mut all = below(directory)?;
-    if all.iter().any(|mounted| mounted.shared) {
-        // As a bind is with what it was made from, on most machines: what is unmounted here would be unmounted there.
-        for mounted in all.iter().filter(|mounted| mounted.shared) {
+    let carriers = shared_carriers(&all);
+    if !carriers.is_empty() {
+        for mounted in carriers {
             if let Some(open) = present(open(&mounted.path))? {
                 let path = format!("/proc/self/fd/{}", open.as_raw_fd());
                 present(mount_change(path, MountPropagationFlags::PRIVATE))?;
@@ -128,6 +128,13 @@ fn end_below(directory: &Path, flags: UnmountFlags) -> io::Result<()> {
         None => Ok(()),
         Some(left) => Err(io::Error::other(format!("{} is still mounted", left.path.display()))),
     }
+}
+
+/// Shared as a bind is with what it was made from, on most machines: what is unmounted on it would be unmounted there. The others
+/// are not to be opened: with an NFS server that is gone, that fails or blocks, and unmounting does not.
+fn shared_carriers(all: &[Mounted]) -> Vec<&Mounted> {
+    let parents: BTreeSet<u64> = all.iter().map(|mounted| mounted.parent).collect();
+    all.iter().filter(|mounted| mounted.shared && parents.contains(&mounted.id)).collect()
 }
 
 fn unmount_one(path: &Path, flags: UnmountFlags) -> rustix::io::Result<()> {
