@@ -139,7 +139,7 @@ pub struct Unanswered {
     pub unsent: Option<Request<Body>>,
     /// It was the connection's end, not the server's word on this request.
     pub cut: bool,
-    /// The server said that it ends the connection, and has not looked at the request.
+    /// The server said that it has not looked at the request.
     pub refused: bool,
 }
 

@@ -189,10 +189,13 @@ pub(crate) fn is_cut(error: &hyper::Error) -> bool {
     }
 }
 
-/// Whether the server ends an HTTP/2 connection and says that it has not looked at the request.
+/// Whether the server says by HTTP/2 that it has not looked at the request: it ends the connection, or has too many streams.
 pub(crate) fn is_refused(error: &hyper::Error) -> bool {
     // The GOAWAY of a peer is an error of the streams beyond the last one it has looked at; others go on.
-    source::<h2::Error>(error).is_some_and(|error| error.is_go_away() && error.is_remote())
+    let says_so = |error: &h2::Error| {
+        error.is_go_away() || (error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM))
+    };
+    source::<h2::Error>(error).is_some_and(|error| error.is_remote() && says_so(error))
 }
 
 /// Why the body of an answer broke off, and how client-go begins to say it.

@@ -87,12 +87,14 @@ impl Server {
                 Ok(response) => return Ok((response, lease)),
                 Err(failed) => failed,
             };
-            // The connection was closed while nobody looked. What a server may have seen it does not get again, as upstream: its webhook
-            // may have side effects.
-            if lease.fresh || !(failed.unsent.is_some() || (failed.refused && !refused)) {
-                return Err(failed.why);
+            // What a server may have seen it does not get again, as upstream: its webhook may have side effects.
+            match failed.unsent {
+                // The connection was closed while nobody looked.
+                Some(_) if !lease.fresh => {}
+                // A new connection too: many calls begin on it before it says how many it takes.
+                None if failed.refused && !refused => refused = true,
+                _ => return Err(failed.why),
             }
-            refused |= failed.unsent.is_none();
         }
     }
 

@@ -22,6 +22,7 @@ use webhook::connection::{Body, Connections, Lease, Tasks, whole};
 
 use crate::body::ForwardedBody;
 use crate::connect::backend::{BackendConnection, BackendSlot, Target};
+use crate::connect::headers::announce_body;
 
 /// What an answer may have on its way that its client does not read, of each stream.
 const STREAM_WINDOW: u32 = 256 << 10;
@@ -61,8 +62,10 @@ impl BackendPool {
     ) -> Result<(Response<Incoming>, BackendConnection), String> {
         let connections = self.connections(&target.address);
         let (parts, body) = request.into_parts();
-        // What has been sent may be sent again only if that changes nothing, and once.
-        let mut repeatable = matches!(parts.method, Method::GET | Method::HEAD) && body.is_end_stream();
+        // What has been sent may be sent again only if that changes nothing, or the server says that it has not looked at it; and once.
+        let is_empty = body.is_end_stream();
+        let mut repeatable = matches!(parts.method, Method::GET | Method::HEAD) && is_empty;
+        let mut refused = false;
         let mut body = Some(body.map_err(Into::into).boxed_unsync());
         loop {
             let env = &self.tasks.env;
@@ -76,11 +79,11 @@ impl BackendPool {
                 }
                 Err(failed) => failed,
             };
-            if lease.fresh {
-                return Err(failed.why);
-            }
-            // The connection was closed while nobody looked.
             match failed.unsent {
+                // A new connection too: many requests begin on it before it says how many it takes.
+                None if failed.refused && is_empty && !refused => refused = true,
+                _ if lease.fresh => return Err(failed.why),
+                // The connection was closed while nobody looked.
                 Some(unsent) => body = Some(unsent.into_body()),
                 None if failed.cut && repeatable => repeatable = false,
                 None => return Err(failed.why),
@@ -116,9 +119,12 @@ impl BackendPool {
 
 /// HTTP/2 says the whole address, HTTP/1.1 the path and a Host.
 fn addressed(parts: &request::Parts, body: Body, lease: &Lease) -> Result<Request<Body>, String> {
+    let mut headers = parts.headers.clone();
+    if !lease.is_http2() {
+        announce_body(&mut headers, &body);
+    }
     let mut request = Request::new(body);
-    *request.method_mut() = parts.method.clone();
-    *request.headers_mut() = parts.headers.clone();
+    (*request.method_mut(), *request.headers_mut()) = (parts.method.clone(), headers);
     *request.uri_mut() = parts.uri.clone();
     if lease.is_http2()
         && let Some(host) = request.headers_mut().remove(HOST)

@@ -21,6 +21,7 @@ use webhook::connection::{Lease, Tasks};
 use webhook::dial::{self, Dialled};
 use webhook::{Ends, HostPort};
 
+use super::headers::announce_body;
 use super::kubelet::Dialer;
 use crate::body::ForwardedBody;
 use crate::server::keep_alive;
@@ -176,7 +177,9 @@ impl Backend {
         mut self,
         request: Request<ForwardedBody>,
     ) -> Result<(Response<Incoming>, BackendConnection), String> {
-        match self.sender.send_request(request).await {
+        let (mut head, body) = request.into_parts();
+        announce_body(&mut head.headers, &body);
+        match self.sender.send_request(Request::from_parts(head, body)).await {
             Ok(response) => Ok((response, self.connection)),
             Err(error) => Err(webhook::no_answer(&error, self.ends)),
         }

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use auth::{RequestHeaders, impersonation};
 use http::header::{
-    AUTHORIZATION, CONNECTION, EXPECT, HOST, HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION,
-    SEC_WEBSOCKET_PROTOCOL, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderName, PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
@@ -14,6 +14,7 @@ use crate::upgrade::PendingUpgrade;
 use crate::websocket::TOKEN_PROTOCOL;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
 
 /// They belong to one connection.
 const HOP_BY_HOP: [HeaderName; 9] = [
@@ -78,6 +79,21 @@ pub fn ask_to_upgrade(parts: &Parts, headers: &mut HeaderMap) {
     headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
     headers.remove(UPGRADE);
     parts.headers.get_all(UPGRADE).iter().for_each(|protocol| _ = headers.append(UPGRADE, protocol.clone()));
+    // For one connection, which is the client's from here on. h2c must have them, and `Connection` must name them.
+    if parts.headers.contains_key(HTTP2_SETTINGS) {
+        headers.insert(CONNECTION, HeaderValue::from_static("Upgrade, HTTP2-Settings"));
+        headers.remove(HTTP2_SETTINGS);
+        let settings = parts.headers.get_all(HTTP2_SETTINGS);
+        settings.iter().for_each(|settings| _ = headers.append(HTTP2_SETTINGS, settings.clone()));
+    }
+}
+
+/// For HTTP/1.1: says that a body of unknown length follows. hyper sends none with GET and HEAD unless their headers say so.
+pub fn announce_body(headers: &mut HeaderMap, body: &impl http_body::Body) {
+    let is_announced = headers.contains_key(CONTENT_LENGTH) || body.size_hint().exact().is_some();
+    if !body.is_end_stream() && !is_announced {
+        headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+    }
 }
 
 /// A token among the subprotocols was for this server.
@@ -171,6 +187,22 @@ mod tests {
         ask_to_upgrade(&parts, &mut headers);
         let expected = ["connection: Upgrade", "host: api", "upgrade: SPDY/3.1", "x-forwarded-for: 10.0.0.1"];
         assert_eq!(found(&headers), expected);
+    }
+
+    #[test]
+    fn an_upgrade_to_h2c_keeps_its_settings() {
+        let request = Request::get("/x")
+            .header("connection", "Upgrade, HTTP2-Settings, X-Mine")
+            .header("upgrade", "h2c")
+            .header("http2-settings", "AAMAAABk")
+            .header("x-mine", "1");
+        let (parts, ()) = request.body(()).unwrap().into_parts();
+        let mut headers = forwarded(&parts, None, None);
+        assert!(!headers.contains_key("http2-settings"), "for this connection");
+        ask_to_upgrade(&parts, &mut headers);
+        let found = ["connection", "upgrade", "http2-settings"].map(|name| headers[name].to_str().unwrap());
+        assert_eq!(found, ["Upgrade, HTTP2-Settings", "h2c", "AAMAAABk"]);
+        assert!(!headers.contains_key("x-mine"));
     }
 
     #[test]

@@ -76,6 +76,22 @@ async fn users_share_connections_of_http2_until_something_changes() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_server_refused_to_look_at_it_gets_once_more() {
+    let server = AggregatedServer::speaking(&Env::simulated(43), "api.wardle.svc", &["h2", "http/1.1"]);
+    let (cluster, server) = aggregating_by(server).await;
+    cluster.post(FLUNDERS, json!({"metadata": {"name": "b"}})).await.ok(201);
+    const FLUNDER: &str = "/apis/wardle.example.com/v1alpha1/namespaces/default/flunders/b";
+    server.set(Mode::RefusesOnceAt(FLUNDER));
+    let before = server.handshakes();
+    cluster.delete(FLUNDER).await.ok(200);
+    assert_eq!((server.asked(FLUNDER).len(), server.handshakes()), (2, before), "on the same connection");
+    // Not what has a body, which is gone.
+    server.set(Mode::RefusesOnceAt(FLUNDERS));
+    cluster.post(FLUNDERS, json!({"metadata": {"name": "c"}})).await.ok(503);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn many_requests_at_once_share_few_connections_of_http2() {
     let server = AggregatedServer::speaking(&Env::simulated(42), "api.wardle.svc", &["h2", "http/1.1"]);
     let (cluster, server) = aggregating_by(server).await;

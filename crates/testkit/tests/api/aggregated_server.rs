@@ -56,6 +56,8 @@ pub enum Mode {
     FailsAt(&'static str),
     /// It sends clients elsewhere, with this code; an empty Location is none.
     Redirects(u16, &'static str),
+    /// It says of the next request for this path that it has not looked at it (HTTP/2), and serves all others.
+    RefusesOnceAt(&'static str),
     /// It closes connections after the handshake.
     Closes,
     /// Nobody listens.
@@ -310,10 +312,14 @@ async fn serve(state: Arc<State>, far: DuplexStream) {
                     response.headers_mut().insert("location", http::HeaderValue::from_static(location));
                     response
                 }
+                Mode::RefusesOnceAt(path) if request.uri().path() == path => {
+                    *state.mode.lock() = Mode::Serves;
+                    return Err(h2::Error::from(h2::Reason::REFUSED_STREAM));
+                }
                 Mode::FailsAt(path) if request.uri().path().starts_with(path) => text(500, "oh\n"),
                 _ => tagged(&state, mode, request).await,
             };
-            Ok::<_, std::convert::Infallible>(response)
+            Ok(response)
         }
     });
     let io = TokioIo::new(Box::new(tls));

@@ -141,6 +141,29 @@ async fn what_a_server_has_seen_it_does_not_get_again() {
 }
 
 #[tokio::test]
+async fn what_a_server_refused_to_look_at_it_gets_once_more() {
+    let ca = Ca::new();
+    for (refusals, sent) in [(1, 2), (2, 2)] {
+        let left = Mutex::new(refusals);
+        let hook = Hook::start(&ca.serving(&["127.0.0.1"]), Speaks::Both, move |_| {
+            let mut left = left.lock();
+            match *left {
+                0 => Reply::json("{}"),
+                _ => {
+                    *left -= 1;
+                    Reply::Refuses
+                }
+            }
+        })
+        .await;
+        let client = client();
+        // Also on a new connection, whose server has not said yet how many streams it takes.
+        let answered = post(&client, &config(&hook.url("/"), ca.issuer.ca_pem())).await;
+        assert_eq!((answered.is_ok(), hook.opened(), hook.requests()), (refusals == 1, 1, sent));
+    }
+}
+
+#[tokio::test]
 async fn endpoints_of_a_service_share_its_calls() {
     let ca = Ca::new();
     let identity = ca.serving(&["hooks.system.svc"]);

@@ -117,12 +117,24 @@ pub enum Reply {
     Never,
     /// The connection ends without an answer.
     Closes,
+    /// HTTP/2: nobody has looked at the request.
+    Refuses,
 }
 
 impl Reply {
     pub fn json(body: impl Into<Vec<u8>>) -> Reply {
         Reply::Full(200, vec![("content-type", "application/json")], body.into())
     }
+}
+
+/// Why a request gets no answer.
+#[derive(Debug, thiserror::Error)]
+enum Unanswered {
+    #[error("the connection is closed")]
+    Closed,
+    /// hyper resets the stream with the reason it finds behind an error.
+    #[error("the stream is reset")]
+    Reset(#[source] h2::Error),
 }
 
 /// A request as it arrived.
@@ -262,9 +274,9 @@ impl State {
         }
     }
 
-    async fn reply(&self, request: Request<Incoming>) -> Result<Response<Told>, io::Error> {
+    async fn reply(&self, request: Request<Incoming>) -> Result<Response<Told>, Unanswered> {
         let (head, body) = request.into_parts();
-        let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
+        let body = body.collect().await.map_err(|_| Unanswered::Closed)?.to_bytes();
         self.requests.send_modify(|count| *count += 1);
         let host = head.headers.get("host").map(|host| host.to_str().unwrap().to_owned());
         let authority = host.unwrap_or_else(|| head.uri.authority().unwrap().to_string());
@@ -291,7 +303,8 @@ impl State {
             }
             Reply::Endless => json(told(vec![Part::Endless])),
             Reply::Never => std::future::pending().await,
-            Reply::Closes => Err(io::Error::other("told to close")),
+            Reply::Closes => Err(Unanswered::Closed),
+            Reply::Refuses => Err(Unanswered::Reset(h2::Reason::REFUSED_STREAM.into())),
         }
     }
 }
