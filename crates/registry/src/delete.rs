@@ -110,11 +110,16 @@ impl Registry {
             let mut attempt =
                 self.attempt(request, storage, Operation::Delete, request.name, options.dry_run);
             attempt.old = Some(&old_tree);
-            // As upstream, whose strategy writes the period it chooses into the options that admission is shown.
-            if old_tree.at(&["metadata", "deletionTimestamp"]).is_none()
-                && let Some(chosen) = kind.grace_seconds(&old_tree, &options)
-            {
-                asked.grace_period_seconds = Some(if chosen < 0 { 1 } else { chosen });
+            // As upstream, which writes the period it chooses into the options that admission is shown. Of a collection each object is
+            // deleted with a copy: admission sees what the client sent.
+            if !request.verb.contains(Verbs::DELETE_COLLECTION) {
+                let seconds = |seconds: i64| if seconds < 0 { 1 } else { seconds };
+                asked.grace_period_seconds = asked.grace_period_seconds.map(seconds);
+                if old_tree.at(&["metadata", "deletionTimestamp"]).is_none()
+                    && let Some(chosen) = kind.grace_seconds(&old_tree, &options)
+                {
+                    asked.grace_period_seconds = Some(seconds(chosen));
+                }
             }
             attempt.delete_options = Some(&asked);
             let mut effects = Effects::default();

@@ -313,6 +313,18 @@ async fn a_deletion_is_shown_with_the_grace_period_that_was_chosen() {
     cluster.post(MAPS, map("a")).await.ok(201);
     cluster.delete(format!("{MAPS}/a")).await.ok(200);
     assert_eq!(grace(&server), None, "a config map goes at once");
+    for (asked, shown) in [(-1, 1), (5, 5)] {
+        cluster.post(MAPS, map("a")).await.ok(201);
+        cluster.delete(format!("{MAPS}/a?gracePeriodSeconds={asked}")).await.ok(200);
+        assert_eq!(grace(&server), Some(json!(shown)), "a negative period is one second");
+    }
+    // Of a collection each object is deleted with options of its own.
+    for (query, shown) in [("", None), ("?gracePeriodSeconds=-1", Some(json!(-1)))] {
+        let spec = json!({"containers": [{"name": "c", "image": "i"}]});
+        cluster.post(pods, json!({"metadata": {"name": "all"}, "spec": spec})).await.ok(201);
+        cluster.delete(format!("{pods}{query}")).await.ok(200);
+        assert_eq!(grace(&server), shown, "the client's own: {query}");
+    }
     cluster.shutdown().await;
 }
 
