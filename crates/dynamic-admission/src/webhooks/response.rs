@@ -17,6 +17,11 @@ use super::hook::Webhook;
 const MAX_SAID_BYTES: usize = 64 << 10;
 /// Bytes of one warning; no more than 4096 characters are sent.
 const MAX_WARNING_BYTES: usize = 16 << 10;
+/// Bytes of whole warnings: more than 4096 characters, beyond which clients are sent the beginnings of warnings.
+const MAX_WHOLE_BYTES: usize = 48 << 10;
+/// What clients are sent of each warning, and of all, once the whole ones are too many.
+const WARNING_BEGIN_CHARS: usize = 256;
+const MAX_BEGINS_CHARS: usize = 4 << 10;
 /// Bytes of a patched object: twice what can be stored, because somebody after it might still make it smaller.
 const MAX_PATCHED_BYTES: usize = 3 << 20;
 /// A patch of so many bytes adds no more to an object, unless it copies.
@@ -254,7 +259,7 @@ pub fn cut(mut text: String) -> String {
 
 /// Those that may be sent: each once, and no more than is good.
 fn kept_warnings(warnings: &[Value]) -> Vec<String> {
-    let mut left = MAX_SAID_BYTES;
+    let (mut left, mut begins) = (MAX_WHOLE_BYTES, 0);
     let mut seen = BTreeSet::new();
     let mut kept = Vec::new();
     for warning in warnings.iter().filter_map(Value::as_str) {
@@ -262,11 +267,18 @@ fn kept_warnings(warnings: &[Value]) -> Vec<String> {
         if !seen.insert(warning) {
             continue;
         }
-        match left.checked_sub(warning.len()) {
-            Some(rest) => left = rest,
-            None => break,
+        if let Some(rest) = left.checked_sub(warning.len()) {
+            left = rest;
+            kept.push(warning.to_owned());
+            continue;
         }
-        kept.push(warning.to_owned());
+        // With this one they are too long to be sent whole.
+        let begin: String = warning.chars().take(WARNING_BEGIN_CHARS).collect();
+        begins += begin.chars().count();
+        kept.push(begin);
+        if begins >= MAX_BEGINS_CHARS {
+            break;
+        }
     }
     kept
 }
@@ -362,7 +374,7 @@ mod tests {
             verdict(&format!(r#""allowed":true,"warnings":["a","a","{long}",{}]"#, warnings.join(",")));
         assert!(said.warnings.iter().map(String::len).sum::<usize>() <= MAX_SAID_BYTES);
         assert_eq!((&*said.warnings[0], said.warnings[1].chars().count()), ("a", MAX_WARNING_BYTES / 2));
-        assert!(said.warnings.pop().is_some_and(|last| last.starts_with("23 ")));
+        assert!(said.warnings.pop().is_some_and(|last| last.starts_with("31 ")));
 
         let said = verdict(&format!(
             r#""allowed":false,"status":{{"code":418,"reason":"Tea","message":"{long}","details":{{"name":"{long}"}}}}"#
@@ -372,6 +384,18 @@ mod tests {
         assert_eq!((status.code, document.str_at(&["reason"])), (418, Some("Tea")));
         assert!(json::to_vec(&document).len() < MAX_SAID_BYTES + 1024);
         assert!(status.message.starts_with("admission webhook \"w.example.com\" denied the request: ää"));
+    }
+
+    /// Once they are too long, clients are sent 256 characters of each of the first sixteen.
+    #[test]
+    fn long_warnings_leave_room_for_the_beginnings_of_later_ones() {
+        let long = "€".repeat(5000);
+        let warnings: Vec<String> = (0..40).map(|n| format!(r#""{n:02}{long}""#)).collect();
+        let said = verdict(&format!(r#""allowed":true,"warnings":[{}]"#, warnings.join(",")));
+        let lengths: Vec<usize> = said.warnings.iter().map(|warning| warning.chars().count()).collect();
+        assert_eq!(lengths, [vec![5002; 3], vec![256; 16]].concat());
+        assert!(said.warnings[18].starts_with("18"));
+        assert!(said.warnings.iter().map(String::len).sum::<usize>() <= MAX_SAID_BYTES);
     }
 
     #[test]
