@@ -439,7 +439,10 @@ impl Runtime for Pods {
         let version = |tree: &Value| tree.str_at(&["metadata", "resourceVersion"]).map(str::to_owned);
         // What the pod was given may change without the object.
         let same = version(&cache.pod) == version(pod.tree) && cache.pod.get("spec") == pod.tree.get("spec");
-        if same && (cache.resize_error.is_none() || self.shared.now() < cache.resize_retry) {
+        let ready = cache.sandbox.as_ref().is_some_and(|sandbox| sandbox.ready);
+        // Nothing is resized without a sandbox, nor tried again.
+        let retries = ready && cache.resize_error.is_some() && self.shared.now() >= cache.resize_retry;
+        if same && !retries {
             return;
         }
         if !probes::is_same(&cache.pod, pod.tree) {
@@ -451,7 +454,6 @@ impl Runtime for Pods {
             cache.resize_group = true;
         }
         cache.pod = Arc::new(pod.tree.clone());
-        let ready = cache.sandbox.as_ref().is_some_and(|sandbox| sandbox.ready);
         cache.resizing |= ready;
         drop(cache);
         if ready {

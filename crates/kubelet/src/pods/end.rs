@@ -40,12 +40,14 @@ pub struct Turn {
 }
 
 impl Slot {
-    /// `Err`: somebody does so already, with no more time.
+    /// `Err`: somebody does so already, and does not have a second more: a grace has whole ones.
     pub fn begin_end(&mut self, id: &str, by: Millis) -> Result<Turn, watch::Receiver<()>> {
         let known = self.ending.as_ref();
         let number = known.map_or(0, |known| known.turn + 1);
         let known = known.filter(|known| known.id == id);
-        if let Some(known) = known.filter(|known| known.by <= by && known.over.has_changed().is_ok()) {
+        if let Some(known) =
+            known.filter(|known| known.by < by.saturating_add(1000) && known.over.has_changed().is_ok())
+        {
             return Err(known.over.clone());
         }
         let hook = known.and_then(|known| known.hook.clone());
@@ -73,6 +75,10 @@ impl Slot {
 impl PodTask {
     fn may_run(&self, name: &str, id: &str) -> bool {
         self.cache.lock().containers.get(name).is_some_and(|slot| slot.may_run(id))
+    }
+
+    fn has_lost_sandbox(&self) -> bool {
+        self.cache.lock().sandbox.as_ref().is_some_and(|sandbox| !sandbox.ready)
     }
 
     fn is_ended_by(&self, name: &str, turn: &Turn) -> bool {
@@ -127,7 +133,9 @@ pub async fn end_in_turn(
     while task.is_ended_by(name, turn) {
         let seconds = left.seconds(shared);
         let stopped = stop_container(shared, task, name, id, seconds).await;
-        if !stopped && seconds <= 0 && task.is_stopping() {
+        // One that is lost makes room for another once nothing runs in it.
+        let is_over = || task.is_stopping() || task.may_run(name, id) && task.has_lost_sandbox();
+        if !stopped && seconds <= 0 && is_over() {
             // With all that is in it.
             if let Err(error) = shared.stop_sandbox(task).await {
                 tracing::warn!(pod = task.key.as_str(), %error, "failed to stop sandbox");
@@ -177,7 +185,7 @@ async fn pre_stop(
     let begun = task.cache.lock().slot(name).begin_hook(id);
     let _done = match begun {
         Ok(done) => done,
-        // Differs from kubelet, which runs it again after the runtime failed to stop the container.
+        // Differs from kubelet, which runs it again with less grace, and after the runtime failed to stop the container.
         Err(mut done) => {
             let left = Countdown::new(shared, grace_seconds);
             let limit = Duration::from_secs(grace_seconds.unsigned_abs());

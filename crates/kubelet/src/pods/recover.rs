@@ -57,7 +57,6 @@ pub async fn all(shared: &Arc<Shared>) -> Result<(), cri::Error> {
             }
         } else if !ready && task.sandbox().is_some_and(|known| known.id == sandbox.id && known.ready) {
             news::lost(shared, &task);
-            continue;
         }
     }
     let containers = statuses(shared, None).await?;

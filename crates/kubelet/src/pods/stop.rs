@@ -22,7 +22,7 @@ const MOST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Ends all containers of a pod. Asked again with less grace, the shorter one counts.
 pub fn stop(shared: &Arc<Shared>, task: &Arc<PodTask>, grace_seconds: i64) {
-    let first = !task.stopping.send_replace(true);
+    task.stopping.send_replace(true);
     let by = shared.now().saturating_add(grace_seconds.max(0).saturating_mul(1000));
     {
         let mut cache = task.cache.lock();
@@ -36,9 +36,7 @@ pub fn stop(shared: &Arc<Shared>, task: &Arc<PodTask>, grace_seconds: i64) {
     let (shared, task) = (shared.clone(), task.clone());
     let env = shared.parts.env.clone();
     env.spawn("stop pod", async move {
-        // Asked again: its hooks run already, only what is left is hurried.
-        let hooks = if first { Hooks::Run } else { Hooks::Skip };
-        end_all(&shared, &task, grace_seconds, hooks).await;
+        end_all(&shared, &task, grace_seconds).await;
     });
 }
 
@@ -63,22 +61,14 @@ impl EndPods<String> for Pods {
     }
 }
 
-/// Whether containers are told of their end by their hooks.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Hooks {
-    Run,
-    Skip,
-}
-
 /// Ends what runs, all at once, and returns when nothing does: each container has its hook, then waits for its turn, then has its signal, within one grace.
-async fn end_all(shared: &Arc<Shared>, task: &Arc<PodTask>, grace_seconds: i64, hooks: Hooks) {
+async fn end_all(shared: &Arc<Shared>, task: &Arc<PodTask>, grace_seconds: i64) {
     // What is being started is waited for: it ends like the others.
     drop(task.uninterrupted.lock().await);
     let tree = task.cache.lock().pod.clone();
     let running = running(task);
     let order = TerminationOrder::new(&Pod::read(&tree), running.iter().map(|(name, _)| &**name));
-    let hook = (hooks == Hooks::Run).then_some(&*tree);
-    let manner = Manner { grace_seconds, hook, order: Some(&order) };
+    let manner = Manner { grace_seconds, hook: Some(&tree), order: Some(&order) };
     let ends = running.iter().map(|(name, id)| async {
         end(shared, task, name, id, manner).await;
         order.ended(name);
@@ -168,7 +158,7 @@ pub async fn end_for_another(shared: &Arc<Shared>, task: &Arc<PodTask>) {
         }
         Pod::read(&cache.pod).grace_seconds
     };
-    end_all(shared, task, grace_seconds, Hooks::Run).await;
+    end_all(shared, task, grace_seconds).await;
 }
 
 /// Ends one container without its hook. What is being started is waited for, by whoever asks again.
@@ -230,6 +220,11 @@ async fn give_back(shared: &Arc<Shared>, task: &Arc<PodTask>) {
 
 async fn try_give_back(shared: &Arc<Shared>, task: &Arc<PodTask>) -> Result<(), String> {
     shared.stop_sandbox(task).await.map_err(|error| error.to_string())?;
+    if task.cache.lock().sandbox_unsure {
+        for sandbox in recover::sandboxes(shared, task).await.map_err(|error| error.to_string())? {
+            shared.stop_listed(sandbox.id).await.map_err(|error| error.to_string())?;
+        }
+    }
     shared.parts.volumes.unmount(&task.uid).await.map_err(|error| error.to_string())?;
     shared.remove_groups(&task.uid).await
 }
@@ -238,15 +233,19 @@ impl Shared {
     /// The one there is, if there is one.
     pub(super) async fn stop_sandbox(&self, task: &PodTask) -> Result<(), cri::Error> {
         let Some(sandbox) = task.sandbox() else { return Ok(()) };
-        let request = cri::StopPodSandboxRequest { pod_sandbox_id: sandbox.id };
-        match self.parts.cri.stop_pod_sandbox(request).await {
-            Err(error) if error.code != cri::Code::NotFound => return Err(error),
-            _ => {}
-        }
+        self.stop_listed(sandbox.id).await?;
         if let Some(sandbox) = &mut task.cache.lock().sandbox {
             sandbox.ready = false;
         }
         Ok(())
+    }
+
+    async fn stop_listed(&self, id: String) -> Result<(), cri::Error> {
+        let request = cri::StopPodSandboxRequest { pod_sandbox_id: id };
+        match self.parts.cri.stop_pod_sandbox(request).await {
+            Err(error) if error.code != cri::Code::NotFound => Err(error),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -257,21 +256,20 @@ pub fn remove(shared: &Arc<Shared>, task: &Arc<PodTask>) {
         return;
     }
     let first = !task.stopping.send_replace(true);
-    let (grace_seconds, hooks) = {
+    let grace_seconds = {
         let cache = task.cache.lock();
         match cache.stop_by {
-            Some(by) => ((by - shared.now()).max(0) / 1000, Hooks::Skip),
-            None if first && cache.pod.as_map().is_some() => {
-                (Pod::read(&cache.pod).grace_seconds, Hooks::Run)
-            }
-            None => (LEAST_GRACE_SECONDS, Hooks::Skip),
+            // A second that has begun is one: with less time than before, this would take over.
+            Some(by) => ((by - shared.now()).max(0) + 999) / 1000,
+            None if first && cache.pod.as_map().is_some() => Pod::read(&cache.pod).grace_seconds,
+            None => LEAST_GRACE_SECONDS,
         }
     };
     shared.probes.terminate(&task.uid);
     let (shared, task) = (shared.clone(), task.clone());
     let env = shared.parts.env.clone();
     env.spawn("remove pod", async move {
-        end_all(&shared, &task, grace_seconds, hooks).await;
+        end_all(&shared, &task, grace_seconds).await;
         give_back(&shared, &task).await;
         let mut pause = FIRST_PAUSE;
         while let Err(error) = remove_from_runtime(&shared, &task).await {

@@ -170,6 +170,32 @@ async fn nothing_of_a_lost_sandbox_is_left_when_another_is_made() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_lost_sandbox_is_stopped_with_what_the_runtime_fails_to_stop() {
+    let spec = "{terminationGracePeriodSeconds: 2, containers: [{name: c, image: 'i:1'}]}";
+    let mut case = Case::running(spec, |runtime| runtime.unstoppable = u32::MAX.into()).await;
+    news::lost(&case.pods.shared, &case.task);
+    case.until(|case| case.task.sandbox().is_some_and(|sandbox| sandbox.ready)).await;
+    let asked = case.runtime.asked();
+    assert!(asked[..asked.len() - 3].iter().all(|asked| asked.ends_with("stop c within 2s")), "{asked:?}");
+    let stop = "3s stop sandbox s-1";
+    assert_eq!(asked[asked.len() - 3..], [stop, stop, "3s sandbox \"\""]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resize_that_failed_is_left_alone_where_there_is_no_sandbox() {
+    let mut case = Case::running(PLAIN, |_| {}).await;
+    {
+        let mut cache = case.task.cache.lock();
+        cache.sandbox.as_mut().unwrap().ready = false;
+        cache.resize_error = Some("it says why".to_owned());
+    }
+    case.pods.runtime().update(&Pod::read(&case.tree), 0);
+    let env = case.cluster.env().clone();
+    assert!(env.timeout(Duration::from_secs(60), case.wakes.recv()).await.is_err(), "nothing is done");
+    assert!(case.runtime.asked().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_sandbox_without_an_address_is_made_again() {
     let is_ready = |case: &Case| case.task.sandbox().is_some_and(|sandbox| sandbox.ready);
     let answers = || vec![Some("10.0.0.7".to_owned()), Some(String::new()), None];

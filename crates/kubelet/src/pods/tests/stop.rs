@@ -1,6 +1,7 @@
 //! The end of pods: in which order, and how long containers have.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use node::pod::Pod;
@@ -97,6 +98,36 @@ async fn a_pod_that_vanishes_while_it_ends_has_what_is_left_of_its_time() {
     assert_eq!(case.runtime.asked(), ["4s stop main within 6s", "10s stop sandbox s-1"]);
 }
 
+/// Its hook takes 20 of 30 seconds; after two and a half, something else is asked for. All that the runtime is asked for then.
+async fn while_its_hook_runs(ask: impl FnOnce(&Case)) -> Vec<String> {
+    let spec = "{containers: [{name: main, image: 'i:1', lifecycle: {preStop: {sleep: {seconds: 20}}}}]}";
+    let mut case = Case::running(spec, |_| {}).await;
+    case.pods.runtime().stop(&Pod::read(&case.tree), 30, 0);
+    case.cluster.env().clone().sleep(Duration::from_millis(2500)).await;
+    ask(&case);
+    case.until(|case| !case.is_alive()).await;
+    case.runtime.asked()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_has_no_signal_while_its_hook_runs_and_there_is_time() {
+    let removed = while_its_hook_runs(|case| case.pods.runtime().remove(case.task.uid())).await;
+    assert_eq!(removed[0], "20s stop main within 10s");
+    let less = |seconds: i64| move |case: &Case| case.pods.runtime().stop(&Pod::read(&case.tree), seconds, 0);
+    assert_eq!(while_its_hook_runs(less(25)).await, ["20s stop main within 8s"]);
+    assert_eq!(while_its_hook_runs(less(5)).await, ["7s stop main within 2s"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_vanishes_after_the_signal_of_its_container_sends_no_other() {
+    let mut case = Case::running(HOOKED, |runtime| runtime.takes = [("main", 60)].into()).await;
+    case.pods.runtime().stop(&Pod::read(&case.tree), 10, 0);
+    case.cluster.env().clone().sleep(Duration::from_millis(5500)).await;
+    case.pods.runtime().remove(case.task.uid());
+    case.until(|case| case.runtime.asked().len() > 1).await;
+    assert_eq!(case.runtime.asked(), ["4s stop main within 6s", "10s stop sandbox s-1"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_nobody_told_of_ends_at_once() {
     let mut case = Case::running(HOOKED, |runtime| runtime.takes = [("main", 60)].into()).await;
@@ -105,6 +136,19 @@ async fn a_pod_that_nobody_told_of_ends_at_once() {
     case.pods.runtime().remove(uid);
     case.until(|case| !case.runtime.asked().is_empty()).await;
     assert_eq!(case.runtime.asked()[0], "0s stop main within 2s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_ends_stops_the_sandbox_that_a_failed_call_left() {
+    let leaves = |runtime: &mut Fake| *runtime.leaves.lock() = Some(cri::PodSandboxState::Ready);
+    let mut case = Case::new(PLAIN, leaves).await;
+    case.task.create();
+    case.until(|case| !case.events().is_empty()).await;
+    case.runtime.unstoppable_sandboxes.store(1, Ordering::Relaxed);
+    let uid = case.task.uid();
+    assert!(!case.pods.runtime().release(uid));
+    case.until(|case| case.pods.runtime().release(uid)).await;
+    assert_eq!(case.runtime.asked(), ["0s sandbox \"\"", "0s stop sandbox s-0", "0s stop sandbox s-0"]);
 }
 
 const PLAIN: &str = "{containers: [{name: main, image: 'i:1'}]}";
