@@ -199,6 +199,8 @@ async fn custom_resources_are_defined_written_watched_and_gone() {
     let refused = loop {
         match gears.list(&ListParams::default()).await {
             Ok(_) => tokio::task::yield_now().await,
+            // It went during the request.
+            Err(kube::Error::Api(status)) if status.code == 503 => tokio::task::yield_now().await,
             Err(error) => break error,
         }
     };

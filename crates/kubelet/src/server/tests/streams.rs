@@ -9,7 +9,7 @@ use streaming::remotecommand::{
 };
 use streaming::{portforward, spdy, upgrade};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 
 use super::fixture::{Fixture, USER, parse, text};
 
@@ -264,7 +264,10 @@ async fn ports_are_forwarded() {
         assert_eq!((forwarded, answer.as_str()), (Ok(()), "cba"), "{over:?}");
     }
     served.await.unwrap();
-    // Nobody listens there any more.
+    // A port that is taken, so that no other test listens there, and refuses.
+    let taken = TcpSocket::new_v4().unwrap();
+    taken.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let port = taken.local_addr().unwrap().port();
     let client = forward(&fixture, Over::Spdy, "/portForward/default/web/u1").await;
     let (_near, far) = tokio::io::duplex(1024);
     let refused = client.forward(port, far).await.unwrap_err();
