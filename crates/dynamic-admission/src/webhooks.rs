@@ -502,12 +502,14 @@ mod tests {
     }
 
     /// As upstream: a conversion may be a call to a webhook itself, and may fail.
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn nothing_is_converted_for_a_webhook_that_is_not_asked_again() {
         for (conditions, conversions) in
             [("", 0), (r#","matchConditions":[{"name":"c","expression":"true"}]"#, 1)]
         {
-            let world = World::new();
+            let mut world = World::new();
+            // However slow this machine is, it is nobody else's turn: only who is asked takes time.
+            world.env = Env::simulated(1);
             configure(&world, conditions).await;
             let (webhooks, mut object) = (webhooks(), value(r#"{"metadata":{"name":"a"}}"#));
             let mut invocations = Invocations::default();
