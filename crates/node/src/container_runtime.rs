@@ -241,10 +241,20 @@ impl Sandbox {
         self.containers.get(index)?.as_ref()
     }
 
-    /// Is anything running, or about to?
+    /// Is anything running, or about to, as far as is known?
     pub fn is_alive(&self) -> bool {
-        self.containers.iter().flatten().any(|c| {
-            !matches!(c.state, Container::Exited(_) | Container::Failed(_) | Container::Interrupted { .. })
-        })
+        self.containers.iter().flatten().any(|c| c.state.is_alive())
+    }
+}
+
+impl Container {
+    pub fn is_alive(&self) -> bool {
+        match self {
+            Container::Exited(_) | Container::Failed(_) | Container::Interrupted { may_run: false } => false,
+            Container::Created
+            | Container::Restarting(_)
+            | Container::Running { .. }
+            | Container::Interrupted { may_run: true } => true,
+        }
     }
 }

@@ -305,15 +305,20 @@ impl PodWorker {
                 return step;
             }
         }
-        let sandbox = self.sync(pod, runtime, now, &mut step);
+        // Of a pod that was told to end, nothing is started any more.
+        let is_ending = matches!(self.stage, Stage::Terminating { .. });
+        let sandbox = match is_ending {
+            true => self.look(pod, runtime, now),
+            false => self.sync(pod, runtime, now, &mut step),
+        };
         if self.restart_all.is_asked_for(pod, &self.backoffs, &sandbox) {
             step.wake = Some(now);
         }
         self.resize_progress(pod, &sandbox, now, &mut step);
-        if self.is_done(pod, &sandbox) {
+        if is_ending || self.is_done(pod, &sandbox) || has_lost(pod, &sandbox) {
             if sandbox.is_alive() {
-                // Only sidecars are left.
-                if !matches!(self.stage, Stage::Terminating { .. }) {
+                // Only sidecars are left, or the pod cannot go on.
+                if !is_ending {
                     let grace_seconds = pod.grace_seconds.max(1);
                     step.tell_stopping(pod, &sandbox);
                     self.stage = Stage::Terminating { grace_seconds };
@@ -451,9 +456,6 @@ impl PodWorker {
             if !sandbox.ready || self.restart_all.is_asked_for(pod, &self.backoffs, &sandbox) {
                 return sandbox;
             }
-            for lost in (0..pod.containers.len()).filter(|index| is_lost(pod, &sandbox, *index)) {
-                runtime.kill(pod, lost, now);
-            }
             let starts = self.starts(pod, &sandbox, now, step);
             if starts.is_empty() {
                 return sandbox;
@@ -509,7 +511,7 @@ impl PodWorker {
         step: &mut SyncResult,
     ) -> Vec<(usize, u32)> {
         let mut starts = Vec::new();
-        if self.is_done(pod, sandbox) {
+        if self.is_done(pod, sandbox) || has_lost(pod, sandbox) {
             return starts;
         }
         let reached = reached(pod, sandbox);
@@ -577,9 +579,7 @@ impl PodWorker {
                     false
                 }
                 Some((Container::Interrupted { .. }, attempt)) => {
-                    if !is_lost(pod, sandbox, index) {
-                        starts.push((index, attempt + 1));
-                    }
+                    starts.push((index, attempt + 1));
                     false
                 }
                 Some((Container::Exited(_), attempt))
@@ -718,13 +718,15 @@ fn ending(pod: &Pod<'_>, evicted: Option<&Evicted>, now: Millis) -> Option<Endin
     passed.then_some(Ending { grace_seconds, why: Why::Deadline })
 }
 
-/// An init container of which the runtime cannot tell whether it runs, and which may run once: it is ended, and has failed.
-fn is_lost(pod: &Pod<'_>, sandbox: &Sandbox, index: usize) -> bool {
-    let state = sandbox.container(index).map(|there| &there.state);
-    let container = &pod.containers[index];
-    matches!(state, Some(Container::Interrupted { may_run: true }))
-        && container.role == Role::Init
-        && !pod.restarts_by_policy(container)
+/// An init container of which the runtime cannot tell whether it runs, and which may run once: the pod has failed.
+fn has_lost(pod: &Pod<'_>, sandbox: &Sandbox) -> bool {
+    let reached = reached(pod, sandbox);
+    pod.containers.iter().enumerate().skip(reached).any(|(index, container)| {
+        let state = sandbox.container(index).map(|there| &there.state);
+        matches!(state, Some(Container::Interrupted { may_run: true }))
+            && container.role == Role::Init
+            && !pod.restarts_by_policy(container)
+    })
 }
 
 /// How far the pod came: the place of the last init container or sidecar of which there is something, and beyond all of them while a

@@ -94,13 +94,8 @@ impl RestartAll {
         }
         let alive = |sandbox: &Sandbox| -> Vec<usize> {
             let all = pod.containers.iter().enumerate().filter(|(_, c)| c.role != Role::Ephemeral);
-            let alive = all.filter(|(index, _)| {
-                let there = sandbox.container(*index).map(|run| &run.state);
-                matches!(
-                    there,
-                    Some(Container::Running { .. } | Container::Created | Container::Restarting(_))
-                )
-            });
+            let alive =
+                all.filter(|(index, _)| sandbox.container(*index).is_some_and(|run| run.state.is_alive()));
             alive.map(|(index, _)| index).collect()
         };
         let to_end = alive(&sandbox);

@@ -26,21 +26,42 @@ impl Life {
 
 #[test]
 fn a_container_that_was_made_and_never_started_is_started_anew() {
-    for policy in ["Always", "Never"] {
+    for (policy, may_run) in [("Always", true), ("Always", false), ("Never", true), ("Never", false)] {
         let mut life = Life::new(&format!(r#"{{"restartPolicy":"{policy}","containers":[{{"name":"c"}}]}}"#));
         life.step();
-        life.runtime.set(0, Container::Interrupted { may_run: true });
+        life.runtime.set(0, Container::Interrupted { may_run });
         life.runtime.log();
         life.step();
-        assert_eq!(life.runtime.log(), "start-0-1", "{policy}");
+        assert_eq!(life.runtime.log(), "start-0-1", "{policy} {may_run}");
         assert_eq!((life.phase(), life.restarts(0)), ("Running", Some(1)));
+    }
+}
+
+#[test]
+fn a_pod_that_is_deleted_while_it_may_run_is_stopped_first() {
+    for may_run in [true, false] {
+        let mut life = Life::new(r#"{"containers":[{"name":"c"}]}"#);
+        life.step();
+        life.runtime.set(0, Container::Interrupted { may_run });
+        life.runtime.log();
+        life.delete(30);
+        for again in [false, true] {
+            let step = life.step();
+            assert_eq!((step.delete, step.over), (!may_run, !may_run));
+            assert_eq!(life.runtime.log(), if may_run && !again { "stop-30" } else { "" });
+        }
+        if may_run {
+            life.runtime.exit(0, 137, life.now);
+            let step = life.step();
+            assert!(step.delete && step.over);
+        }
     }
 }
 
 #[test]
 fn an_init_container_that_is_lost_fails_a_pod_that_may_run_once() {
     for (policy, may_run, log) in [
-        ("Never", true, "kill-0"),
+        ("Never", true, "stop-30"),
         ("Never", false, "start-0-1"),
         ("OnFailure", true, "start-0-1"),
         ("Always", true, "start-0-1"),
@@ -53,12 +74,32 @@ fn an_init_container_that_is_lost_fails_a_pod_that_may_run_once() {
         life.runtime.set(0, Container::Interrupted { may_run });
         life.step();
         assert_eq!(life.runtime.log(), log, "{policy} {may_run}");
-        if log == "kill-0" {
+        if log == "stop-30" {
+            assert!(!life.step().over);
+            assert_eq!((&*life.runtime.log(), life.phase()), ("", "Pending"), "asked for once");
             life.runtime.exit(0, 137, life.now);
-            life.step();
+            assert!(life.step().over);
             assert_eq!((&*life.runtime.log(), life.phase()), ("", "Failed"));
         }
     }
+}
+
+#[test]
+fn a_pod_that_lost_an_init_container_ends_however_that_one_did() {
+    let mut life = Life::new(
+        r#"{"restartPolicy":"Never","initContainers":[{"name":"s","restartPolicy":"Always"},{"name":"i"}],
+            "containers":[{"name":"c"}]}"#,
+    );
+    life.step();
+    life.runtime.set(1, Container::Interrupted { may_run: true });
+    life.step();
+    assert_eq!(life.runtime.log(), "create start-0-0 start-1-0 stop-30");
+    // Nothing comes back that has ended by now.
+    for index in 0..2 {
+        life.runtime.exit(index, 0, life.now);
+        life.step();
+    }
+    assert_eq!((&*life.runtime.log(), life.phase()), ("", "Failed"));
 }
 
 #[test]
