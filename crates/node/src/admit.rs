@@ -163,8 +163,10 @@ fn shortages<'a>(
         ("ephemeral-storage", requests.ephemeral_storage, used.ephemeral_storage, has.ephemeral_storage),
     ];
     for (resource, requested) in node.map(|_| scalars(pod)).unwrap_or_default() {
-        // What the node does not have at all is not the node's to give: whoever bound the pod knows where it comes from.
         let capacity = node.and_then(|node| node.at(&["status", "allocatable", resource])).and_then(amount);
+        // An extended resource that the node does not have at all is not the node's to give: whoever bound the pod knows where it
+        // comes from. Huge pages come from nowhere else.
+        let capacity = capacity.or_else(|| is_hugepages(resource).then_some(0));
         let used = taken.scalars.iter().filter(|(_, name, _)| **name == *resource);
         let used: i64 = used.fold(0_i64, |sum, (.., amount)| sum.saturating_add(*amount));
         all.extend(capacity.map(|capacity| (resource, requested, used, capacity)));
@@ -218,7 +220,7 @@ impl Rejection {
 
 const OS_LABEL: &str = "kubernetes.io/os";
 
-/// What a pod asks for beyond what every node has: huge pages and extended resources.
+/// What a pod asks for beyond what every node has: huge pages, also for the pod as a whole, and extended resources.
 fn scalars<'a>(pod: &Pod<'a>) -> BTreeMap<&'a str, i64> {
     let (mut sidecars, mut init, mut main) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     let add = |sum: &mut BTreeMap<&'a str, i64>, name, amount| {
@@ -251,11 +253,24 @@ fn scalars<'a>(pod: &Pod<'a>) -> BTreeMap<&'a str, i64> {
         let most = main.entry(name).or_insert(0);
         *most = (*most).max(amount);
     }
+    let of_pod = |path: &[&str]| {
+        let amounts = pod.tree.at(path).and_then(Value::as_map);
+        let amounts = amounts.into_iter().flat_map(|amounts| amounts.iter());
+        amounts.filter_map(|(name, value)| Some((name.as_str(), amount(value).filter(|own| *own > 0)?)))
+    };
+    main.extend(of_pod(&["spec", "resources", "requests"]).filter(|(name, _)| is_hugepages(name)));
+    for (name, own) in of_pod(&["spec", "overhead"]).filter(|(name, _)| is_scalar(name)) {
+        add(&mut main, name, own);
+    }
     main
 }
 
 fn is_scalar(name: &str) -> bool {
-    name.contains('/') || name.starts_with("hugepages-")
+    name.contains('/') || is_hugepages(name)
+}
+
+fn is_hugepages(name: &str) -> bool {
+    name.starts_with("hugepages-")
 }
 
 fn amount(value: &Value) -> Option<i64> {

@@ -121,6 +121,19 @@ fn what_only_some_nodes_have_is_counted_where_the_node_has_it() {
     let pages = pod("b", "", r#""hugepages-2Mi":"6Mi""#);
     let told = refused(&pages, &taken, Some(&node)).unwrap();
     assert!(told.starts_with("OutOfhugepages-2Mi: "), "{told}");
+    // Huge pages are the node's or nobody's.
+    let told = refused(&pod("b", "", r#""hugepages-1Gi":"1Gi""#), &taken, Some(&node)).unwrap();
+    let short =
+        "Node didn't have enough resource: hugepages-1Gi, requested: 1073741824, used: 0, capacity: 0";
+    assert_eq!(told, format!("OutOfhugepages-1Gi: {short}"));
+    for (pages, fits) in [("2Mi", true), ("4Mi", false)] {
+        let whole = format!(
+            r#"{{"spec":{{"overhead":{{"hugepages-2Mi":"2Mi"}},"resources":{{"requests":{{"hugepages-2Mi":"{pages}"}}}},
+                "containers":[{{"resources":{{"requests":{{"hugepages-2Mi":"2Mi"}}}}}}]}}}}"#
+        );
+        assert!(is_choosy(&Pod::read(&tree(&whole))));
+        assert_eq!(refused(&whole, &taken, Some(&node)).is_none(), fits, "{pages}");
+    }
     // Whoever bound it knows where it comes from.
     assert_eq!(refused(&pod("b", "", r#""example.com/other":"1""#), &taken, Some(&node)), None);
     assert!(is_choosy(&Pod::read(&tree(&second))));
