@@ -155,6 +155,8 @@ pub struct Running {
     /// How often it was restarted.
     pub attempt: u32,
     pub state: Container,
+    /// It gets what the pod was given only by a restart, and none was asked for since.
+    pub needs_restart: bool,
     /// How the run before this one ended.
     pub last: Option<Exit>,
     /// The node ended it because a probe failed, to start it anew.

@@ -558,11 +558,12 @@ impl PodWorker {
                     true
                 }
                 Some((Container::Running { .. }, attempt))
-                    if self.resize.restarts(index, attempt) && container.role != Role::Init =>
+                    if (self.resize.restarts(index, attempt) || there.is_some_and(|c| c.needs_restart))
+                        && container.role != Role::Init =>
                 {
                     let told = format!("Container {} resize requires restart", container.name);
                     step.tell(Some(index), Severity::Normal, "Killing", told);
-                    self.resize.asked(index);
+                    self.resize.asked(index, attempt);
                     starts.push((index, attempt + 1));
                     true
                 }

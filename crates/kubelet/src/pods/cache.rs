@@ -137,6 +137,8 @@ struct Earlier {
     attempt: u32,
     /// `None`: it is not known to have ended.
     exit: Option<Exit>,
+    /// The run that gets what the pod was given only by a restart.
+    pub restart_for: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -381,6 +383,7 @@ impl Cache {
         let of_status = |name: &str| self.pod.str_at(&["status", name]);
         self.evicted.as_ref().is_some_and(|evicted| evicted.reason == eviction::REASON)
             || (of_status("phase") == Some("Failed") && of_status("reason") == Some(eviction::REASON))
+                needs_restart: run.is_some_and(|run| self.restart_for.as_ref() == Some(&run.id)),
     }
 
     pub fn slot(&mut self, container: &str) -> &mut Slot {
@@ -415,6 +418,7 @@ impl Cache {
     /// As the agent is shown it; ids with the name of the runtime before them.
     pub fn view(&self, runtime: &str, pod: &Pod<'_>, probed: &dyn Fn(&str) -> Probed) -> Sandbox {
         let sandbox = self.sandbox.as_ref();
+                seen.needs_restart &= !self.starting;
         let containers = pod.containers.iter().map(|container| {
             let slot = self.containers.get(container.name)?;
             slot.view(runtime, container_hash(container.spec), probed(container.name))

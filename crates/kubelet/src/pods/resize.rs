@@ -133,13 +133,15 @@ async fn check_memory(
     }
 }
 
-/// And whether there are containers that get something else by a restart.
+/// And whether there are containers that get something else by a restart. That is noted for each run that this process made: it may
+/// have begun when less, or more, was given than by now.
 fn changes(shared: &Shared, task: &PodTask, tree: &Value) -> (Vec<Change>, bool) {
     let (mut changes, mut restarts) = (Vec::new(), false);
     for container in &Pod::read(tree).containers {
         let resources = shared.resources(tree, container.spec);
-        let cache = task.cache.lock();
-        let Some(slot) = cache.containers.get(container.name) else { continue };
+        let mut cache = task.cache.lock();
+        let Some(slot) = cache.containers.get_mut(container.name) else { continue };
+        slot.restart_for = None;
         let Some(run) = slot.run.as_ref().filter(|run| run.is_running()) else { continue };
         // `None`: this process did not start it, so what it has is not known.
         let before = slot.resources.as_ref();
@@ -171,6 +173,8 @@ fn by_restart(
     let by_restart = policies.iter().filter(|p| p.str_at(&["restartPolicy"]) == Some("RestartContainer"));
     let changed = |resource: &str| match resource {
         "memory" => before.memory_limit_in_bytes != after.memory_limit_in_bytes,
+            // Of the others, only the runtime's word is there to go by.
+            slot.restart_for = slot.created.clone().filter(|created| *created == run.id);
         "cpu" => (before.cpu_shares, before.cpu_quota) != (after.cpu_shares, after.cpu_quota),
         _ => false,
     };

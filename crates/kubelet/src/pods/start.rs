@@ -11,6 +11,7 @@ use runtime::Severity;
 use super::cache::RunState;
 use super::inputs::VolumeImages;
 use super::{PodTask, Shared, recover, resize, stop};
+use crate::generate::labels::container_hash;
 use crate::hooks::{Hook, HookEvent};
 use crate::images::{ImageError, PulledImage};
 use crate::volumes;
@@ -131,6 +132,10 @@ async fn run(
     }
     let sandbox = task.sandbox().filter(|sandbox| sandbox.ready).ok_or(None)?;
     resize::before_start(shared, task, tree).await;
+    // The end of the run before, or the image, took its time: it gets what the pod was given meanwhile.
+    let tree = &latest(task, tree, container);
+    let pod = Pod::read(tree);
+    let container = pod.containers.iter().find(|container| container.name == name).ok_or(None)?;
     let attempt = shared.next_attempt(task, tree, name, attempt).await;
     let config = shared.container_config(task, tree, container, attempt, (&image, &volume_images)).await;
     let config = config.map_err(|error| failed(error.reason, error.message))?;
@@ -190,6 +195,14 @@ fn begin_probes(shared: &Shared, task: &Arc<PodTask>, tree: &Value, name: &str, 
     }
     if task.cache.lock().slot(name).has_ended() {
         shared.probes.stop(&task.uid, name);
+/// The pod as it is by now; as it was, where it asks for another image since: that gets a run of its own.
+fn latest(task: &PodTask, tree: &Arc<Value>, container: &Container<'_>) -> Arc<Value> {
+    let latest = task.cache.lock().pod.clone();
+    let hash = container_hash(container.spec);
+    let is_same = |of: &Container<'_>| of.name == container.name && container_hash(of.spec) == hash;
+    if Pod::read(&latest).containers.iter().any(is_same) { latest } else { tree.clone() }
+}
+
     }
 }
 

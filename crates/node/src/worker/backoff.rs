@@ -213,6 +213,7 @@ mod tests {
             image_id: String::new(),
             image: String::new(),
             outdated: false,
+            needs_restart: false,
             user: None,
             attempt: 1,
             state: Container::Exited(exit(finished)),

@@ -150,6 +150,7 @@ fn run(state: State, attempt: u32, last: Option<Exit>) -> Running {
         image_id: String::new(),
         image: String::new(),
         outdated: false,
+        needs_restart: false,
         user: None,
         attempt,
         state,

@@ -14,7 +14,7 @@ use runtime::Severity;
 
 use crate::admit::Rejection;
 use crate::allocation::{Allocation, differs, is_resizable, pod_level_by_status, resources, said};
-use crate::container_runtime::{Container as State, Millis, RESIZE_RETRY_MILLIS, Runtime, Sandbox};
+use crate::container_runtime::{Container as State, Millis, RESIZE_RETRY_MILLIS, Running, Runtime, Sandbox};
 use crate::pod::{Container, Pod, Requests};
 use crate::worker::{PodWorker, Stage, SyncResult, conditions};
 
@@ -142,7 +142,7 @@ impl Resize {
     }
 
     /// The container is to be restarted: the resize is not done before its next run is there.
-    pub fn asked(&mut self, index: usize) {
+    pub fn asked(&mut self, index: usize, attempt: u32) {
         if let Some(progress) = &mut self.progress {
             progress.asked.insert(index);
         }
@@ -190,6 +190,7 @@ fn needs_restart(pod: &Pod<'_>, container: &Container<'_>) -> bool {
             let (given, asked) = (limit(Some(said), given_of_pod), limit(wanted, wanted_of_pod));
             let requested = (of(Some(said), "requests"), of(wanted, "requests"));
             !kinds::same(given.as_ref(), asked.as_ref())
+            progress.restarts.insert(index, attempt);
                 || !kinds::same(requested.0.as_ref(), requested.1.as_ref())
         },
     )
@@ -271,9 +272,14 @@ impl PodWorker {
                 }
                 self.resize.pending = None;
                 self.resize.allocated = Some(Box::new(allocated));
-                self.resize.progress =
-                    Some(Box::new(Progress { generation, restarts, ..Progress::default() }));
-                if !is_said(pod, conditions::RESIZE_IN_PROGRESS, generation) {
+                // The next run of those is on its way, and gets what is given now.
+                let Progress { mut asked, restarts: before, .. } =
+                    self.resize.progress.take().map_or_else(Progress::default, |before| *before);
+                asked
+                    .retain(|index| restarts.contains_key(index) && restarts.get(index) == before.get(index));
+                self.resize.progress = Some(Box::new(Progress { generation, error: None, restarts, asked }));
+                let told_of = condition(pod, conditions::RESIZE_IN_PROGRESS).and_then(observed_generation);
+                if told_of != Some(generation) {
                     let told = told(pod, "Pod resize started", generation, "");
                     step.tell(None, Severity::Normal, "ResizeStarted", told);
                 }
@@ -328,9 +334,10 @@ impl PodWorker {
         }
         let restarted = |index: usize, at: u32| sandbox.container(index).is_some_and(|c| c.attempt > at);
         progress.restarts.retain(|index, at| !restarted(*index, *at));
-        let is_starting = |state: &State| matches!(state, State::Created | State::Restarting(_));
-        let starting = sandbox.containers.iter().flatten().any(|c| is_starting(&c.state));
-        if sandbox.resizing || starting || !progress.restarts.is_empty() {
+        let is_late =
+            |c: &Running| c.needs_restart || matches!(c.state, State::Created | State::Restarting(_));
+        let late = sandbox.containers.iter().flatten().any(is_late);
+        if sandbox.resizing || late || !progress.restarts.is_empty() {
             return;
         }
         self.resize.progress = None;

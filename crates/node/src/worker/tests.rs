@@ -113,6 +113,7 @@ impl Runtime for ByHand {
         }
         self.outlived.retain(|index| *index != container);
         let last = self.there.remove(&container).and_then(|c| match c.state {
+            self.there.get_mut(&container).into_iter().for_each(|there| there.needs_restart = false);
             Container::Exited(exit) => Some(exit),
             _ => c.last,
         });
@@ -143,6 +144,7 @@ impl Runtime for ByHand {
                 attempt,
                 state,
                 last,
+                needs_restart: false,
                 replaced: false,
                 hook_error: None,
             },

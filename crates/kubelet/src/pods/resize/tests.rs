@@ -152,3 +152,64 @@ async fn a_resize_that_fails_waits_for_the_next_attempt_whatever_is_written_abou
     case.pods.runtime().update(&Pod::read(&tree), 0);
     case.until(|case| looks(case) == 7).await;
 }
+
+const LATE: &str = "{containers: [{name: main, image: 'i:1', resources: {limits: {memory: 64Mi}}, \
+    resizePolicy: [{resourceName: memory, restartPolicy: RestartContainer}]}]}";
+
+/// The pod asks for so much instead, and gets it.
+fn give(case: &tests::fake::Case, memory: &str) -> Value {
+    let text = LATE.replace("64Mi", memory);
+    let mut tree = case.tree.clone();
+    tree.make_map().set("spec", runtime::parse(&text).unwrap());
+    tree.map_at(&["metadata"]).set("resourceVersion", memory);
+    case.pods.runtime().update(&Pod::read(&tree), 0);
+    tree
+}
+
+fn memory_of_main(case: &tests::fake::Case) -> i64 {
+    let mut cache = case.task.cache.lock();
+    cache.slot("main").resources.as_ref().map_or(0, |resources| resources.memory_limit_in_bytes >> 20)
+}
+
+fn needs_restart(case: &tests::fake::Case, tree: &Value) -> bool {
+    let seen = case.pods.runtime().look(&Pod::read(tree), 0).unwrap();
+    assert!(!seen.resizing);
+    seen.container(0).unwrap().needs_restart
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_starts_with_what_was_given_while_the_run_before_ended() {
+    let mut case = tests::fake::Case::running(LATE, |runtime| runtime.takes = [("main", 20)].into()).await;
+    give(&case, "128Mi");
+    case.pods.runtime().start(&Pod::read(&case.tree), 0, 1, 0);
+    let is_ending =
+        |case: &tests::fake::Case| case.runtime.asked().iter().any(|asked| asked.contains("stop"));
+    while !is_ending(&case) {
+        tokio::task::yield_now().await;
+    }
+    // And taken back.
+    let tree = give(&case, "64Mi");
+    case.until(|case| case.runtime.asked().contains(&"20s start main-1".to_owned())).await;
+    assert_eq!(memory_of_main(&case), 64);
+    case.until(|case| !case.task.cache.lock().resizing).await;
+    assert!(!needs_restart(&case, &tree));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_began_with_something_else_needs_a_restart() {
+    let mut case = tests::fake::Case::running(LATE, |_| {}).await;
+    case.pods.runtime().start(&Pod::read(&case.tree), 0, 1, 0);
+    case.until(|case| !case.task.cache.lock().slot("main").starting).await;
+    let tree = give(&case, "128Mi");
+    case.until(|case| !case.task.cache.lock().resizing).await;
+    assert!(needs_restart(&case, &tree));
+    let tree = give(&case, "64Mi");
+    case.until(|case| !case.task.cache.lock().resizing).await;
+    assert!(!needs_restart(&case, &tree), "taken back");
+    let tree = give(&case, "128Mi");
+    case.pods.runtime().start(&Pod::read(&tree), 0, 2, 0);
+    case.until(|case| case.runtime.asked().contains(&"0s start main-2".to_owned())).await;
+    case.until(|case| !case.task.cache.lock().slot("main").starting).await;
+    assert_eq!(memory_of_main(&case), 128);
+    assert!(!needs_restart(&case, &tree));
+}

@@ -107,6 +107,7 @@ impl Runtime for Runs {
             image_id: String::new(),
             image: String::new(),
             outdated: false,
+            needs_restart: false,
             user: None,
             attempt: 0,
             state: Container::Running { since: 0, started: true, ready: true },

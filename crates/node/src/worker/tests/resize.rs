@@ -528,3 +528,43 @@ fn room_goes_first_to_those_that_ask_for_none_then_by_priority_class_and_time() 
     ];
     assert!(order.is_sorted_by(|a, b| a.room_order() < b.room_order()));
 }
+
+#[test]
+fn a_run_that_began_with_something_else_is_restarted_before_the_resize_is_over() {
+    let policy = r#"{"resourceName":"cpu","restartPolicy":"RestartContainer"}"#;
+    let mut life = Life::new(&spec(ONE, policy));
+    life.step();
+    // When it was given more, its image was being pulled, for a run with less.
+    life.runtime.set(0, Container::Created);
+    life.ask_for(&spec(TWO, policy));
+    life.runtime.log();
+    assert_eq!(reasons(&life.step_with(true)), ["ResizeStarted"]);
+    life.runtime.set(0, Container::Running { since: life.now, started: true, ready: true });
+    life.runtime.there.get_mut(&0).unwrap().needs_restart = true;
+    life.runtime.holds_starts = true;
+    let step = life.step_with(true);
+    assert_eq!(reasons(&step), ["Killing"]);
+    assert_eq!(life.runtime.log(), "start-0-1");
+    assert_eq!(life.given(), ("2", "1"));
+    assert!(reasons(&life.step_with(true)).is_empty(), "not over");
+    life.runtime.there.get_mut(&0).unwrap().attempt = 1;
+    assert_eq!(reasons(&life.step_with(true)), ["ResizeCompleted"]);
+    assert_eq!((life.runtime.log().as_str(), life.given()), ("", ("2", "2")));
+}
+
+#[test]
+fn a_restart_that_is_on_its_way_gets_what_is_given_meanwhile() {
+    let policy = r#"{"resourceName":"cpu","restartPolicy":"RestartContainer"}"#;
+    let mut life = Life::new(&spec(ONE, policy));
+    life.step();
+    life.runtime.log();
+    life.runtime.holds_starts = true;
+    life.ask_for(&spec(TWO, policy));
+    life.step_with(true);
+    assert_eq!(life.runtime.log(), "start-0-1");
+    life.ask_for(&spec(r#"{"requests":{"cpu":"3"},"limits":{"cpu":"3"}}"#, policy));
+    assert_eq!(reasons(&life.step_with(true)), ["ResizeStarted"]);
+    assert_eq!(life.runtime.log(), "");
+    life.runtime.there.get_mut(&0).unwrap().attempt = 1;
+    assert_eq!(reasons(&life.step_with(true)), ["ResizeCompleted"]);
+}
