@@ -380,6 +380,11 @@ impl Runtime for Pods {
     fn recursive_read_only(&self, pod: &Pod<'_>) -> bool {
         let parts = &self.shared.parts;
         let handler = parts.objects.runtime_handler(pod.tree);
+    fn infeasible(&self, pod: &Pod<'_>, given: &Pod<'_>) -> Option<String> {
+        let moment = self.shared.moment();
+        resize::infeasible(&self.shared.node_view(&moment), pod, given)
+    }
+
         handler.is_ok_and(|handler| parts.facts.features(&handler).recursive_read_only_mounts)
     }
 

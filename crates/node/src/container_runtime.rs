@@ -35,6 +35,11 @@ pub trait Runtime: Send {
         None
     }
 
+    /// Why what a pod asks for now cannot take the place of what it was given, however much room there is.
+    fn infeasible(&self, _pod: &Pod<'_>, _given: &Pod<'_>) -> Option<String> {
+        None
+    }
+
     /// Whether it can make mounts of the pod read-only with all that is mounted below them.
     fn recursive_read_only(&self, _pod: &Pod<'_>) -> bool {
         true
@@ -150,13 +155,13 @@ pub struct Running {
     pub image: String,
     /// Its image is not the one the pod asks for any more.
     pub outdated: bool,
+    /// It gets what the pod was given only by a restart, and none was asked for since.
+    pub needs_restart: bool,
     /// As whom it runs; `None`: the runtime does not say.
     pub user: Option<Box<LinuxUser>>,
     /// How often it was restarted.
     pub attempt: u32,
     pub state: Container,
-    /// It gets what the pod was given only by a restart, and none was asked for since.
-    pub needs_restart: bool,
     /// How the run before this one ended.
     pub last: Option<Exit>,
     /// The node ended it because a probe failed, to start it anew.

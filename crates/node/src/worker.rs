@@ -166,7 +166,7 @@ impl PodWorker {
 
     /// Waits for room for what it asks for beyond what it has.
     pub fn waits_for_room(&self) -> bool {
-        self.waiting_resize().is_some() || self.waiting.is_some()
+        self.waiting_resize().is_some_and(Pending::waits_for_room) || self.waiting.is_some()
     }
 
     /// Its place among those that wait for room. As kubelet has them: new pods, then resizes that ask for no more than there is, then by
@@ -227,14 +227,15 @@ impl PodWorker {
         let is_new = self.stage == Stage::New;
         let given = self.resize.given(pod);
         let keeps = match &given {
-            Some(_) if host.may_resize && self.can_resize(pod, now) => {
+            Some(tree) if host.may_resize && self.can_resize(pod, now) => {
+                let infeasible = runtime.infeasible(pod, &Pod::read(tree)).map(resize::infeasible);
                 // As a new pod: a node that is short of something, or goes down, gives nothing more.
-                let refused = runtime.refuses(pod).map_or(Ok(()), Err);
+                let refused = infeasible.or_else(|| runtime.refuses(pod)).map_or(Ok(()), Err);
                 let fits = refused.and_then(|()| admit(pod, Requests::of(pod)));
                 !self.resize(pod, fits, runtime, now, &mut step)
             }
             Some(_) => {
-                step.wake = self.waiting_resize().map(|pending| pending.again);
+                step.wake = self.waiting_resize().and_then(Pending::wake);
                 true
             }
             None => {

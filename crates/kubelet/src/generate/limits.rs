@@ -72,17 +72,23 @@ pub fn container_resources(
     resources
 }
 
-/// Bytes a container may have swapped out, on cgroup v2: as much of the machine's swap as it asks for of its memory, by
-/// `swapBehavior: LimitedSwap`. None for critical pods, nor for a container that asks for no memory or for all it may use.
+/// By `swapBehavior: LimitedSwap`, on cgroup v2. Not critical pods, nor a container that asks for no memory or for all it may use.
+pub fn may_swap(pod: &Value, container: &Value, node: &NodeView<'_>) -> bool {
+    node.config.swap_behavior == "LimitedSwap"
+        && node.swap_controller
+        && node.cgroup_v2
+        && !is_critical(pod)
+        && qos_class(pod) == "Burstable"
+        // Without both they are equal as well.
+        && amount(container, "requests", "memory") != amount(container, "limits", "memory")
+}
+
+/// Bytes a container may have swapped out: as much of the machine's swap as it asks for of its memory.
 fn swap_limit(pod: &Value, container: &Value, node: &NodeView<'_>) -> i64 {
-    if node.config.swap_behavior != "LimitedSwap" || is_critical(pod) || qos_class(pod) != "Burstable" {
+    if !may_swap(pod, container, node) {
         return 0;
     }
     let requested = amount(container, "requests", "memory");
-    // Without both they are equal as well.
-    if requested == amount(container, "limits", "memory") {
-        return 0;
-    }
     let (requested, memory) = (requested.as_i64(), node.memory_capacity);
     if memory <= 0 || requested > memory {
         return 0;

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use node::pod::Pod;
+use node::pod::{Container, Pod, Role};
 use object::Value;
 
 use super::{PodTask, Shared};
 use crate::blocking::block;
+use crate::generate::NodeView;
 use crate::generate::cgroups::{PodCgroups, PodGroup};
 use crate::generate::groups::{GroupResources, pod_resources};
-use crate::generate::limits::{sandbox_overhead, without_overhead};
+use crate::generate::limits::{may_swap, sandbox_overhead, without_overhead};
+use crate::generate::resources::amount;
 
 /// A container that is to be given something else.
 struct Change {
@@ -54,6 +56,27 @@ pub async fn resize(shared: &Arc<Shared>, task: &Arc<PodTask>, tree: &Arc<Value>
     set_group(shared, task, tree, &wanted, wanted.clone(), &mut now).await?;
     task.cache.lock().resize_group = false;
     Ok(())
+}
+
+/// Why that is not to be had while the pod runs, as kubelet puts it: how much of a container may be swapped out follows from the
+/// memory it asks for, and stays what it was at its start.
+pub fn infeasible(node: &NodeView<'_>, pod: &Pod<'_>, given: &Pod<'_>) -> Option<String> {
+    let is_swapped = |container: &Container<'_>| {
+        let had = given.containers.iter().find(|had| had.name == container.name);
+        had.filter(|_| container.role != Role::Ephemeral).is_some_and(|had| {
+            amount(container.spec, "requests", "memory") != amount(had.spec, "requests", "memory")
+                && policy(container.spec, "memory") != Some("RestartContainer")
+                && (may_swap(pod.tree, container.spec, node) || may_swap(given.tree, had.spec, node))
+        })
+    };
+    let infeasible = pod.containers.iter().any(is_swapped);
+    infeasible.then(|| "In-place resize of containers with swap is not supported.".to_owned())
+}
+
+/// What a container says is to be done when it is given more or less of something.
+fn policy<'a>(spec: &'a Value, resource: &str) -> Option<&'a str> {
+    let policies = spec.get("resizePolicy").and_then(Value::as_list).unwrap_or_default();
+    policies.iter().find(|p| p.str_at(&["resourceName"]) == Some(resource))?.str_at(&["restartPolicy"])
 }
 
 /// The rest of a resize, before a container starts with its part of it.
@@ -150,6 +173,8 @@ fn changes(shared: &Shared, task: &PodTask, tree: &Value) -> (Vec<Change>, bool)
         }
         if before.is_some_and(|before| by_restart(container.spec, before, &resources)) {
             restarts = true;
+            // Of the others, only the runtime's word is there to go by.
+            slot.restart_for = slot.created.clone().filter(|created| *created == run.id);
             continue;
         }
         let limit = resources.memory_limit_in_bytes;
@@ -169,16 +194,10 @@ fn by_restart(
     before: &cri::LinuxContainerResources,
     after: &cri::LinuxContainerResources,
 ) -> bool {
-    let policies = spec.get("resizePolicy").and_then(Value::as_list).unwrap_or_default();
-    let by_restart = policies.iter().filter(|p| p.str_at(&["restartPolicy"]) == Some("RestartContainer"));
-    let changed = |resource: &str| match resource {
-        "memory" => before.memory_limit_in_bytes != after.memory_limit_in_bytes,
-            // Of the others, only the runtime's word is there to go by.
-            slot.restart_for = slot.created.clone().filter(|created| *created == run.id);
-        "cpu" => (before.cpu_shares, before.cpu_quota) != (after.cpu_shares, after.cpu_quota),
-        _ => false,
-    };
-    by_restart.filter_map(|policy| policy.str_at(&["resourceName"])).any(changed)
+    let by_restart = |resource: &str| policy(spec, resource) == Some("RestartContainer");
+    let memory = |of: &cri::LinuxContainerResources| of.memory_limit_in_bytes;
+    let cpu = |of: &cri::LinuxContainerResources| (of.cpu_shares, of.cpu_quota);
+    by_restart("memory") && memory(before) != memory(after) || by_restart("cpu") && cpu(before) != cpu(after)
 }
 
 /// Sets `to`, on the way to all that is wanted. The runtime is told first what changes, and may refuse.

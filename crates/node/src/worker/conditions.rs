@@ -119,7 +119,7 @@ fn containers_ready(view: &View<'_>, shown: &[ContainerStatus], phase: &str) -> 
 fn of_resize<'a>(view: &View<'_>, find: &dyn Fn(&str) -> Option<&'a Value>) -> Vec<Value> {
     let pending = view.resize.pending.as_ref();
     let pending =
-        pending.and_then(|p| Some((RESIZE_PENDING, p.generation, "Deferred", p.message.as_deref()?)));
+        pending.and_then(|p| Some((RESIZE_PENDING, p.generation, p.reason.as_str(), p.message.as_deref()?)));
     let progress = view.resize.progress.as_ref().map(|p| match &p.error {
         Some(error) => (RESIZE_IN_PROGRESS, p.generation, "Error", error.as_str()),
         None => (RESIZE_IN_PROGRESS, p.generation, "", ""),

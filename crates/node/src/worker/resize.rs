@@ -21,6 +21,8 @@ use crate::worker::{PodWorker, Stage, SyncResult, conditions};
 /// How long a resize that does not fit waits for the next attempt, if no other pod makes room before.
 const RETRY_MILLIS: Millis = 180_000;
 
+const INFEASIBLE: &str = "Infeasible";
+
 #[derive(Debug, Default)]
 pub struct Resize {
     pub pending: Option<Box<Pending>>,
@@ -31,9 +33,10 @@ pub struct Resize {
     pub resumes: bool,
 }
 
-/// It waits: there was no room for it, or others come first.
+/// It waits: there was no room for it, or others come first; or it is not to be had at all.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Pending {
+    pub reason: PendingReason,
     /// Why it was refused last; `None`: it was not tried yet.
     pub message: Option<String>,
     /// Of the spec that was refused.
@@ -48,6 +51,49 @@ pub struct Pending {
     pub due: bool,
     /// It is due then, whatever happens.
     pub again: Millis,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PendingReason {
+    Deferred,
+    /// Not tried again before the pod asks for something else.
+    Infeasible,
+}
+
+impl PendingReason {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PendingReason::Deferred => "Deferred",
+            PendingReason::Infeasible => INFEASIBLE,
+        }
+    }
+
+    fn of(reason: &str) -> PendingReason {
+        if reason == INFEASIBLE { PendingReason::Infeasible } else { PendingReason::Deferred }
+    }
+
+    fn event(self) -> &'static str {
+        match self {
+            PendingReason::Deferred => "ResizeDeferred",
+            PendingReason::Infeasible => "ResizeInfeasible",
+        }
+    }
+}
+
+impl Pending {
+    /// There may be room for it one day.
+    pub fn waits_for_room(&self) -> bool {
+        self.due || self.reason == PendingReason::Deferred
+    }
+
+    /// When it is to be looked at again, whatever happens.
+    pub fn wake(&self) -> Option<Millis> {
+        Some(self.again).filter(|_| self.waits_for_room())
+    }
+}
+
+pub fn infeasible(message: String) -> Rejection {
+    Rejection { reason: INFEASIBLE.to_owned(), message }
 }
 
 /// It was given, and is not everywhere yet.
@@ -144,6 +190,7 @@ impl Resize {
     /// The container is to be restarted: the resize is not done before its next run is there.
     pub fn asked(&mut self, index: usize, attempt: u32) {
         if let Some(progress) = &mut self.progress {
+            progress.restarts.insert(index, attempt);
             progress.asked.insert(index);
         }
     }
@@ -190,7 +237,6 @@ fn needs_restart(pod: &Pod<'_>, container: &Container<'_>) -> bool {
             let (given, asked) = (limit(Some(said), given_of_pod), limit(wanted, wanted_of_pod));
             let requested = (of(Some(said), "requests"), of(wanted, "requests"));
             !kinds::same(given.as_ref(), asked.as_ref())
-            progress.restarts.insert(index, attempt);
                 || !kinds::same(requested.0.as_ref(), requested.1.as_ref())
         },
     )
@@ -204,7 +250,7 @@ impl PodWorker {
 
     /// There may be room for it now.
     pub fn retry_resize(&mut self) {
-        if let Some(pending) = &mut self.resize.pending {
+        if let Some(pending) = self.resize.pending.as_mut().filter(|pending| pending.waits_for_room()) {
             pending.due = true;
         }
     }
@@ -224,13 +270,14 @@ impl PodWorker {
             let message = told.map(|told| told.str_at(&["message"]).unwrap_or_default().to_owned());
             let generation = told.and_then(observed_generation).unwrap_or(pod.generation);
             let since = told_since(pod);
-            let pending = Pending { message, generation, wanted, grows, since, due: true, again };
+            let reason = PendingReason::of(told.and_then(|told| told.str_at(&["reason"])).unwrap_or(""));
+            let pending = Pending { reason, message, generation, wanted, grows, since, due: true, again };
             self.resize.pending = Some(Box::new(pending));
             return true;
         };
         (pending.wanted, pending.grows) = (wanted, grows);
         let is_new = !pending.due && pending.generation != pod.generation;
-        if !is_new && now < pending.again {
+        if !is_new && pending.wake().is_none_or(|again| now < again) {
             return false;
         }
         (pending.due, pending.again) = (true, again);
@@ -286,26 +333,34 @@ impl PodWorker {
                 true
             }
             Err(Rejection { reason, message }) => {
+                let why = PendingReason::of(&reason);
                 let before = self.resize.pending.take();
-                let is_known = |before: &Pending| before.generation == generation && before.message.is_some();
+                let is_known = |before: &Pending| {
+                    (before.generation, before.reason) == (generation, why) && before.message.is_some()
+                };
                 let is_new = !before.as_deref().is_some_and(is_known);
-                if is_new && !is_said(pod, conditions::RESIZE_PENDING, generation) {
+                let is_told = condition(pod, conditions::RESIZE_PENDING).is_some_and(|told| {
+                    told.str_at(&["reason"]) == Some(why.as_str())
+                        && observed_generation(told) == Some(generation)
+                });
+                if is_new && !is_told {
                     let told = told(pod, &format!("Pod resize {reason}"), generation, &message);
-                    step.tell(None, Severity::Warning, "ResizeDeferred", told);
+                    step.tell(None, Severity::Warning, why.event(), told);
                 }
                 let wanted = Requests::of(pod);
                 let since = before.and_then(|before| before.since).or_else(|| told_since(pod)).unwrap_or(now);
-                let again = now + RETRY_MILLIS;
-                self.resize.pending = Some(Box::new(Pending {
+                let pending = Pending {
+                    reason: why,
                     message: Some(message),
                     generation,
                     wanted,
                     grows: exceeds(wanted, self.requests),
                     since: Some(since),
                     due: false,
-                    again,
-                }));
-                step.wake = super::earlier(step.wake, Some(again));
+                    again: now + RETRY_MILLIS,
+                };
+                step.wake = super::earlier(step.wake, pending.wake());
+                self.resize.pending = Some(Box::new(pending));
                 false
             }
         }
@@ -344,11 +399,6 @@ impl PodWorker {
         let told = told(pod, "Pod resize completed", generation, "");
         step.tell(None, Severity::Normal, "ResizeCompleted", told);
     }
-}
-
-/// People know that this one is waited for, or under way.
-fn is_said(pod: &Pod<'_>, kind: &str, generation: i64) -> bool {
-    condition(pod, kind).and_then(observed_generation) == Some(generation)
 }
 
 fn condition<'a>(pod: &Pod<'a>, kind: &str) -> Option<&'a Value> {

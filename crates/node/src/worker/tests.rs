@@ -26,6 +26,7 @@ struct ByHand {
     found: bool,
     evicted: Option<Evicted>,
     refusal: Option<Rejection>,
+    infeasible: Option<&'static str>,
     resizing: bool,
     resize_error: Option<String>,
     outlived: Vec<usize>,
@@ -86,6 +87,9 @@ impl Runtime for ByHand {
     fn refuses(&self, _: &Pod<'_>) -> Option<Rejection> {
         self.refusal.clone()
     }
+    fn infeasible(&self, _: &Pod<'_>, _: &Pod<'_>) -> Option<String> {
+        self.infeasible.map(str::to_owned)
+    }
     fn recover(&mut self, pod: &Pod<'_>) {
         self.log.push("recover".to_owned());
         self.recovered = Some(pod.tree.clone());
@@ -109,11 +113,11 @@ impl Runtime for ByHand {
     }
     fn start(&mut self, pod: &Pod<'_>, container: usize, attempt: u32, now: Millis) {
         if self.holds_starts {
+            self.there.get_mut(&container).into_iter().for_each(|there| there.needs_restart = false);
             return self.log.push(format!("start-{container}-{attempt}"));
         }
         self.outlived.retain(|index| *index != container);
         let last = self.there.remove(&container).and_then(|c| match c.state {
-            self.there.get_mut(&container).into_iter().for_each(|there| there.needs_restart = false);
             Container::Exited(exit) => Some(exit),
             _ => c.last,
         });
@@ -140,11 +144,11 @@ impl Runtime for ByHand {
                 image_id,
                 image: String::new(),
                 outdated: false,
+                needs_restart: false,
                 user: self.user.clone(),
                 attempt,
                 state,
                 last,
-                needs_restart: false,
                 replaced: false,
                 hook_error: None,
             },

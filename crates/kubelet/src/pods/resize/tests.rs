@@ -10,7 +10,9 @@ use testkit::TestCluster;
 use super::super::cache::SandboxRef;
 use super::super::{Changes, tests};
 use super::*;
+use crate::config::Config;
 use crate::generate::cgroups::CpuShare;
+use crate::generate::testing::{config, pod, resolv};
 
 /// Answers every change of a sandbox with this.
 struct Asked {
@@ -212,4 +214,29 @@ async fn a_run_that_began_with_something_else_needs_a_restart() {
     case.until(|case| !case.task.cache.lock().slot("main").starting).await;
     assert_eq!(memory_of_main(&case), 128);
     assert!(!needs_restart(&case, &tree));
+}
+
+#[test]
+fn the_memory_request_of_a_container_that_may_swap_stays_while_it_runs() {
+    let (limited, resolv) = (Config { swap_behavior: "LimitedSwap".to_owned(), ..config() }, resolv());
+    let node = NodeView { swap_controller: true, cgroup_v2: true, ..NodeView::new(&limited, &resolv) };
+    let of = |memory: &str, limit: &str, policy: &str| {
+        let policy = format!(r#""resizePolicy":[{{"resourceName":"memory","restartPolicy":"{policy}"}}]"#);
+        let resources = format!(r#"{{"requests":{{"memory":"{memory}"}},"limits":{{"memory":"{limit}"}}}}"#);
+        pod(&format!(r#"{{"containers":[{{"name":"c",{policy},"resources":{resources}}},{{"name":"d"}}]}}"#))
+    };
+    let is_infeasible = |node: &NodeView<'_>, wanted: &Value, given: &Value| {
+        infeasible(node, &Pod::read(wanted), &Pod::read(given)).is_some()
+    };
+    let given = of("1Gi", "4Gi", "NotRequired");
+    assert!(is_infeasible(&node, &of("2Gi", "4Gi", "NotRequired"), &given));
+    assert!(!is_infeasible(&node, &of("1Gi", "5Gi", "NotRequired"), &given), "its limit may change");
+    assert!(!is_infeasible(&node, &of("1024Mi", "4Gi", "NotRequired"), &given));
+    let by_restart = [of("2Gi", "4Gi", "RestartContainer"), of("1Gi", "4Gi", "RestartContainer")];
+    assert!(!is_infeasible(&node, &by_restart[0], &by_restart[1]));
+    assert!(!is_infeasible(&NodeView { cgroup_v2: false, ..node }, &of("2Gi", "4Gi", "NotRequired"), &given));
+    // One that asks for all it may use does not swap: neither before nor after.
+    let full = |memory: &str| of(memory, memory, "NotRequired");
+    assert!(!is_infeasible(&node, &full("2Gi"), &full("1Gi")));
+    assert!(is_infeasible(&node, &of("1Gi", "2Gi", "NotRequired"), &full("2Gi")));
 }

@@ -553,6 +553,40 @@ fn a_run_that_began_with_something_else_is_restarted_before_the_resize_is_over()
 }
 
 #[test]
+fn what_is_infeasible_is_said_and_waits_for_no_room() {
+    let mut life = Life::new(&spec(ONE, ""));
+    life.step();
+    life.ask_for(&spec(TWO, ""));
+    life.runtime.infeasible = Some("not with swap");
+    let step = life.step_with(true);
+    let (reason, message) = events(&step)[0];
+    assert_eq!(reason, "ResizeInfeasible");
+    assert!(message.starts_with(r#"Pod resize Infeasible: {"containers":["#), "{message}");
+    assert!(message.ends_with(r#""generation":2,"error":"not with swap"}"#), "{message}");
+    let condition = life.condition("PodResizePending").unwrap();
+    let told = (condition.str_at(&["reason"]), condition.str_at(&["message"]));
+    assert_eq!(told, (Some("Infeasible"), Some("not with swap")));
+    assert_eq!((life.given(), step.wake), (("1", "1"), None));
+    // Room is nothing that it waits for.
+    life.worker.retry_resize();
+    assert!(!life.worker.waits_for_room());
+    life.now += 1_000_000;
+    assert!(!life.worker.queue_resize(&Pod::read(&life.tree), &mut life.runtime, life.now));
+    // Another process tries it once, and tells nobody.
+    life.killed();
+    let step = life.step_with(true);
+    assert!(step.events.is_empty() && step.status.is_none());
+    // It asks for something else.
+    life.ask_for(&spec(TWO, ""));
+    assert!(life.worker.queue_resize(&Pod::read(&life.tree), &mut life.runtime, life.now));
+    assert!(life.worker.waits_for_room());
+    assert_eq!(reasons(&life.step_with(true)), ["ResizeInfeasible"]);
+    life.runtime.infeasible = None;
+    assert_eq!(reasons(&life.step_with(false)), ["ResizeDeferred"]);
+    assert_eq!(reasons(&life.step_with(true)), ["ResizeStarted", "ResizeCompleted"]);
+}
+
+#[test]
 fn a_restart_that_is_on_its_way_gets_what_is_given_meanwhile() {
     let policy = r#"{"resourceName":"cpu","restartPolicy":"RestartContainer"}"#;
     let mut life = Life::new(&spec(ONE, policy));
