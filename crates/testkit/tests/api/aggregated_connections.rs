@@ -5,6 +5,7 @@ use futures_util::future::join_all;
 use serde_json::json;
 use testkit::TestCluster;
 
+use crate::aggregated_objects::flunder;
 use crate::aggregated_server::*;
 
 /// The handshakes it takes to ask so often, one after the other.
@@ -79,7 +80,7 @@ async fn users_share_connections_of_http2_until_something_changes() {
 async fn what_a_server_refused_to_look_at_it_gets_once_more() {
     let server = AggregatedServer::speaking(&Env::simulated(43), "api.wardle.svc", &["h2", "http/1.1"]);
     let (cluster, server) = aggregating_by(server).await;
-    cluster.post(FLUNDERS, json!({"metadata": {"name": "b"}})).await.ok(201);
+    server.objects().put(flunder("b", json!([]))).await;
     const FLUNDER: &str = "/apis/wardle.example.com/v1alpha1/namespaces/default/flunders/b";
     server.set(Mode::RefusesOnceAt(FLUNDER));
     let before = server.handshakes();
