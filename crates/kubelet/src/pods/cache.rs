@@ -9,6 +9,7 @@ use node::container_runtime::{
 use node::pod::Pod;
 use object::Value;
 use runtime::Severity;
+use tokio::sync::Notify;
 
 use super::end::Ending;
 use super::refresh::Refresh;
@@ -107,10 +108,17 @@ pub enum Release {
 pub struct Slot {
     /// A start was asked for and has not come to an end.
     pub starting: bool,
-    /// What the runtime made for it: its end may be heard of before anything else is known of it.
+    /// What the runtime made for it: its end may be heard of before anything else is known of it. Unless that is the latest run, the
+    /// runtime has not said yet how it is: nothing is started beside it.
     pub created: Option<String>,
+    /// The number of that run.
+    created_attempt: u32,
+    /// The run that is asked about until the runtime says how it is.
+    pub asked_again: Option<String>,
     /// How the run ended that is not wholly started yet: what people saw running is not told to wait.
     ended_early: Option<Run>,
+    /// Told whenever a run may have ended.
+    pub news: Arc<Notify>,
     /// How the last start failed.
     pub error: Option<StartError>,
     /// The latest run that there is anything of.
@@ -129,6 +137,8 @@ pub struct Slot {
     pub hook_error: Option<Box<StartError>>,
     /// What the latest run was last limited to, as far as this process knows.
     pub resources: Option<cri::LinuxContainerResources>,
+    /// The run that gets what the pod was given only by a restart.
+    pub restart_for: Option<String>,
 }
 
 /// A run that has a successor.
@@ -137,8 +147,6 @@ struct Earlier {
     attempt: u32,
     /// `None`: it is not known to have ended.
     exit: Option<Exit>,
-    /// The run that gets what the pod was given only by a restart.
-    pub restart_for: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -194,8 +202,50 @@ impl Run {
 
 impl Slot {
     pub fn begin_start(&mut self) {
-        (self.starting, self.created, self.error) = (true, None, None);
-        self.outlived = false;
+        (self.starting, self.error, self.outlived) = (true, None, false);
+        if !self.is_unsure() {
+            self.created = None;
+        }
+    }
+
+    /// What was made before has ended: the next run may be made.
+    pub fn make_room(&mut self) {
+        self.created = None;
+        if let Some(run) = self.ended_early.take() {
+            self.saw(run);
+        }
+    }
+
+    /// The runtime made a run.
+    pub fn made(&mut self, id: String, attempt: u32) {
+        (self.created, self.created_attempt) = (Some(id), attempt);
+    }
+
+    /// Something was made of which the runtime has not said yet how it is.
+    fn is_unsure(&self) -> bool {
+        let is_earlier = |run: &Run| run.attempt < self.created_attempt;
+        self.created.is_some() && self.run.as_ref().is_none_or(is_earlier)
+    }
+
+    /// What was made runs, or did.
+    pub fn has_begun(&self) -> bool {
+        let begun = |run: &Run| self.created.as_ref() == Some(&run.id) && run.state.stage() > 0;
+        self.run.as_ref().is_some_and(begun)
+    }
+
+    /// A list shows a run of which the runtime cannot say more yet. How it ended, or whether it was started since, only that would tell.
+    pub fn listed(&mut self, run: Run) {
+        let is_news = |known: &Run| known.id != run.id && known.attempt <= run.attempt;
+        if self.starting
+            || self.is_unsure() && self.created_attempt > run.attempt
+            || !self.run.as_ref().is_none_or(is_news)
+        {
+            return;
+        }
+        match run.state {
+            RunState::Running { .. } => self.saw(run),
+            _ => self.made(run.id, run.attempt),
+        }
     }
 
     pub fn end_start(&mut self) {
@@ -274,6 +324,11 @@ impl Slot {
             self.resources = limits;
         }
         self.saw(run);
+        if self.has_begun() && !self.starting {
+            // Its start seemed to fail.
+            self.error = None;
+        }
+        self.news.notify_waiters();
         before != self.run.as_ref().map(|run| (run.id.clone(), run.state.clone()))
     }
 
@@ -310,6 +365,7 @@ impl Slot {
         if self.created.as_deref() == Some(id) && self.run.as_ref().is_none_or(|run| run.id != id) {
             self.created = None;
         }
+        self.news.notify_waiters();
         let Some(run) = self.run.as_mut().filter(|run| run.id == id && run.exit().is_none()) else { return };
         let started = match run.state {
             RunState::Running { since } => since,
@@ -329,6 +385,7 @@ impl Slot {
                 image_id: run.map(|run| run.image_id.clone()).unwrap_or_default(),
                 image: run.map(|run| run.image.clone()).unwrap_or_default(),
                 outdated: run.is_some_and(|run| run.hash != hash),
+                needs_restart: run.is_some_and(|run| self.restart_for.as_ref() == Some(&run.id)),
                 user: run.and_then(|run| run.user.clone()),
                 attempt: run.map_or(0, |run| run.attempt),
                 replaced: run.is_some_and(|run| self.replaced.as_ref() == Some(&run.id)),
@@ -352,6 +409,10 @@ impl Slot {
         if let Some(error) = &self.error {
             return Some(of_run(Container::Failed(error.clone()), ended()));
         }
+        if let Some(id) = self.created.as_ref().filter(|_| self.is_unsure() && !self.starting) {
+            let seen = of_run(Container::Created, ended());
+            return Some(Running { id: format!("{runtime}://{id}"), ..seen });
+        }
         match self.run.as_ref().map(|run| &run.state) {
             Some(RunState::Running { since }) => {
                 let Probed { started, ready, .. } = probed;
@@ -359,6 +420,7 @@ impl Slot {
                     of_run(Container::Running { since: *since, started, ready }, self.last().cloned());
                 // Its successor is on the way.
                 seen.outdated &= !self.starting;
+                seen.needs_restart &= !self.starting;
                 Some(seen)
             }
             Some(RunState::Exited(exit)) if self.starting => {
@@ -383,7 +445,6 @@ impl Cache {
         let of_status = |name: &str| self.pod.str_at(&["status", name]);
         self.evicted.as_ref().is_some_and(|evicted| evicted.reason == eviction::REASON)
             || (of_status("phase") == Some("Failed") && of_status("reason") == Some(eviction::REASON))
-                needs_restart: run.is_some_and(|run| self.restart_for.as_ref() == Some(&run.id)),
     }
 
     pub fn slot(&mut self, container: &str) -> &mut Slot {
@@ -418,7 +479,6 @@ impl Cache {
     /// As the agent is shown it; ids with the name of the runtime before them.
     pub fn view(&self, runtime: &str, pod: &Pod<'_>, probed: &dyn Fn(&str) -> Probed) -> Sandbox {
         let sandbox = self.sandbox.as_ref();
-                seen.needs_restart &= !self.starting;
         let containers = pod.containers.iter().map(|container| {
             let slot = self.containers.get(container.name)?;
             slot.view(runtime, container_hash(container.spec), probed(container.name))

@@ -73,7 +73,7 @@ async fn prepare(shared: &Shared, task: &PodTask, pod: &Value) -> Result<(), Fai
     })
 }
 
-/// Not to be cut short: what the runtime made must be known. `Err(None)`: the process ends, and another one makes it.
+/// Not to be cut short: what the runtime made must be known. `Err(None)`: the pod ends, or the process, and another one makes it.
 async fn run_sandbox(
     shared: &Arc<Shared>,
     task: &Arc<PodTask>,
@@ -87,7 +87,8 @@ async fn run_sandbox(
         previous::end_containers(shared, task).await;
     }
     let guard = task.uninterrupted.clone().lock_owned().await;
-    if shared.is_ending() {
+    // It may have been stopped while the last of it ended: whoever does that waits for this lock.
+    if shared.is_ending() || task.is_stopping() {
         return Err(None);
     }
     let (shared_too, task_too, pod) = (shared.clone(), task.clone(), pod.clone());

@@ -77,6 +77,18 @@ impl PodTask {
         self.cache.lock().containers.get(name).is_some_and(|slot| slot.may_run(id))
     }
 
+    /// Returns when that run has ended, as far as is known.
+    async fn ended(&self, name: &str, id: &str) {
+        loop {
+            let news = self.cache.lock().slot(name).news.clone();
+            let told = news.notified();
+            if !self.may_run(name, id) {
+                return;
+            }
+            told.await;
+        }
+    }
+
     fn has_lost_sandbox(&self) -> bool {
         self.cache.lock().sandbox.as_ref().is_some_and(|sandbox| !sandbox.ready)
     }
@@ -146,7 +158,8 @@ pub async fn end_in_turn(
         if !task.may_run(name, id) {
             return;
         }
-        shared.parts.env.sleep(pause).await;
+        // It is time for the next attempt either way.
+        let _ = shared.parts.env.timeout(pause, task.ended(name, id)).await;
         pause = (pause * 2).min(MOST_PAUSE);
     }
 }

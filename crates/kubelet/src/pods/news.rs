@@ -1,15 +1,17 @@
 //! What the runtime has to tell: containers that ended, sandboxes that are gone.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
 use node::container_runtime::{Exit, LinuxUser, Millis};
 use node::pod::{Container, Pod, Restart, Role, short_uid};
 use runtime::Severity;
 
 use super::cache::{Cache, Run, RunState};
-use super::{PodTask, Shared, recover, stop, termination};
+use super::{PodTask, Shared, recover, start, stop, termination};
 use crate::blocking::block;
 use crate::generate::labels::ContainerInfo;
 use crate::probes::{Outcome, Outcomes};
@@ -18,6 +20,9 @@ use crate::probes::{Outcome, Outcomes};
 const RELIST: Duration = Duration::from_secs(1);
 /// And one that does, in case it forgot something.
 const RELIST_RARELY: Duration = Duration::from_secs(300);
+/// Until it is asked again how a container is, after it could not say: at first, and at most.
+pub const FIRST_PAUSE: Duration = Duration::from_millis(200);
+pub const MOST_PAUSE: Duration = Duration::from_secs(10);
 
 /// Follows the runtime as long as the pods are there.
 pub fn follow(shared: &Arc<Shared>) {
@@ -25,14 +30,19 @@ pub fn follow(shared: &Arc<Shared>) {
     env.spawn("container events", watch(Arc::downgrade(shared)));
 }
 
+type Events = BoxStream<'static, Result<cri::ContainerEventResponse, cri::Error>>;
+
 async fn watch(shared: Weak<Shared>) {
     let mut was_listed = true;
+    let mut events: Option<Events> = None;
     loop {
         let Some(strong) = shared.upgrade() else { return };
         let env = strong.parts.env.clone();
-        let events = strong.parts.cri.container_events(cri::GetEventsRequest {}).await;
+        if events.is_none() {
+            events = strong.parts.cri.container_events(cri::GetEventsRequest {}).await.ok();
+        }
         // Whatever happened before the stream began, or while there was none.
-        let listed = recover::all(&strong).await;
+        let listed = list(&strong, &mut events).await;
         match &listed {
             Ok(()) => {}
             Err(error) if was_listed => {
@@ -45,27 +55,52 @@ async fn watch(shared: Weak<Shared>) {
         // The node is not ready until there is a list.
         let until_next = if was_listed { RELIST_RARELY } else { RELIST };
         drop(strong);
-        let Ok(mut events) = events else {
-            env.sleep(RELIST).await;
-            continue;
-        };
         // From one list to the next, however much happens meanwhile.
         let relist = env.sleep(until_next);
         tokio::pin!(relist);
-        loop {
+        while let Some(stream) = &mut events {
             let event = tokio::select! {
                 biased;
                 () = &mut relist => break,
-                event = events.next() => event,
+                event = stream.next() => event,
             };
             let Some(Ok(event)) = event else {
-                env.sleep(RELIST).await;
+                events = None;
                 break;
             };
             let Some(strong) = shared.upgrade() else { return };
             happened(&strong, event);
         }
+        if events.is_none() {
+            env.sleep(RELIST).await;
+        }
     }
+}
+
+/// Lists all pods while the stream is read already: it begins only when it is asked for an event.
+async fn list(shared: &Arc<Shared>, events: &mut Option<Events>) -> Result<(), cri::Error> {
+    let listing = recover::all(shared);
+    tokio::pin!(listing);
+    // Of each container, or sandbox, the latest: what is not known yet is known once it is listed.
+    let mut meanwhile = BTreeMap::new();
+    let listed = loop {
+        let event = async {
+            match events.as_mut() {
+                Some(events) => events.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            event = event => match event {
+                Some(Ok(event)) => drop(meanwhile.insert(event.container_id.clone(), event)),
+                _ => *events = None,
+            },
+            listed = &mut listing => break listed,
+        }
+    };
+    meanwhile.into_values().for_each(|event| happened(shared, event));
+    listed
 }
 
 fn happened(shared: &Arc<Shared>, event: cri::ContainerEventResponse) {
@@ -89,7 +124,7 @@ fn happened(shared: &Arc<Shared>, event: cri::ContainerEventResponse) {
     let (shared, id) = (shared.clone(), event.container_id);
     let env = shared.parts.env.clone();
     env.spawn("container news", async move {
-        shared.refresh(&task, &name, &id).await;
+        shared.look_or_ask_again(&task, &name, &id).await;
         shared.wake(&task);
     });
 }
@@ -145,20 +180,21 @@ pub fn of_probes(shared: &Weak<Shared>) -> Arc<Outcomes> {
 }
 
 impl Shared {
-    /// Asks the runtime how a container is.
-    pub(super) async fn refresh(self: &Arc<Shared>, task: &Arc<PodTask>, name: &str, id: &str) {
+    /// Asks the runtime how a container is. `false`: it could not say.
+    pub(super) async fn refresh(self: &Arc<Shared>, task: &Arc<PodTask>, name: &str, id: &str) -> bool {
         let request = cri::ContainerStatusRequest { container_id: id.to_owned(), verbose: false };
         match self.parts.cri.container_status(request).await {
             Ok(cri::ContainerStatusResponse { status: Some(status), .. }) => {
                 let runtime = self.parts.runtime_name.clone();
                 let limits = status.resources.clone().and_then(|resources| resources.linux);
                 let read = block(move || run_of(&status, &runtime));
-                let Ok(run) = read.await else { return };
-                let ended = matches!(run.state, RunState::Exited(_));
-                let (changed, is_latest) = {
+                let Ok(run) = read.await else { return false };
+                let (ended, running) = (matches!(run.state, RunState::Exited(_)), run.is_running());
+                let (changed, is_latest, is_over, pod) = {
                     let mut cache = task.cache.lock();
                     let slot = cache.slot(name);
-                    (slot.found(run, limits), slot.is(id))
+                    let changed = slot.found(run, limits);
+                    (changed, slot.is(id), !slot.starting, cache.pod.clone())
                 };
                 if changed {
                     // The others may have waited for it.
@@ -167,16 +203,65 @@ impl Shared {
                 if ended && is_latest {
                     self.probes.stop(&task.uid, name);
                 }
+                // Otherwise whoever starts it does so, or whoever tells of the pod.
+                if changed && running && is_latest && is_over && pod.as_map().is_some() {
+                    start::begin_probes(self, task, &pod, name, id);
+                }
+                true
             }
-            Ok(_) => {}
+            Ok(_) => false,
             Err(error) if error.code == cri::Code::NotFound => {
-                task.cache.lock().slot(name).lose(id, &self.parts.runtime_name, self.now());
-                self.probes.stop(&task.uid, name);
+                let is_latest = {
+                    let mut cache = task.cache.lock();
+                    let slot = cache.slot(name);
+                    let is_latest = slot.is(id);
+                    slot.lose(id, &self.parts.runtime_name, self.now());
+                    is_latest
+                };
+                if is_latest {
+                    self.probes.stop(&task.uid, name);
+                }
+                true
             }
             Err(error) => {
                 tracing::warn!(pod = task.key.as_str(), container = name, %error, "failed to get container status");
+                false
             }
         }
+    }
+
+    /// The same where nobody else would ask again.
+    pub(super) async fn look_or_ask_again(self: &Arc<Shared>, task: &Arc<PodTask>, name: &str, id: &str) {
+        if !self.refresh(task, name, id).await {
+            self.ask_again(task, name, id);
+        }
+    }
+
+    /// Asks until the runtime says how a container is.
+    pub(super) fn ask_again(self: &Arc<Shared>, task: &Arc<PodTask>, name: &str, id: &str) {
+        {
+            let mut cache = task.cache.lock();
+            let asked = &mut cache.slot(name).asked_again;
+            if asked.as_deref() == Some(id) {
+                return;
+            }
+            *asked = Some(id.to_owned());
+        }
+        let (shared, task) = (Arc::downgrade(self), Arc::downgrade(task));
+        let (name, id) = (name.to_owned(), id.to_owned());
+        let env = self.parts.env.clone();
+        self.parts.env.spawn("container status", async move {
+            let mut pause = FIRST_PAUSE;
+            loop {
+                env.sleep(pause).await;
+                let Some((shared, task)) = shared.upgrade().zip(task.upgrade()) else { return };
+                if shared.refresh(&task, &name, &id).await {
+                    task.cache.lock().slot(&name).asked_again.take_if(|asked| *asked == id);
+                    return shared.wake(&task);
+                }
+                pause = (pause * 2).min(MOST_PAUSE);
+            }
+        });
     }
 }
 
@@ -199,6 +284,25 @@ pub fn tell_changed(cache: &mut Cache) -> bool {
     let told = "Pod sandbox changed, it will be killed and re-created.";
     cache.tell("", Severity::Normal, "SandboxChanged", told);
     true
+}
+
+/// A run as a list shows it: one that ended, or that was only made when the list was, is not told apart.
+pub fn run_of_list(container: &cri::Container) -> Run {
+    let info = ContainerInfo::read(&container.annotations);
+    let state = match cri::ContainerState::try_from(container.state) {
+        // It was started soon after it was made.
+        Ok(cri::ContainerState::Running) => RunState::Running { since: container.created_at / 1_000_000 },
+        _ => RunState::Unknown,
+    };
+    Run {
+        id: container.id.clone(),
+        hash: info.hash,
+        image_id: container.image_ref.clone(),
+        image: container.image.as_ref().map(|image| image.image.clone()).unwrap_or_default(),
+        user: None,
+        attempt: info.restart_count,
+        state,
+    }
 }
 
 /// A run as the runtime describes it. Reads files.

@@ -98,7 +98,7 @@ async fn missing(
 ) {
     for Held { task, sandbox, runs } in held {
         for (name, id) in runs.iter().filter(|(_, id)| !containers.contains(id)) {
-            shared.refresh(&task, name, id).await;
+            shared.look_or_ask_again(&task, name, id).await;
             shared.wake(&task);
         }
         let Some(id) = sandbox.filter(|id| !sandboxes.contains(id)) else { continue };
@@ -206,7 +206,11 @@ async fn statuses(
         if is_known(&task, name, &container) || remove_unstarted(shared, &task, name, &container).await {
             continue;
         }
-        shared.refresh(&task, name, &container.id).await;
+        if !shared.refresh(&task, name, &container.id).await {
+            let run = news::run_of_list(&container);
+            task.cache.lock().slot(name).listed(run);
+            shared.ask_again(&task, name, &container.id);
+        }
         note_sandbox(&task, name, &container);
         shared.wake(&task);
     }
@@ -259,7 +263,7 @@ fn note_sandbox(task: &PodTask, name: &str, container: &cri::Container) {
     let mut cache = task.cache.lock();
     let Some(current) = cache.sandbox.as_ref().map(|sandbox| sandbox.id.clone()) else { return };
     let slot = cache.containers.get_mut(name);
-    if let Some(slot) = slot.filter(|slot| slot.run.as_ref().is_some_and(|run| run.id == container.id)) {
+    if let Some(slot) = slot.filter(|slot| slot.is(&container.id)) {
         slot.outlived = container.pod_sandbox_id != current;
     }
 }

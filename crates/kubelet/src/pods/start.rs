@@ -8,8 +8,8 @@ use node::pod::{Container, Pod, Role};
 use object::Value;
 use runtime::Severity;
 
-use super::cache::RunState;
 use super::inputs::VolumeImages;
+use super::news::{FIRST_PAUSE, MOST_PAUSE};
 use super::{PodTask, Shared, recover, resize, stop};
 use crate::generate::labels::container_hash;
 use crate::hooks::{Hook, HookEvent};
@@ -76,6 +76,8 @@ fn end(shared: &Shared, task: &PodTask, name: &str, outcome: Result<(), Option<F
         );
         let error = StartError { reason, message, at: shared.now(), volume_image };
         match stage {
+            // Heard of meanwhile.
+            Stage::Start if slot.has_begun() => {}
             Stage::Start => slot.error = Some(error),
             // It waits as others that end do.
             Stage::Hook => slot.hook_error = Some(Box::new(error)),
@@ -94,6 +96,7 @@ async fn run(
     let pod = Pod::read(tree);
     let container = pod.containers.iter().find(|container| container.name == name).ok_or(None)?;
     stop::replace(shared, task, &pod, container).await;
+    task.cache.lock().slot(name).make_room();
     if task.is_stopping() || !task.sandbox().is_some_and(|sandbox| sandbox.ready) {
         return Err(None);
     }
@@ -122,20 +125,18 @@ async fn run(
             () = recover::addressed(shared, task) => {}
         }
     }
-    if task.is_stopping() {
-        return Err(None);
-    }
     // From here on nothing is given up half way: what the runtime made must be known.
     let guard = task.uninterrupted.clone().lock_owned().await;
-    if shared.is_ending() {
+    // Whoever ends the pod waits for this lock, and then ends what there is.
+    if shared.is_ending() || task.is_stopping() {
         return Err(None);
     }
     let sandbox = task.sandbox().filter(|sandbox| sandbox.ready).ok_or(None)?;
-    resize::before_start(shared, task, tree).await;
     // The end of the run before, or the image, took its time: it gets what the pod was given meanwhile.
     let tree = &latest(task, tree, container);
     let pod = Pod::read(tree);
     let container = pod.containers.iter().find(|container| container.name == name).ok_or(None)?;
+    resize::before_start(shared, task, tree).await;
     let attempt = shared.next_attempt(task, tree, name, attempt).await;
     let config = shared.container_config(task, tree, container, attempt, (&image, &volume_images)).await;
     let config = config.map_err(|error| failed(error.reason, error.message))?;
@@ -151,23 +152,20 @@ async fn run(
     };
     let created = shared.parts.cri.create_container(request).await;
     let id = created.map_err(|error| failed(CREATE_FAILED, error.message))?.container_id;
-    task.cache.lock().slot(name).created = Some(id.clone());
+    task.cache.lock().slot(name).made(id.clone(), attempt);
     tell(Severity::Normal, "Created", "Container created".to_owned());
     let started =
         shared.parts.cri.start_container(cri::StartContainerRequest { container_id: id.clone() }).await;
-    shared.refresh(task, name, &id).await;
+    let mut is_known = shared.refresh(task, name, &id).await;
     if let Err(error) = started {
-        // The container itself shows how it ended, where the runtime says so.
         let told = failed(RUN_FAILED, error.message);
-        let exited = task
-            .cache
-            .lock()
-            .slot(name)
-            .run
-            .as_ref()
-            .is_some_and(|run| matches!(run.state, RunState::Exited(_)));
-        if exited {
+        if !is_known {
+            shared.ask_again(task, name, &id);
+        }
+        // It shows itself what it came to, where the runtime says so: a call that gave up may have started it all the same.
+        if task.cache.lock().slot(name).has_begun() {
             shared.parts.metrics.container_failed(&pod, name, RUN_FAILED);
+            begin_probes(shared, task, tree, name, &id);
             return Err(None);
         }
         return Err(told);
@@ -176,6 +174,16 @@ async fn run(
     shared.link_log(tree, name, &id, attempt).await;
     drop(guard);
     shared.wake(task);
+    let mut pause = FIRST_PAUSE;
+    while !is_known {
+        tokio::select! {
+            biased;
+            () = task.stopped() => return Err(None),
+            () = shared.parts.env.sleep(pause) => {}
+        }
+        pause = (pause * 2).min(MOST_PAUSE);
+        is_known = shared.refresh(task, name, &id).await;
+    }
     let hooked = match container.role {
         Role::Ephemeral => Ok(()),
         _ => post_start(shared, task, tree, &pod, container, &id).await,
@@ -187,14 +195,6 @@ async fn run(
     hooked
 }
 
-/// Of a container that may end meanwhile, in a pod that may.
-fn begin_probes(shared: &Shared, task: &Arc<PodTask>, tree: &Value, name: &str, id: &str) {
-    shared.watch_probes(task, tree, name, id);
-    if task.is_stopping() {
-        shared.probes.terminate(&task.uid);
-    }
-    if task.cache.lock().slot(name).has_ended() {
-        shared.probes.stop(&task.uid, name);
 /// The pod as it is by now; as it was, where it asks for another image since: that gets a run of its own.
 fn latest(task: &PodTask, tree: &Arc<Value>, container: &Container<'_>) -> Arc<Value> {
     let latest = task.cache.lock().pod.clone();
@@ -203,6 +203,14 @@ fn latest(task: &PodTask, tree: &Arc<Value>, container: &Container<'_>) -> Arc<V
     if Pod::read(&latest).containers.iter().any(is_same) { latest } else { tree.clone() }
 }
 
+/// Of a container that may end meanwhile, in a pod that may.
+pub fn begin_probes(shared: &Shared, task: &Arc<PodTask>, tree: &Value, name: &str, id: &str) {
+    shared.watch_probes(task, tree, name, id);
+    if task.is_stopping() {
+        shared.probes.terminate(&task.uid);
+    }
+    if task.cache.lock().slot(name).has_ended() {
+        shared.probes.stop(&task.uid, name);
     }
 }
 

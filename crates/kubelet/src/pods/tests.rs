@@ -6,6 +6,7 @@ mod garbage;
 mod probed;
 mod recover;
 mod relist;
+mod start;
 mod stop;
 
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use testkit::TestCluster;
 use tokio::sync::{Notify, mpsc};
 
 use super::cache::SandboxRef;
-use super::{Changes, Facts, NodeEvents, Parts, PodTask, Pods, start};
+use super::{Changes, Facts, NodeEvents, Parts, PodTask, Pods};
 use crate::config::Config;
 use crate::hooks::Hooks;
 use crate::images::{ImageOptions, Images};
@@ -272,7 +273,7 @@ impl Case {
 async fn a_container_that_ends_while_its_start_is_looked_at_has_ended() {
     let folder = tempfile::tempdir().unwrap();
     let mut case = Case::new(folder.path()).await;
-    start::start(&case.pods.shared, &case.task, "c", 0).await;
+    super::start::start(&case.pods.shared, &case.task, "c", 0).await;
     let seen = case.container(|state| matches!(state, Some(Container::Exited(_)))).await;
     assert!(matches!(seen, Some(Container::Exited(exit)) if exit.code == 3));
 }
@@ -299,13 +300,13 @@ async fn a_start_that_is_not_begun_is_not_counted() {
         out.lines().find_map(|line| line.strip_prefix(name)?.parse::<u64>().ok())
     };
     case.task.cache.lock().sandbox.as_mut().unwrap().ready = false;
-    start::start(&case.pods.shared, &case.task, "c", 0).await;
+    super::start::start(&case.pods.shared, &case.task, "c", 0).await;
     assert_eq!(started(), None, "without a sandbox");
     case.task.cache.lock().sandbox.as_mut().unwrap().ready = true;
-    start::start(&case.pods.shared, &case.task, "c", 0).await;
+    super::start::start(&case.pods.shared, &case.task, "c", 0).await;
     assert_eq!(started(), Some(1));
     case.task.stopping.send_replace(true);
-    start::start(&case.pods.shared, &case.task, "c", 1).await;
+    super::start::start(&case.pods.shared, &case.task, "c", 1).await;
     assert_eq!(started(), Some(1), "the pod ends");
 }
 
@@ -318,7 +319,7 @@ async fn logs_are_looked_at_as_often_as_the_configuration_says() {
         (config.container_log_max_size, config.container_log_monitor_interval) = (1, every);
     })
     .await;
-    start::start(&case.pods.shared, &case.task, "c", 0).await;
+    super::start::start(&case.pods.shared, &case.task, "c", 0).await;
     case.container(|state| matches!(state, Some(Container::Running { .. }))).await;
     let log = case.pods.shared.log_path(&case.tree, "c", 0);
     std::fs::create_dir_all(log.parent().unwrap()).unwrap();

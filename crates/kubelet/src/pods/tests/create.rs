@@ -182,6 +182,19 @@ async fn a_lost_sandbox_is_stopped_with_what_the_runtime_fails_to_stop() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_lost_sandbox_is_not_made_anew_for_a_pod_that_is_stopped_meanwhile() {
+    let takes = |runtime: &mut super::fake::Fake| runtime.takes = [("c", 5)].into();
+    let mut case = Case::running(PLAIN, takes).await;
+    news::lost(&case.pods.shared, &case.task);
+    case.cluster.env().clone().sleep(Duration::from_secs(1)).await;
+    case.pods.runtime().stop(&Pod::read(&case.tree), 30, 0);
+    case.until(|case| !case.is_alive()).await;
+    case.cluster.env().sleep(Duration::from_secs(60)).await;
+    let made = |asked: &String| asked.ends_with("sandbox \"\"");
+    assert!(!case.runtime.asked().iter().any(made), "{:?}", case.runtime.asked());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_resize_that_failed_is_left_alone_where_there_is_no_sandbox() {
     let mut case = Case::running(PLAIN, |_| {}).await;
     {

@@ -9,6 +9,7 @@ use cri::{Call, Error};
 use env::Env;
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
+use node::container_runtime::Container;
 use node::pod::Pod;
 use object::Value;
 use parking_lot::Mutex;
@@ -51,10 +52,20 @@ pub struct Fake {
     pub addresses: Mutex<Vec<Option<String>>>,
     /// What its containers use of memory, if it can say; each time a little more.
     pub usage: Mutex<Option<u64>>,
+    /// So often it cannot say how a container is.
+    pub unanswered: AtomicU32,
+    /// So often it fails to start a container, which is made all the same.
+    pub unstarted: AtomicU32,
+    /// What was made and does not run yet, by id.
+    pub made: Mutex<BTreeSet<String>>,
+    /// What it tells by itself.
+    pub events: mpsc::UnboundedSender<cri::ContainerEventResponse>,
+    told: Mutex<Option<mpsc::UnboundedReceiver<cri::ContainerEventResponse>>>,
 }
 
 impl Fake {
     pub fn new(env: &Env) -> Fake {
+        let (events, told) = mpsc::unbounded_channel();
         Fake {
             env: env.clone(),
             began: env.monotonic(),
@@ -71,6 +82,11 @@ impl Fake {
             leaves: Mutex::default(),
             addresses: Mutex::default(),
             usage: Mutex::default(),
+            unanswered: AtomicU32::new(0),
+            unstarted: AtomicU32::new(0),
+            made: Mutex::default(),
+            events,
+            told: Mutex::new(Some(told)),
         }
     }
 
@@ -85,6 +101,16 @@ impl Fake {
     /// A container ends by itself.
     pub fn end(&self, id: &str) {
         self.ended.lock().insert(id.to_owned());
+    }
+
+    /// Tells of a container of a pod that something happened.
+    pub fn tell(&self, uid: &str, id: &str) {
+        let metadata = cri::PodSandboxMetadata { uid: uid.to_owned(), ..Default::default() };
+        let sandbox =
+            cri::PodSandboxStatus { id: "s-1".to_owned(), metadata: Some(metadata), ..Default::default() };
+        let (container_id, pod_sandbox_status) = (id.to_owned(), Some(sandbox));
+        let event = cri::ContainerEventResponse { container_id, pod_sandbox_status, ..Default::default() };
+        self.events.send(event).unwrap();
     }
 
     /// What it was asked for, after how many seconds.
@@ -180,7 +206,11 @@ impl cri::PartialRuntime for Fake {
 
     fn start_container(&self, request: cri::StartContainerRequest) -> Call<'_, cri::StartContainerResponse> {
         self.note(format!("start {}", request.container_id));
-        Box::pin(async { Ok(cri::StartContainerResponse {}) })
+        let started = fails(&self.unstarted);
+        if started.is_err() {
+            self.made.lock().insert(request.container_id);
+        }
+        Box::pin(async { started.map(|()| cri::StartContainerResponse {}) })
     }
 
     fn stop_container(&self, request: cri::StopContainerRequest) -> Call<'_, cri::StopContainerResponse> {
@@ -215,12 +245,18 @@ impl cri::PartialRuntime for Fake {
     ) -> Call<'_, cri::ContainerStatusResponse> {
         Box::pin(async move {
             let id = request.container_id;
+            fails(&self.unanswered)?;
             self.find(&id)?;
-            let ended = self.ended.lock().contains(&id);
             self.seen.lock().insert(id.clone());
-            let state = if ended { cri::ContainerState::Exited } else { cri::ContainerState::Running };
-            let status =
-                cri::ContainerStatus { id, state: state as i32, started_at: 1, ..Default::default() };
+            let state = match () {
+                () if self.ended.lock().contains(&id) => cri::ContainerState::Exited,
+                () if self.made.lock().contains(&id) => cri::ContainerState::Created,
+                () => cri::ContainerState::Running,
+            };
+            let attempt = id.rsplit_once('-').map_or("0", |(_, attempt)| attempt).to_owned();
+            let annotations = [("io.kubernetes.container.restartCount".to_owned(), attempt)].into();
+            let state = state as i32;
+            let status = cri::ContainerStatus { id, state, started_at: 1, annotations, ..Default::default() };
             Ok(cri::ContainerStatusResponse { status: Some(status), ..Default::default() })
         })
     }
@@ -229,7 +265,15 @@ impl cri::PartialRuntime for Fake {
         &self,
         _: cri::GetEventsRequest,
     ) -> Call<'_, BoxStream<'static, Result<cri::ContainerEventResponse, Error>>> {
-        Box::pin(async { Ok(stream::pending().boxed()) })
+        let told = self.told.lock().take();
+        let stream = stream::unfold(told, |mut told| async move {
+            let event = match &mut told {
+                Some(told) => told.recv().await?,
+                None => std::future::pending().await,
+            };
+            Some((Ok(event), told))
+        });
+        Box::pin(async { Ok(stream.boxed()) })
     }
 }
 
@@ -277,13 +321,19 @@ impl Case {
         Case { pods, runtime, tree, task, changes, wakes, cluster, _stopper: stopper, _directory: directory }
     }
 
+    /// With a sandbox in which nothing was started.
+    pub async fn set_up(spec: &str, change: impl FnOnce(&mut Fake)) -> Case {
+        let case = Case::new(spec, change).await;
+        let (id, ips) = ("s-1".to_owned(), Vec::new());
+        case.task.cache.lock().set_sandbox(SandboxRef { id, attempt: 0, ready: true, ips });
+        case
+    }
+
     /// With a sandbox in which all containers run.
     pub async fn running(spec: &str, change: impl FnOnce(&mut Fake)) -> Case {
-        let case = Case::new(spec, change).await;
+        let case = Case::set_up(spec, change).await;
         {
             let mut cache = case.task.cache.lock();
-            let (id, ips) = ("s-1".to_owned(), Vec::new());
-            cache.sandbox = Some(SandboxRef { id, attempt: 0, ready: true, ips });
             for container in Pod::read(&case.tree).containers {
                 case.runtime.runs.lock().push(container.name.to_owned());
                 cache.slot(container.name).run = Some(Run {
@@ -309,6 +359,16 @@ impl Case {
             }
         };
         env.timeout(Duration::from_secs(600), waiting).await.expect("the agent is woken when that changes");
+    }
+
+    /// How its first container is.
+    pub fn state(&self) -> Option<Container> {
+        let seen = self.pods.runtime().look(&Pod::read(&self.tree), 0).unwrap();
+        seen.container(0).map(|container| container.state.clone())
+    }
+
+    pub fn is_running(&self) -> bool {
+        matches!(self.state(), Some(Container::Running { .. }))
     }
 
     /// The reasons and messages of what people are told of the pod.

@@ -7,7 +7,7 @@ use node::pod::Pod;
 use object::Value;
 
 use super::fake::Case;
-use crate::pods::cache::{RunState, SandboxRef};
+use crate::pods::cache::RunState;
 
 const PROBED: &str = "{containers: [{name: c, image: 'i:1', \
     readinessProbe: {periodSeconds: 600, exec: {command: [check]}}}]}";
@@ -60,9 +60,7 @@ const BEGUN: [&str; 2] = ["0s create c-0", "0s start c-0"];
 
 /// A pod with a container that is being started, and has its hook.
 async fn hooked() -> Case {
-    let mut case = Case::new(HOOKED, |_| {}).await;
-    let (id, ips) = ("s-1".to_owned(), Vec::new());
-    case.task.cache.lock().set_sandbox(SandboxRef { id, attempt: 0, ready: true, ips });
+    let mut case = Case::set_up(HOOKED, |_| {}).await;
     case.pods.runtime().start(&Pod::read(&case.tree), 0, 0, 0);
     case.until(|case| case.runtime.asked() == BEGUN).await;
     case

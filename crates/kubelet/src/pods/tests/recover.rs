@@ -29,6 +29,12 @@ struct Interrupted {
     /// So often it cannot tell the address of a sandbox.
     unaddressed: AtomicU32,
     created: Mutex<Vec<cri::ContainerConfig>>,
+    /// So often it cannot tell how a container is.
+    unanswered: AtomicU32,
+    /// How the latest run is listed; `Created` otherwise.
+    listed: Option<cri::ContainerState>,
+    /// And it has ended by now.
+    ended: bool,
 }
 
 const ADDRESS: &str = "127.0.0.1";
@@ -42,6 +48,10 @@ fn fails(left: &AtomicU32) -> Result<(), cri::Error> {
 fn metadata() -> std::collections::BTreeMap<String, String> {
     let both = [("io.kubernetes.pod.uid", UID), ("io.kubernetes.container.name", "c")];
     both.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+}
+
+fn restarts(attempt: &str) -> std::collections::BTreeMap<String, String> {
+    [("io.kubernetes.container.restartCount".to_owned(), attempt.to_owned())].into()
 }
 
 impl cri::PartialRuntime for Interrupted {
@@ -70,11 +80,14 @@ impl cri::PartialRuntime for Interrupted {
     }
 
     fn list_containers(&self, _: cri::ListContainersRequest) -> Call<'_, cri::ListContainersResponse> {
-        let states = [("first", cri::ContainerState::Exited), ("second", cri::ContainerState::Created)];
+        let latest = self.listed.unwrap_or(cri::ContainerState::Created);
+        let states = [("first", cri::ContainerState::Exited), ("second", latest)];
         let container = |(id, state): (&str, cri::ContainerState)| cri::Container {
             id: id.to_owned(),
             pod_sandbox_id: "s-1".to_owned(),
             labels: metadata(),
+            annotations: restarts(if id == "first" { "0" } else { "1" }),
+            created_at: 5_000_000_000,
             state: state as i32,
             ..Default::default()
         };
@@ -88,17 +101,19 @@ impl cri::PartialRuntime for Interrupted {
         let (state, attempt) = match (&*request.container_id, self.started) {
             ("first", _) => (cri::ContainerState::Exited, "0"),
             (_, false) => (cri::ContainerState::Created, "1"),
+            (_, true) if self.ended => (cri::ContainerState::Exited, "1"),
             (_, true) => (cri::ContainerState::Running, "1"),
         };
-        let restarts = ("io.kubernetes.container.restartCount".to_owned(), attempt.to_owned());
         let status = cri::ContainerStatus {
             id: request.container_id,
             state: state as i32,
             started_at: 1,
-            annotations: [restarts].into(),
+            annotations: restarts(attempt),
             ..Default::default()
         };
-        Box::pin(async { Ok(cri::ContainerStatusResponse { status: Some(status), ..Default::default() }) })
+        let answer = cri::ContainerStatusResponse { status: Some(status), ..Default::default() };
+        let told = fails(&self.unanswered).map(|()| answer);
+        Box::pin(async { told })
     }
 
     fn list_images(&self, _: cri::ListImagesRequest) -> Call<'_, cri::ListImagesResponse> {
@@ -219,6 +234,35 @@ async fn what_the_runtime_cannot_tell_at_first_is_asked_for_again_and_holds_noth
     found.runtime.unlisted.store(2, Ordering::Relaxed);
     found.until(|| task.sandbox().unwrap().ips == [ADDRESS]).await;
     found.until(|| found.runtime.unlisted.load(Ordering::Relaxed) == 0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_the_runtime_cannot_tell_of_at_first_is_not_forgotten() {
+    use cri::ContainerState::{Exited, Running};
+    for (listed, ended) in [(Running, false), (Running, true), (Exited, true)] {
+        let (unanswered, listed) = (AtomicU32::new(u32::MAX), Some(listed));
+        let found = Found::new(Interrupted { unanswered, listed, ended, ..Interrupted::default() }).await;
+        let tree = found.recover("{restartPolicy: Never, containers: [{name: c}]}");
+        let state = || {
+            let seen = found.pods.runtime().look(&Pod::read(&tree), 0).unwrap();
+            let container = seen.container(0).expect("it is known");
+            (container.id.clone(), container.state.clone())
+        };
+        let (id, seen) = state();
+        let is_as_listed = match listed {
+            Some(Running) => matches!(seen, Container::Running { since: 5000, .. }),
+            // How it ended is not known.
+            _ => seen == Container::Created,
+        };
+        assert!(is_as_listed && id == "test://second", "{id} {seen:?}");
+        found.runtime.unanswered.store(0, Ordering::Relaxed);
+        let is_told = |seen: &Container| match ended {
+            true => matches!(seen, Container::Exited(_)),
+            false => matches!(seen, Container::Running { since: 0, .. }),
+        };
+        found.until(|| is_told(&state().1)).await;
+        assert!(found.runtime.created.lock().is_empty());
+    }
 }
 
 #[tokio::test(start_paused = true)]

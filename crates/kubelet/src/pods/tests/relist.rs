@@ -1,32 +1,31 @@
 //! What a list of the runtime's shows that nobody told of.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use cri::Call;
+use futures_util::StreamExt;
+use futures_util::stream::{self, BoxStream};
 use node::container_runtime::Container;
-use node::pod::Pod;
+use parking_lot::Mutex;
+use testkit::TestCluster;
 
 use super::fake::Case;
-use crate::pods::recover;
+use super::open;
+use crate::pods::{Changes, recover};
 
 const PLAIN: &str = "{containers: [{name: c, image: 'i:1'}]}";
-
-fn state(case: &Case) -> Container {
-    let seen = case.pods.runtime().look(&Pod::read(&case.tree), 0).unwrap();
-    seen.container(0).unwrap().state.clone()
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_container_that_somebody_removed_has_ended() {
     let case = Case::running(PLAIN, |_| {}).await;
     case.runtime.runs.lock().clear();
     recover::all(&case.pods.shared).await.unwrap();
-    assert!(
-        matches!(state(&case), Container::Running { .. }),
-        "a list may be older than what it does not show"
-    );
+    assert!(case.is_running(), "a list may be older than what it does not show");
     case.runtime.gone.lock().insert("c");
     recover::all(&case.pods.shared).await.unwrap();
-    let Container::Exited(exit) = state(&case) else { panic!("it has not ended") };
+    let Container::Exited(exit) = case.state().unwrap() else { panic!("it has not ended") };
     assert_eq!((&*exit.reason, &*exit.id), ("ContainerStatusUnknown", "test://c"));
     assert!(case.runtime.asked().is_empty(), "{:?}", case.runtime.asked());
 }
@@ -44,4 +43,77 @@ async fn a_sandbox_that_somebody_removed_is_made_anew() {
     let made = "9s sandbox \"\"".to_owned();
     assert!(case.runtime.asked().contains(&made), "{:?}", case.runtime.asked());
     assert!(case.events().iter().any(|event| event.starts_with("SandboxChanged: ")));
+}
+
+/// Its stream begins when it is first asked for something, as that of a socket.
+#[derive(Default)]
+struct Lazy {
+    asked: Arc<Mutex<Vec<&'static str>>>,
+}
+
+impl cri::PartialRuntime for Lazy {
+    fn list_pod_sandbox(&self, _: cri::ListPodSandboxRequest) -> Call<'_, cri::ListPodSandboxResponse> {
+        self.asked.lock().push("list");
+        Box::pin(async { Ok(cri::ListPodSandboxResponse::default()) })
+    }
+
+    fn list_containers(&self, _: cri::ListContainersRequest) -> Call<'_, cri::ListContainersResponse> {
+        Box::pin(async { Ok(cri::ListContainersResponse::default()) })
+    }
+
+    fn list_images(&self, _: cri::ListImagesRequest) -> Call<'_, cri::ListImagesResponse> {
+        Box::pin(async { Ok(cri::ListImagesResponse::default()) })
+    }
+
+    fn container_events(
+        &self,
+        _: cri::GetEventsRequest,
+    ) -> Call<'_, BoxStream<'static, Result<cri::ContainerEventResponse, cri::Error>>> {
+        let asked = self.asked.clone();
+        let begins = async move {
+            asked.lock().push("follow");
+            std::future::pending().await
+        };
+        Box::pin(async { Ok(stream::once(begins).boxed()) })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_runtime_is_followed_before_its_pods_are_listed_and_ever_after() {
+    let (cluster, folder) = (TestCluster::simulated(46).await, tempfile::tempdir().unwrap());
+    let client = cluster.local_clients().user("system:node:n", &["system:nodes"]);
+    let (runtime, changes) = (Arc::new(Lazy::default()), Changes::default());
+    let opened = open(folder.path(), &cluster, client, runtime.clone(), &changes, |config| {
+        // It lists, too.
+        config.garbage_period = Duration::from_secs(100_000);
+    });
+    let (_pods, _stopper) = opened.await;
+    runtime.asked.lock().clear();
+    cluster.env().sleep(Duration::from_secs(310)).await;
+    assert_eq!(*runtime.asked.lock(), ["follow", "list", "list"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_after_an_event_that_fails_is_made_once_more() {
+    let mut case = Case::running(PLAIN, |_| {}).await;
+    let env = case.cluster.env().clone();
+    // It is being followed.
+    env.sleep(Duration::from_secs(1)).await;
+    case.runtime.unanswered.store(3, Ordering::Relaxed);
+    case.runtime.end("c");
+    let (ended, uid) = (env.monotonic(), case.task.uid.clone());
+    case.runtime.tell(&uid, "c");
+    case.until(|case| !case.is_alive()).await;
+    assert!(env.monotonic().duration_since(ended) < Duration::from_secs(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_before_the_one_that_is_probed_may_be_gone() {
+    let case = Case::running(PLAIN, |_| {}).await;
+    let (shared, task) = (&case.pods.shared, &case.task);
+    case.runtime.gone.lock().insert("old");
+    shared.watch_probes(task, &case.tree, "c", "c");
+    assert!(shared.probes.results(&task.uid, "c").ready);
+    shared.refresh(task, "c", "old").await;
+    assert!(shared.probes.results(&task.uid, "c").ready && case.is_running());
 }

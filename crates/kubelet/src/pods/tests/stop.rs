@@ -7,7 +7,7 @@ use std::time::Duration;
 use node::pod::Pod;
 
 use super::fake::{Case, Fake};
-use crate::pods::{news, start};
+use crate::pods::{news, start, stop};
 use crate::probes::{Kill, Kind, Outcome};
 
 const SIDECARS: &str = "{initContainers: [\
@@ -232,4 +232,18 @@ async fn a_container_that_ends_is_not_told_so_again_when_its_pod_does() {
     case.pods.runtime().stop(&Pod::read(&case.tree), 3, 0);
     case.until(|case| !case.is_alive()).await;
     assert_eq!(case.runtime.asked(), ["3s stop main within 2s"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_ends_by_itself_is_not_waited_for_until_the_next_attempt() {
+    let case = Case::running(PLAIN, |runtime| runtime.unstoppable = u32::MAX.into()).await;
+    let (env, shared) = (case.cluster.env().clone(), &case.pods.shared);
+    let began = env.monotonic();
+    let ends = async {
+        env.sleep(Duration::from_secs(7)).await;
+        case.runtime.end("main");
+        shared.refresh(&case.task, "main", "main").await;
+    };
+    tokio::join!(stop::container(shared, &case.task, &case.tree, "main", "main", 30), ends);
+    assert_eq!(env.monotonic().duration_since(began), Duration::from_secs(7));
 }

@@ -1,0 +1,96 @@
+//! Starts that the runtime answers late, or not at all.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use node::container_runtime::Container;
+use node::pod::Pod;
+
+use super::fake::{Case, Fake};
+use crate::pods::start;
+
+const PROBED: &str = "{containers: [{name: c, image: 'i:1', \
+    readinessProbe: {periodSeconds: 600, exec: {command: [check]}}}]}";
+
+/// A pod whose container was asked for, in a runtime of our choice.
+async fn started(change: impl FnOnce(&mut Fake)) -> Case {
+    let case = Case::set_up(PROBED, change).await;
+    case.pods.runtime().start(&Pod::read(&case.tree), 0, 0, 0);
+    case
+}
+
+const STARTED: [&str; 2] = ["0s create c-0", "0s start c-0"];
+
+fn is_probed(case: &Case) -> bool {
+    case.runtime.asked().iter().any(|asked| asked.ends_with("exec c-0"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_goes_on_until_the_runtime_says_how_the_container_is() {
+    let mut case = started(|runtime| runtime.unanswered = 3.into()).await;
+    case.until(Case::is_running).await;
+    assert_eq!(case.runtime.asked()[..2], STARTED);
+    case.until(is_probed).await;
+    assert_eq!(case.runtime.asked().len(), 3, "{:?}", case.runtime.asked());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_started_ends_with_its_pod_though_the_runtime_never_said_how_it_is() {
+    let mut case = started(|runtime| runtime.unanswered = u32::MAX.into()).await;
+    case.cluster.env().sleep(Duration::from_secs(1)).await;
+    assert!(case.is_alive());
+    case.pods.runtime().stop(&Pod::read(&case.tree), 9, 0);
+    case.cluster.env().sleep(Duration::from_millis(1)).await;
+    assert!(case.is_alive(), "nobody knows that it has ended");
+    case.runtime.unanswered.store(0, Ordering::Relaxed);
+    case.until(|case| !case.is_alive()).await;
+    let asked = case.runtime.asked();
+    assert_eq!(asked[..3], ["0s create c-0", "0s start c-0", "1s stop c-0 within 9s"]);
+    assert!(asked[3..].iter().all(|asked| asked.contains("stop c-0")), "{asked:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_started_beside_what_the_runtime_cannot_tell_of() {
+    let mut case = started(|runtime| (runtime.unanswered, runtime.unstarted) = (1.into(), 1.into())).await;
+    case.until(|case| matches!(case.state(), Some(Container::Failed(_)))).await;
+    case.pods.runtime().start(&Pod::read(&case.tree), 0, 0, 0);
+    case.until(Case::is_running).await;
+    let again = ["0s stop c-0 within 30s", "0s create c-1", "0s start c-1"];
+    assert_eq!(case.runtime.asked()[..5], [&STARTED[..], &again].concat());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_whose_start_seemed_to_fail_is_shown_as_it_is() {
+    for ends in [false, true] {
+        let mut case = started(|runtime| runtime.unstarted = 1.into()).await;
+        case.until(|case| matches!(case.state(), Some(Container::Failed(_)))).await;
+        case.runtime.made.lock().clear();
+        if ends {
+            case.runtime.end("c-0");
+        }
+        case.pods.shared.refresh(&case.task, "c", "c-0").await;
+        if ends {
+            assert!(matches!(case.state(), Some(Container::Exited(_))), "{:?}", case.state());
+            assert!(!is_probed(&case));
+        } else {
+            assert!(case.is_running(), "{:?}", case.state());
+            case.until(is_probed).await;
+        }
+        assert_eq!(case.runtime.asked()[..2], STARTED);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_started_in_a_pod_that_was_stopped_meanwhile() {
+    let case = Case::set_up(PROBED, |_| {}).await;
+    let env = case.cluster.env().clone();
+    let guard = case.task.uninterrupted.clone().lock_owned().await;
+    let stopped = async {
+        env.sleep(Duration::from_secs(1)).await;
+        case.pods.runtime().stop(&Pod::read(&case.tree), 30, 0);
+        drop(guard);
+    };
+    tokio::join!(start::start(&case.pods.shared, &case.task, "c", 0), stopped);
+    env.sleep(Duration::from_secs(60)).await;
+    assert_eq!(case.runtime.asked(), [""; 0]);
+}
