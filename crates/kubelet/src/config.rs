@@ -15,6 +15,7 @@ use std::time::Duration;
 use image::Verification;
 use object::{Map, Value};
 
+use crate::generate::USER_RANGES;
 use crate::machine::taint;
 use crate::pod_logs;
 
@@ -67,6 +68,8 @@ pub struct Config {
     pub seccomp_default: bool,
     /// Where Localhost profiles are.
     pub seccomp_profile_root: PathBuf,
+    /// Which ranges of the host's users pods have: one directory for all agents of a machine.
+    pub user_ranges_directory: PathBuf,
     pub allowed_unsafe_sysctls: Vec<String>,
     pub shutdown_grace_period: Duration,
     pub shutdown_grace_period_critical_pods: Duration,
@@ -183,6 +186,7 @@ impl Config {
             pod_logs_directory: root_directory.join(pod_logs::OWN),
             container_logs_directory: PathBuf::from(pod_logs::CONTAINER_LOGS),
             seccomp_profile_root: root_directory.join("seccomp"),
+            user_ranges_directory: PathBuf::from(USER_RANGES),
             root_directory,
             static_pod_path: None,
             static_pod_url: String::new(),

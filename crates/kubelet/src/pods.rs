@@ -44,6 +44,7 @@ use parking_lot::Mutex;
 use runtime::{Key, Severity};
 use tokio::sync::{mpsc, watch};
 
+use crate::blocking::block;
 use crate::config::Config;
 use crate::eviction::Condition;
 use crate::generate::UserRanges;
@@ -112,7 +113,7 @@ struct Shared {
     /// What the runtime was last asked to take addresses from.
     pod_cidr: Mutex<String>,
     /// The users of pods that have their own; `None`: the runtime has no such users.
-    user_ranges: Option<UserRanges>,
+    user_ranges: Option<Arc<UserRanges>>,
     /// The machine goes down: no pod is taken any more.
     shutting_down: AtomicBool,
     /// The process ends: nothing is begun any more that must not be cut short.
@@ -148,8 +149,9 @@ impl Pods {
         let env = parts.env.clone();
         let mut features = parts.facts.handlers.iter().filter_map(|handler| handler.features.as_ref());
         let user_namespaces = features.any(|features| features.user_namespaces);
-        let user_ranges = user_namespaces.then(|| UserRanges::load(&parts.config)).transpose();
-        let user_ranges = user_ranges.map_err(|error| cri::Error {
+        let config = parts.config.clone();
+        let load = move || user_namespaces.then(|| UserRanges::load(&config).map(Arc::new)).transpose();
+        let user_ranges = block(load).await.flatten().map_err(|error| cri::Error {
             code: cri::Code::Internal,
             message: format!("failed to read the users of pods: {error}"),
         })?;
@@ -252,10 +254,11 @@ impl Shared {
     }
 
     /// The pod is gone, with its directory: its users may be another's.
-    fn release_users(&self, uid: &str) {
-        if let Some(ranges) = &self.user_ranges {
-            ranges.release(uid);
-        }
+    async fn release_users(&self, uid: &str) {
+        let Some(ranges) = self.user_ranges.clone() else { return };
+        let uid = uid.to_owned();
+        // Fails only by a panic of ours, which is told where it happened.
+        let _ = block(move || ranges.release(&uid)).await;
     }
 
     /// The task of a pod, made if there is none.
@@ -377,14 +380,14 @@ impl Runtime for Pods {
         evict::refusal(&self.shared.pressure.lock(), pod)
     }
 
-    fn recursive_read_only(&self, pod: &Pod<'_>) -> bool {
-        let parts = &self.shared.parts;
-        let handler = parts.objects.runtime_handler(pod.tree);
     fn infeasible(&self, pod: &Pod<'_>, given: &Pod<'_>) -> Option<String> {
         let moment = self.shared.moment();
         resize::infeasible(&self.shared.node_view(&moment), pod, given)
     }
 
+    fn recursive_read_only(&self, pod: &Pod<'_>) -> bool {
+        let parts = &self.shared.parts;
+        let handler = parts.objects.runtime_handler(pod.tree);
         handler.is_ok_and(|handler| parts.facts.features(&handler).recursive_read_only_mounts)
     }
 

@@ -37,8 +37,13 @@ pub(super) fn namespace_options(pod: &Value, node: &NodeView<'_>) -> Result<cri:
     })
 }
 
+/// The pod is not to have the users of the host.
+pub fn has_own_users(pod: &Value) -> bool {
+    !flag(pod, &["spec", "hostUsers"]).unwrap_or(true)
+}
+
 fn user_namespace(pod: &Value, node: &NodeView<'_>) -> Result<cri::UserNamespace, String> {
-    if flag(pod, &["spec", "hostUsers"]).unwrap_or(true) {
+    if !has_own_users(pod) {
         return Ok(cri::UserNamespace { mode: NamespaceMode::Node as i32, ..Default::default() });
     }
     let Some(ranges) = node.user_namespaces else {

@@ -25,11 +25,10 @@ const LENGTH: u32 = 65_536;
 const SLOTS: u32 = u32::MAX / LENGTH;
 const FILE: &str = "userns";
 /// Which ranges are used by pods of any agent.
-const CLAIMS: &str = "/var/lib/setpoint/user-ranges";
+pub const CLAIMS: &str = "/var/lib/setpoint/user-ranges";
 
 pub struct UserRanges {
     config: Config,
-    claims: PathBuf,
     /// Guards which range is whose; held while a pod's file is written, which is once in its life.
     used: Mutex<BTreeMap<u32, String>>,
 }
@@ -37,10 +36,6 @@ pub struct UserRanges {
 impl UserRanges {
     /// Reads back what the pods that are here have.
     pub fn load(config: &Config) -> io::Result<UserRanges> {
-        UserRanges::load_with(config, Path::new(CLAIMS))
-    }
-
-    fn load_with(config: &Config, claims: &Path) -> io::Result<UserRanges> {
         let mut used = BTreeMap::new();
         let pods = config.root_directory.join("pods");
         let entries = match fs::read_dir(&pods) {
@@ -60,13 +55,9 @@ impl UserRanges {
                 Err(error) => tracing::warn!(pod = uid, error, "failed to read a pod's user namespace"),
             }
         }
-        let ranges = UserRanges {
-            config: config.clone(),
-            claims: claims.to_owned(),
-            used: Mutex::new(BTreeMap::new()),
-        };
+        let ranges = UserRanges { config: config.clone(), used: Mutex::default() };
         if !used.is_empty() {
-            let locked = Claims::lock(claims)?;
+            let locked = Claims::lock(&config.user_ranges_directory)?;
             // What another agent has by now its pod is not started with.
             used.retain(|slot, uid| locked.claim(*slot, &ranges.path(uid)).unwrap_or(false));
             *ranges.used.lock() = used;
@@ -83,7 +74,7 @@ impl UserRanges {
             return;
         }
         let path = self.path(pod_uid);
-        let given_up = Claims::lock(&self.claims)
+        let given_up = Claims::lock(&self.config.user_ranges_directory)
             .and_then(|claims| slots.iter().try_for_each(|slot| claims.give_up(*slot, &path)));
         if let Err(error) = given_up {
             tracing::debug!(pod = pod_uid, %error, "a claim to a range of users is left, and leads nowhere");
@@ -91,7 +82,8 @@ impl UserRanges {
     }
 
     fn claims(&self) -> Result<Claims<'_>, String> {
-        Claims::lock(&self.claims).map_err(|error| format!("{}: {error}", self.claims.display()))
+        let directory = &self.config.user_ranges_directory;
+        Claims::lock(directory).map_err(|error| format!("{}: {error}", directory.display()))
     }
 
     fn path(&self, pod_uid: &str) -> PathBuf {
@@ -238,12 +230,15 @@ fn write(path: &Path, range: IdRange) -> io::Result<()> {
 mod tests {
     use super::*;
 
+    fn config(name: &str, root: PathBuf, claims: &Path) -> Config {
+        Config { user_ranges_directory: claims.to_owned(), ..Config::new(name, root) }
+    }
+
     #[test]
     fn each_pod_has_a_range_that_it_keeps() {
         let directory = tempfile::tempdir().unwrap();
-        let config = Config::new("n", directory.path().to_owned());
-        let claims = directory.path().join("claims");
-        let ranges = UserRanges::load_with(&config, &claims).unwrap();
+        let config = config("n", directory.path().to_owned(), &directory.path().join("claims"));
+        let ranges = UserRanges::load(&config).unwrap();
         let (a, b) = (ranges.range("a").unwrap(), ranges.range("b").unwrap());
         assert_eq!((a.host_id, b.host_id, b.length), (65_536, 131_072, 65_536));
         assert_eq!(ranges.range("a"), Ok(a));
@@ -251,7 +246,7 @@ mod tests {
         let one = r#"[{"hostId":65536,"containerId":0,"length":65536}]"#;
         assert_eq!(written, format!(r#"{{"uidMappings":{one},"gidMappings":{one}}}"#));
 
-        let again = UserRanges::load_with(&config, &claims).unwrap();
+        let again = UserRanges::load(&config).unwrap();
         assert_eq!(again.range("c").unwrap().host_id, 196_608);
         assert_eq!(again.range("b"), Ok(b));
         fs::remove_dir_all(directory.path().join("pods/a")).unwrap();
@@ -263,8 +258,7 @@ mod tests {
     fn agents_of_one_machine_give_pods_different_users() {
         let machine = tempfile::tempdir().unwrap();
         let claims = machine.path().join("claims");
-        let config = |name: &str| Config::new(name, machine.path().join(name));
-        let agent = |name: &str| UserRanges::load_with(&config(name), &claims).unwrap();
+        let agent = |name: &str| UserRanges::load(&config(name, machine.path().join(name), &claims)).unwrap();
         let (one, two) = (agent("one"), agent("two"));
         let slot = |range: Result<IdRange, String>| range.map(|range| range.host_id / LENGTH);
         assert_eq!((slot(one.range("a")), slot(two.range("b")), slot(one.range("c"))), (Ok(1), Ok(2), Ok(3)));
@@ -291,8 +285,8 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused() {
         let directory = tempfile::tempdir().unwrap();
-        let config = Config::new("n", directory.path().to_owned());
-        let ranges = UserRanges::load_with(&config, &directory.path().join("claims")).unwrap();
+        let config = config("n", directory.path().to_owned(), &directory.path().join("claims"));
+        let ranges = UserRanges::load(&config).unwrap();
         let error = |json: &str| {
             fs::create_dir_all(directory.path().join("pods/a")).unwrap();
             fs::write(directory.path().join("pods/a/userns"), json).unwrap();

@@ -176,7 +176,7 @@ pub(super) async fn collect_directories(shared: &Arc<Shared>, before: &BTreeSet<
             Err(error) => Err(error.to_string()),
         };
         match removed {
-            Ok(()) => shared.release_users(uid),
+            Ok(()) => shared.release_users(uid).await,
             Err(error) => tracing::warn!(uid, error, "failed to clean up after a pod that is gone"),
         }
     }

@@ -12,8 +12,8 @@ use super::{PodTask, Shared};
 use crate::blocking::block;
 use crate::generate::cgroups::PodCgroups;
 use crate::generate::{
-    self, ContainerInputs, DeviceResources, Fetched, GenerateError, MountedVolume, NO_RESOLV, NodeView,
-    Resolv, UserNamespaces, Wanted, files, labels,
+    self, ContainerInputs, DeviceResources, Fetched, GenerateError, IdRange, MountedVolume, NO_RESOLV,
+    NodeView, Resolv, UserNamespaces, Wanted, files, has_own_users, labels,
 };
 use crate::images::{self, ImageError, ImageEvent, PulledImage, WantedImage};
 use crate::pod_logs::{ContainerLog, PodLogs};
@@ -48,6 +48,15 @@ pub struct Moment {
     host_ips: Vec<IpAddr>,
 }
 
+/// The users of one pod.
+struct Users(Result<IdRange, String>);
+
+impl UserNamespaces for Users {
+    fn range(&self, _: &str) -> Result<IdRange, String> {
+        self.0.clone()
+    }
+}
+
 impl Facts {
     /// What a handler can do; one that the runtime does not tell of can do nothing.
     pub fn features(&self, handler: &str) -> cri::RuntimeHandlerFeatures {
@@ -80,14 +89,27 @@ impl Shared {
         }
     }
 
-    /// With what the handler of a pod can do.
-    fn pod_view<'a>(&'a self, moment: &'a Moment, runtime_handler: &'a str) -> NodeView<'a> {
+    /// The pod's own, if it has any and the handler can do that. Waits for the disk, and for other agents of the machine.
+    async fn users(&self, pod: &Value, runtime_handler: &str) -> Option<Users> {
         let features = self.parts.facts.features(runtime_handler);
-        let ranges = self.user_ranges.as_ref().filter(|_| features.user_namespaces);
+        let ranges = self.user_ranges.clone().filter(|_| features.user_namespaces)?;
+        let uid = has_own_users(pod).then(|| pod.str_at(&["metadata", "uid"]).unwrap_or("").to_owned())?;
+        let range = block(move || ranges.range(&uid)).await;
+        Some(Users(range.unwrap_or_else(|error| Err(error.to_string()))))
+    }
+
+    /// With what the handler of a pod can do.
+    fn pod_view<'a>(
+        &'a self,
+        moment: &'a Moment,
+        runtime_handler: &'a str,
+        users: Option<&'a Users>,
+    ) -> NodeView<'a> {
+        let features = self.parts.facts.features(runtime_handler);
         NodeView {
             runtime_handler,
             recursive_read_only: features.recursive_read_only_mounts,
-            user_namespaces: ranges.map(|ranges| ranges as &dyn UserNamespaces),
+            user_namespaces: users.map(|users| users as &dyn UserNamespaces),
             ..self.node_view(moment)
         }
     }
@@ -104,8 +126,8 @@ impl Shared {
         let path = self.parts.config.resolv_conf.clone();
         let resolv = block(move || Resolv::read(&path)).await;
         let resolv = resolv.unwrap_or_else(|error| Err(error.to_string())).map_err(GenerateError::sandbox)?;
-        let moment = self.moment();
-        let view = NodeView { node_resolv: &resolv, ..self.pod_view(&moment, &handler) };
+        let (moment, users) = (self.moment(), self.users(pod, &handler).await);
+        let view = NodeView { node_resolv: &resolv, ..self.pod_view(&moment, &handler, users.as_ref()) };
         let volumes = task.cache.lock().volumes.clone().unwrap_or_default();
         let groups: Vec<i64> = volumes.values().filter_map(|volume| volume.group).collect();
         let sandbox = generate::sandbox_config(pod, attempt, &groups, &view)?;
@@ -174,8 +196,12 @@ impl Shared {
         let moment = self.moment();
         // Without its class, it has none of what only some handlers can do.
         let handler = self.parts.objects.runtime_handler(tree).ok();
+        let users = match &handler {
+            Some(handler) => self.users(tree, handler).await,
+            None => None,
+        };
         let view = match &handler {
-            Some(handler) => self.pod_view(&moment, handler),
+            Some(handler) => self.pod_view(&moment, handler, users.as_ref()),
             None => self.node_view(&moment),
         };
         let image_user = image.user.as_ref().map_err(|message| failed(message.clone()))?;

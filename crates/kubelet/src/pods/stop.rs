@@ -278,7 +278,7 @@ pub fn remove(shared: &Arc<Shared>, task: &Arc<PodTask>) {
             pause = (pause * 2).min(MOST_PAUSE);
         }
         shared.remove_directories(&task).await;
-        shared.release_users(&task.uid);
+        shared.release_users(&task.uid).await;
         shared.pods.lock().remove(&task.uid());
         // Another pod with its name may wait for this.
         shared.wake(&task);

@@ -181,6 +181,7 @@ async fn open_with(
     let mut config = Config::new("n", root.to_owned());
     // Nothing of this machine is touched but the folder.
     (config.enforce_node_allocatable, config.cgroups_per_qos) = (Vec::new(), false);
+    config.user_ranges_directory = root.join("user-ranges");
     change(&mut config);
     let config = Arc::new(config);
     let blocking: image::Blocking = Arc::new(|job| job());

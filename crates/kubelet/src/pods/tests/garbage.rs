@@ -13,7 +13,9 @@ use crate::pods::{Changes, Facts, garbage};
 #[tokio::test(start_paused = true)]
 async fn the_users_of_a_pod_that_is_gone_are_free_for_others() {
     let (cluster, folder) = (TestCluster::simulated(44).await, tempfile::tempdir().unwrap());
-    let left = UserRanges::load(&Config::new("n", folder.path().to_owned())).unwrap().range("gone").unwrap();
+    let mut config = Config::new("n", folder.path().to_owned());
+    config.user_ranges_directory = folder.path().join("user-ranges");
+    let left = UserRanges::load(&config).unwrap().range("gone").unwrap();
     let features = cri::RuntimeHandlerFeatures { user_namespaces: true, ..Default::default() };
     let handler = cri::RuntimeHandler { name: String::new(), features: Some(features) };
     let facts = Facts { handlers: vec![handler], ..Facts::default() };
