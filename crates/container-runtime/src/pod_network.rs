@@ -32,6 +32,10 @@ struct State {
     pools: Vec<Addresses>,
     /// By sandbox.
     host_ports: BTreeMap<String, Vec<HostPort>>,
+    /// Of sandboxes that are gone; the kernel may still have rules for them.
+    closing: Vec<HostPort>,
+    /// Nobody's any more, and nobody's again before those rules are gone.
+    withheld: Vec<IpAddr>,
 }
 
 impl PodNetwork {
@@ -98,7 +102,10 @@ impl PodNetwork {
         for address in taken {
             pools.iter_mut().for_each(|pool| pool.keep(address));
         }
-        self.state.lock().pools = pools;
+        let mut state = self.state.lock();
+        state.pools = pools;
+        // Nothing leads to them any more, and here nobody took them yet.
+        state.withheld.clear();
         Ok(())
     }
 
@@ -137,7 +144,7 @@ impl PodNetwork {
         addresses: &[IpAddr],
     ) -> Result<(), network::Error> {
         if self.keep_ports(sandbox, mappings, addresses) {
-            self.write_rules()?;
+            self.write_rules(&Kernel(self))?;
             let ports = self.state.lock().host_ports.get(sandbox).cloned().unwrap_or_default();
             tell_of_flows(network::rules::forget_earlier_flows(&ports));
         }
@@ -155,16 +162,34 @@ impl PodNetwork {
         any
     }
 
-    /// Takes the pod off the network and its addresses back.
+    /// Takes the pod off the network and its addresses back: not before nothing leads to them any more. Tried again after an error,
+    /// it goes on where it was.
     pub fn disconnect(&self, sandbox: &str, addresses: &[IpAddr]) -> Result<(), network::Error> {
-        let ports = self.state.lock().host_ports.remove(sandbox);
-        if let Some(ports) = ports {
-            self.write_rules()?;
-            tell_of_flows(network::rules::forget_flows_to(&ports));
-        }
-        self.bridge().disconnect(number(sandbox))?;
+        self.disconnect_by(sandbox, addresses, &Kernel(self))
+    }
+
+    fn disconnect_by(
+        &self,
+        sandbox: &str,
+        addresses: &[IpAddr],
+        network: &dyn Change,
+    ) -> Result<(), network::Error> {
+        let is_led_to = {
+            let mut state = self.state.lock();
+            let ports = state.host_ports.remove(sandbox).unwrap_or_default();
+            state.closing.extend(ports);
+            state.closing.iter().any(|port| addresses.contains(&port.to.ip()))
+        };
+        let written = if is_led_to { self.write_rules(network) } else { Ok(()) };
+        network.disconnect(number(sandbox))?;
+        written?;
         self.give_back(addresses);
         Ok(())
+    }
+
+    /// Of a pod that could not be disconnected, and that nobody will ask for again.
+    pub fn withhold(&self, addresses: &[IpAddr]) {
+        self.state.lock().withheld.extend_from_slice(addresses);
     }
 
     pub fn give_back(&self, addresses: &[IpAddr]) {
@@ -174,9 +199,18 @@ impl PodNetwork {
         }
     }
 
-    pub fn write_rules(&self) -> Result<(), network::Error> {
-        let _writing = self.writing.lock();
-        self.rules(self.ranges()).apply(&self.table)
+    fn write_rules(&self, network: &dyn Change) -> Result<(), network::Error> {
+        let (closed, withheld): (Vec<HostPort>, Vec<IpAddr>) = {
+            let _writing = self.writing.lock();
+            // Only here they become fewer.
+            let closing = self.state.lock().closing.len();
+            network.write(&self.rules(self.ranges()))?;
+            let mut state = self.state.lock();
+            (state.closing.drain(..closing).collect(), std::mem::take(&mut state.withheld))
+        };
+        tell_of_flows(network::rules::forget_flows_to(&closed));
+        self.give_back(&withheld);
+        Ok(())
     }
 
     fn rules(&self, pod_ranges: Vec<Cidr>) -> Rules {
@@ -186,6 +220,23 @@ impl PodNetwork {
             host_ports: self.state.lock().host_ports.values().flatten().cloned().collect(),
             redirects: self.redirects.clone(),
         }
+    }
+}
+
+/// What is changed of the machine.
+trait Change {
+    fn write(&self, rules: &Rules) -> Result<(), network::Error>;
+    fn disconnect(&self, pod: u128) -> Result<(), network::Error>;
+}
+
+struct Kernel<'a>(&'a PodNetwork);
+
+impl Change for Kernel<'_> {
+    fn write(&self, rules: &Rules) -> Result<(), network::Error> {
+        rules.apply(&self.0.table)
+    }
+    fn disconnect(&self, pod: u128) -> Result<(), network::Error> {
+        self.0.bridge().disconnect(pod)
     }
 }
 
@@ -267,6 +318,8 @@ fn host_ports(mapping: &cri::PortMapping, addresses: &[IpAddr]) -> Vec<HostPort>
 
 #[cfg(test)]
 mod tests {
+    use std::cell::{Cell, RefCell};
+
     use super::*;
 
     fn network() -> PodNetwork {
@@ -305,6 +358,70 @@ mod tests {
             "the first is a pod's already"
         );
         network.set_ranges_by(&ranges, taken(), fails).expect("nothing to do");
+    }
+
+    /// Notes how many ports are open with each write, and whose interface goes.
+    #[derive(Default)]
+    struct ByHand {
+        fails: Cell<bool>,
+        log: RefCell<Vec<String>>,
+    }
+
+    impl Change for ByHand {
+        fn write(&self, rules: &Rules) -> Result<(), network::Error> {
+            if self.fails.get() {
+                return Err(Cidr::parse("nothing").unwrap_err());
+            }
+            self.log.borrow_mut().push(format!("{} ports", rules.host_ports.len()));
+            Ok(())
+        }
+        fn disconnect(&self, pod: u128) -> Result<(), network::Error> {
+            self.log.borrow_mut().push(format!("pod {pod:x}"));
+            Ok(())
+        }
+    }
+
+    /// With one address, which is taken by a pod that has a port of the machine.
+    fn full() -> (PodNetwork, String, Vec<IpAddr>) {
+        let (network, ranges) = (network(), [Cidr::parse("10.0.0.0/30").unwrap()]);
+        network.set_ranges_by(&ranges, std::iter::empty(), |_, _| Ok(())).unwrap();
+        let (sandbox, addresses) = ("0".repeat(64), network.take().unwrap());
+        let tcp = cri::PortMapping { container_port: 80, host_port: 80, ..Default::default() };
+        assert!(network.keep_ports(&sandbox, &[tcp], &addresses) && network.take().is_err());
+        (network, sandbox, addresses)
+    }
+
+    #[test]
+    fn an_address_is_nobody_elses_while_a_port_of_the_machine_leads_to_it() {
+        let (network, sandbox, addresses) = full();
+        let kernel = ByHand::default();
+        kernel.fails.set(true);
+        for _ in 0..2 {
+            network.disconnect_by(&sandbox, &addresses, &kernel).unwrap_err();
+            assert!(network.take().is_err());
+        }
+        assert_eq!(kernel.log.take(), ["pod 0", "pod 0"], "its interface goes all the same");
+        let others = ["10.0.0.9".parse().unwrap()];
+        network.disconnect_by("", &others, &kernel).expect("no port leads to that one");
+        kernel.log.take();
+        kernel.fails.set(false);
+        network.disconnect_by(&sandbox, &addresses, &kernel).unwrap();
+        assert_eq!(kernel.log.take(), ["0 ports", "pod 0"]);
+        assert_eq!(network.take().unwrap(), addresses);
+    }
+
+    #[test]
+    fn what_nobody_asks_for_again_is_free_with_the_next_rules() {
+        let (network, sandbox, addresses) = full();
+        let kernel = ByHand::default();
+        kernel.fails.set(true);
+        network.disconnect_by(&sandbox, &addresses, &kernel).unwrap_err();
+        network.withhold(&addresses);
+        network.write_rules(&kernel).unwrap_err();
+        assert!(network.take().is_err());
+        kernel.fails.set(false);
+        network.write_rules(&kernel).unwrap();
+        assert_eq!(network.take().unwrap(), addresses);
     }
 
     #[test]

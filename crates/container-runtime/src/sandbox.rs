@@ -174,7 +174,9 @@ impl Inner {
     /// Removes what was made of a sandbox that did not become one.
     pub fn take_down(&self, id: &str, directory: &Path, addresses: &[IpAddr]) -> Result<(), Error> {
         end_helper(directory).context(|| "failed to end the pod's helper".to_owned())?;
-        self.network.disconnect(id, addresses).context(|| "failed to destroy its network".to_owned())?;
+        let disconnected = self.network.disconnect(id, addresses);
+        let disconnected = disconnected.inspect_err(|_| self.network.withhold(addresses));
+        disconnected.context(|| "failed to destroy its network".to_owned())?;
         unless_missing(container::tree::remove(directory), directory)
     }
 
