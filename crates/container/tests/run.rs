@@ -680,16 +680,20 @@ fn mounts_go_to_the_host_only_when_asked_to() {
         here.sort();
         here
     };
-    let start = |id: &str, name: &str, propagation| {
-        let script = format!("mkdir /data/{name} && mount -t tmpfs none /data/{name} && read end");
-        let mut config = pod.config(id, &shell(&script));
-        config.process.capabilities = vec!["CAP_SYS_ADMIN".to_owned()];
+    let config = |id: &str, args: &[&str], propagation| {
+        let mut config = pod.config(id, args);
         config.mounts.push(Mount {
             target: "/data".into(),
             source: Source::Bind { path: volume.clone(), sub_path: PathBuf::new() },
             propagation,
             ..Mount::default()
         });
+        config
+    };
+    let start = |id: &str, name: &str, propagation| {
+        let script = format!("mkdir /data/{name} && mount -t tmpfs none /data/{name} && read end");
+        let mut config = config(id, &shell(&script), propagation);
+        config.process.capabilities = vec!["CAP_SYS_ADMIN".to_owned()];
         let (code, log) = pod.output(config);
         assert!(code == 1 && log.is_empty(), "{code} {log}");
     };
@@ -698,6 +702,27 @@ fn mounts_go_to_the_host_only_when_asked_to() {
     assert_eq!(mounted(), Vec::<String>::new());
     start("c", "shared", Propagation::Bidirectional);
     assert_eq!(mounted(), [volume.join("shared").to_str().unwrap()]);
+    // The other way round: the host mounts something while they run.
+    let all = [
+        ("d", Propagation::None, false),
+        ("e", Propagation::HostToContainer, true),
+        ("f", Propagation::Bidirectional, true),
+    ];
+    for (id, propagation, _) in all {
+        pod.start(config(id, &["sleep", "1000"], propagation));
+    }
+    let late = volume.join("late");
+    std::fs::create_dir(&late).unwrap();
+    let spawner = pod.spawner.as_ref().unwrap().id().to_string();
+    let mut mount = Command::new(BUSYBOX);
+    mount.args(["nsenter", "-t", &spawner, "-m", BUSYBOX, "mount", "-t", "tmpfs", "none"]).arg(&late);
+    assert!(mount.status().unwrap().success());
+    let (_, state) = pod.watch();
+    for (id, _, is_there) in all {
+        let pid = state.containers.iter().find(|one| one.id == id).unwrap().pid;
+        let inside = std::fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap();
+        assert_eq!(inside.contains(" /data/late "), is_there, "{id}");
+    }
 }
 
 fn nothing_of_the_helper_is_left_to_the_program() {
