@@ -5,7 +5,7 @@
 //! ```
 //! In CASE and FIELD a `*` stands for any text. WHERE is `live`, `recorded` or `both`: a live run sends more requests than
 //! are recorded, and sees whole bodies where a recording holds a hash. A line for the other one is not read. `chance` is for
-//! both, and for what one run shows and the next one does not.
+//! what one live run shows and the next one does not.
 
 use crate::error::DiffError;
 
@@ -22,8 +22,8 @@ pub enum Against {
 impl Against {
     fn concerns(self, word: &str) -> Option<bool> {
         match word {
-            "both" | CHANCE => Some(true),
-            "live" => Some(self == Against::Live),
+            "both" => Some(true),
+            "live" | CHANCE => Some(self == Against::Live),
             "recorded" => Some(self == Against::Recorded),
             _ => None,
         }
@@ -143,6 +143,16 @@ mod tests {
         assert_eq!(explained.reason("v1 pods life get", "status"), Some("meant"));
         assert_eq!(explained.reason("v1 pods life get", "kind"), None);
         assert_eq!(explained.idle().collect::<Vec<_>>(), ["x\ty"]);
+    }
+
+    #[test]
+    fn of_a_recording_no_other_calls_are_forgiven() {
+        let mut explained = Explained::of_admission(Against::Recorded).unwrap();
+        for place in ["calls", "calls (repeated)"] {
+            assert_eq!(explained.reason("admission rules 00 / cm create", place), None, "{place}");
+        }
+        let mut explained = Explained::of_admission(Against::Live).unwrap();
+        assert_eq!(explained.reason("admission rules 00 / cm create", "calls"), None);
     }
 
     #[test]

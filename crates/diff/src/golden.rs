@@ -7,7 +7,7 @@
 use object::{Map, Value};
 
 use crate::case::{Fnv, Scenario, Step, parse, text_of};
-use crate::compare::{Difference, compare};
+use crate::compare::{Difference, calls, compare};
 use crate::play::Outcome;
 use crate::webhook;
 
@@ -103,20 +103,13 @@ impl Recorded {
     pub fn difference(&self, outcome: &Outcome) -> Option<Difference> {
         let uncalled = Outcome { calls: Vec::new(), ..outcome.clone() };
         self.body_difference(uncalled).or_else(|| {
-            let names = webhook::names(&outcome.calls);
-            let difference = |place: &str, ours: String, theirs: &str| {
-                (ours != theirs).then(|| Difference {
-                    place: place.to_owned(),
-                    ours,
-                    theirs: theirs.to_owned(),
-                })
-            };
-            difference("calls", names, &self.calls).or_else(|| {
+            calls(&webhook::names(&outcome.calls), &self.calls).or_else(|| {
                 let asked = match outcome.calls.is_empty() {
                     true => String::new(),
                     false => Fnv::of(&webhook::text(&outcome.calls)).text(),
                 };
-                difference("(reviews)", asked, &self.reviews)
+                let (place, theirs) = ("(reviews)".to_owned(), self.reviews.clone());
+                (asked != theirs).then_some(Difference { place, ours: asked, theirs })
             })
         })
     }

@@ -23,6 +23,7 @@
 //! | `allOf` of one reference and nothing else in OpenAPI documents | the reference | where upstream has a description |
 //! | conditions of definitions in cases about custom resources | sorted by type | three controllers write them |
 //! | `storageVersionHash` of groups that have the run's word | `HASH` | it is the hash of a name with that word |
+//! | `status.currentMetrics` that an autoscaler shown to a webhook does not have | `null` | upstream has the list, empty, once it was stored |
 //! | `selfType` and a number in the compiler's messages | `selfType` | a random number |
 //! | `description` of Table columns and in OpenAPI documents | dropped | prose of upstream, which Setpoint does not repeat |
 
@@ -288,6 +289,25 @@ pub fn with_sorted_conditions(mut definition: Value) -> Value {
         conditions.sort_by_key(|condition| condition.str_at(&["type"]).map(str::to_owned));
     }
     definition
+}
+
+/// What a webhook was asked, with the list that upstream's autoscalers have or have not.
+pub fn with_current_metrics(mut asked: Value) -> Value {
+    for name in ["object", "oldObject"] {
+        let object = asked.as_map_mut().and_then(|asked| asked.get_mut(name));
+        let Some(object) = object.filter(|object| {
+            object.str_at(&["apiVersion"]) == Some("autoscaling/v2")
+                && object.str_at(&["kind"]) == Some("HorizontalPodAutoscaler")
+        }) else {
+            continue;
+        };
+        let status = object.map_at(&["status"]);
+        if !status.contains("currentMetrics") {
+            status.set("currentMetrics", Value::Null);
+            status.entries_mut().sort_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
+        }
+    }
+    asked
 }
 
 /// A refusal whose causes came in any order.

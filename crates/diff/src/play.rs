@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use object::Value;
 
 use crate::case::{Scenario, Step, parse, text_of};
-use crate::normalise::{Normaliser, with_sorted_causes, with_sorted_conditions};
+use crate::normalise::{Normaliser, with_current_metrics, with_sorted_causes, with_sorted_conditions};
 use crate::webhook::{self, Call};
 
 /// A request ready to be sent.
@@ -238,7 +238,7 @@ impl<'a> Player<'a> {
         calls
             .into_iter()
             .map(|call| {
-                let asked = normaliser.value(call.request.clone());
+                let asked = with_current_metrics(normaliser.value(call.request.clone()));
                 webhook::told(&call, asked)
             })
             .collect()

@@ -25,8 +25,12 @@ pub struct Call {
 impl Call {
     /// Calls in the order of their webhooks say nothing where webhooks are asked all at once.
     pub fn is_validating(&self) -> bool {
-        self.webhook.starts_with('v')
+        is_validating(&self.webhook)
     }
+}
+
+pub fn is_validating(webhook: &str) -> bool {
+    webhook.starts_with('v')
 }
 
 /// Answers for one server, and what that server asked.
