@@ -20,12 +20,28 @@ macro_rules! println {
     ($($text:tt)*) => { $crate::output::write_line(::std::format_args!($($text)*)) };
 }
 
+/// As std's, which panics when nobody reads any more: what failed is told by the exit code, too.
+#[macro_export]
+macro_rules! eprintln {
+    () => { $crate::output::write_error(::std::format_args!("\n")) };
+    ($($text:tt)*) => { $crate::output::write_error_line(::std::format_args!($($text)*)) };
+}
+
 pub fn write(text: Arguments<'_>) {
     note(write_to(&mut io::stdout().lock(), text));
 }
 
 pub fn write_line(text: Arguments<'_>) {
     write(format_args!("{text}\n"));
+}
+
+pub fn write_error(text: Arguments<'_>) {
+    // There is nowhere else to say it.
+    let _ = write_to(&mut io::stderr().lock(), text);
+}
+
+pub fn write_error_line(text: Arguments<'_>) {
+    write_error(format_args!("{text}\n"));
 }
 
 /// Whether output was lost that somebody waits for: a command that only prints has failed then.

@@ -1,7 +1,7 @@
 //! `setpoint`: the Kubernetes control plane as one program. Parse, wire, run, drain.
 
 // What commands print goes through it, not through std: a reader may leave.
-#[macro_use(print, println)]
+#[macro_use(print, println, eprintln)]
 extern crate bench;
 
 mod access;
@@ -35,7 +35,6 @@ mod run;
 mod store_choice;
 mod token;
 
-use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -100,7 +99,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // One line: what failed, where, and how to fix it. Nobody may be there to read it.
-            let _ = writeln!(std::io::stderr(), "setpoint: {error:#}");
+            eprintln!("setpoint: {error:#}");
             ExitCode::FAILURE
         }
     }

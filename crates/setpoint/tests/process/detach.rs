@@ -210,7 +210,15 @@ fn a_server_whose_announcement_is_lost_has_not_failed() {
 fn an_error_that_nobody_reads_is_an_error_still() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let mut command = Command::new(SETPOINT);
-    let ended = command.args(["token", "list", "--data-dir", "/nowhere"]).stderr(writer).output().unwrap();
-    assert_eq!(ended.status.code(), Some(1), "not 101, a panic");
+    let code = |name: &str, words: &[&str]| {
+        use std::os::unix::process::CommandExt;
+        let mut command = Command::new(SETPOINT);
+        let ended = command.arg0(name).args(words).stderr(writer.try_clone().unwrap()).output().unwrap();
+        ended.status.code()
+    };
+    // Never 101, a panic.
+    assert_eq!(code("setpoint", &["token", "list", "--data-dir", "/nowhere"]), Some(1));
+    assert_eq!(code("setpoint", &["nonsense"]), Some(2));
+    assert_eq!(code("kube-apiserver", &["--nonsense"]), Some(1));
+    assert_eq!(code("etcd", &["--nonsense"]), Some(2));
 }
