@@ -57,13 +57,15 @@ pub fn command() -> Command {
         .arg(number("warmup", 0..=60).default_value("1").help("Warm-up before each round in seconds"))
         .arg(number("connections", 1..=1024).help("Number of client connections [default: 64, overload 600]"))
         .arg(number("rounds", 1..=100).help("Rounds per scenario [default: 1, with --against 3]"))
-        .arg(number("pods", 1..=1_000_000).default_value("10000").help("Number of pods for `hold`"))
+        .arg(number("pods", 1..=1_000_000).help(
+            "Number of pods [default: `hold` 10000, `pod-churn` and `node-idle` 100, `pod-start` 40]",
+        ))
         .arg(
             Arg::new("image")
                 .long("image")
                 .value_name("IMAGE")
                 .default_value("registry.k8s.io/pause:3.10.1")
-                .help("Image of the pods of `pod-start`, `pod-churn` and `exec`; it must run until it is stopped (`exec`: and have `true`)"),
+                .help("Image of the pods of `pod-start`, `pod-churn`, `node-idle` and `exec`; it must run until it is stopped (`exec`: and have `true`)"),
         )
         .arg(
             number("objects", 1..=100_000)
@@ -134,7 +136,7 @@ impl Options {
                 connections: number("connections").unwrap_or(64) as usize,
                 warmup: Duration::from_secs(number("warmup").unwrap_or(1)),
                 measured: Duration::from_secs(seconds),
-                pods: number("pods").unwrap_or(10_000),
+                pods: number("pods"),
                 image: matches.get_one::<String>("image").cloned().unwrap_or_default(),
                 overload: OverloadSettings {
                     objects: number("objects").unwrap_or(100),

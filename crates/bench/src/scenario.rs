@@ -36,8 +36,12 @@ use schedule::Schedule;
 use watch::FanOut;
 use workloads::Workloads;
 
+const CREATE: Create = Create { sequential: false, what: create::What::ConfigMaps };
+const PATCH: patch::Patch = patch::Patch { status: false };
+const APPLY: apply::Apply = apply::Apply { changed: true };
+
 pub const ALL: &[Row] = &[
-    row("create", "1 KB ConfigMaps", &Create { sequential: false, what: create::What::ConfigMaps }),
+    row("create", "1 KB ConfigMaps", &CREATE),
     row(
         "create-sequential",
         "the same over one connection",
@@ -53,19 +57,31 @@ pub const ALL: &[Row] = &[
     row(
         "create-webhook",
         "create, each asked of a validating webhook in this process; runs only when named",
-        &Admission { by: By::Webhook },
+        &Admission { by: By::Webhook, writes: &CREATE },
     )
     .only_when_named(),
     row(
         "create-policies",
         "create, each held against ten ValidatingAdmissionPolicies of five validations; runs only when named",
-        &Admission { by: By::Policies },
+        &Admission { by: By::Policies, writes: &CREATE },
     )
     .only_when_named(),
     row(
         "create-unconcerned",
         "create with 100 webhooks and 100 policies about something else; runs only when named",
-        &Admission { by: By::Nobody },
+        &Admission { by: By::Nobody, writes: &CREATE },
+    )
+    .only_when_named(),
+    row(
+        "patch-unconcerned",
+        "patch with the same; runs only when named",
+        &Admission { by: By::Nobody, writes: &PATCH },
+    )
+    .only_when_named(),
+    row(
+        "apply-unconcerned",
+        "apply with the same; runs only when named",
+        &Admission { by: By::Nobody, writes: &APPLY },
     )
     .only_when_named(),
     row("get", "one of 1,000 ConfigMaps of 1 KB", &get::Get),
@@ -76,8 +92,8 @@ pub const ALL: &[Row] = &[
         &FanOut { pace: None },
     ),
     row("watch-paced", "the same at 4,000 creates/s", &FanOut { pace: Some(4_000) }),
-    row("patch", "strategic merge of a label of one of 1,000 pods", &patch::Patch { status: false }),
-    row("apply", "server-side apply of a change to one of 1,000 Deployments", &apply::Apply { changed: true }),
+    row("patch", "strategic merge of a label of one of 1,000 pods", &PATCH),
+    row("apply", "server-side apply of a change to one of 1,000 Deployments", &APPLY),
     row("apply-unchanged", "the same without a change", &apply::Apply { changed: false }),
     row(
         "patch-status",
@@ -169,7 +185,7 @@ pub const ALL: &[Row] = &[
     .only_when_named(),
     row(
         "pod-churn",
-        "100 pods at once until all are Running, then deleted until the node has ended them; needs nodes and --image whose process ends on SIGTERM, runs only when named",
+        "100 pods (--pods) at once until all are Running, then deleted until the node has ended them; needs nodes and --image whose process ends on SIGTERM, runs only when named",
         &Containers { what: containers::What::Churn },
     )
     .only_when_named(),
@@ -236,8 +252,8 @@ pub struct Settings {
     pub connections: usize,
     pub warmup: Duration,
     pub measured: Duration,
-    /// How many are held.
-    pub pods: u64,
+    /// How many are held, or started, unless each scenario has its own number.
+    pub pods: Option<u64>,
     /// Of containers that are really started.
     pub image: String,
     pub overload: OverloadSettings,

@@ -1,12 +1,12 @@
-//! create-webhook, create-policies: ConfigMaps that a validating webhook, or ten ValidatingAdmissionPolicies, are asked about.
+//! create-webhook, create-policies: ConfigMaps that a validating webhook, or ten ValidatingAdmissionPolicies, are asked about; create-, patch- and
+//! apply-unconcerned: writes that none of a hundred of either is asked about.
 //!
 //! The webhook is served by this process, so that every server has the same one and its CPU is not counted.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::objects::config_map;
-use super::{Scenario, Settings, create};
+use super::{Scenario, Settings};
 use crate::error::BenchError;
 use crate::site::Site;
 use crate::tally::Tally;
@@ -30,6 +30,7 @@ const VALIDATIONS: [&str; 5] = [
 
 pub struct Admission {
     pub by: By,
+    pub writes: &'static dyn Scenario,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -41,13 +42,16 @@ pub enum By {
 }
 
 impl Scenario for Admission {
+    fn prepare(&self, site: &mut Site<'_>) -> Result<(), BenchError> {
+        self.writes.prepare(site)
+    }
+
     fn measure(&self, site: &mut Site<'_>, settings: &Settings) -> Result<Tally, BenchError> {
         let server = WebhookServer::start(Arc::new(allow))?;
         let objects = self.objects(site, &server);
-        let collection = site.path("configmaps");
         let measured = configure(site, &objects)
             .and_then(|()| self.wait_until_effective(site))
-            .and_then(|()| create::creates(site, settings, &collection, &config_map));
+            .and_then(|()| self.writes.measure(site, settings));
         // All of them, whatever failed: what stays would be asked about everything after this, by a server that is gone.
         let mut removed = Ok(());
         for (resource, name, _) in objects.iter().rev() {
@@ -119,7 +123,7 @@ impl Admission {
 fn webhook(namespace: &str, server: &WebhookServer, name: &str, plural: &str) -> Configured {
     let (url, ca) = (server.url(), server.ca_bundle());
     let text = format!(
-        r#"{{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingWebhookConfiguration","metadata":{{"name":"{name}"}},"webhooks":[{{"name":"bench.setpoint.dev","clientConfig":{{"url":"{url}/validate","caBundle":"{ca}"}},"sideEffects":"None","admissionReviewVersions":["v1"],"namespaceSelector":{{"matchLabels":{{"kubernetes.io/metadata.name":"{namespace}"}}}},"rules":[{{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["{plural}"]}}]}}]}}"#
+        r#"{{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingWebhookConfiguration","metadata":{{"name":"{name}"}},"webhooks":[{{"name":"bench.setpoint.dev","clientConfig":{{"url":"{url}/validate","caBundle":"{ca}"}},"sideEffects":"None","admissionReviewVersions":["v1"],"namespaceSelector":{{"matchLabels":{{"kubernetes.io/metadata.name":"{namespace}"}}}},"rules":[{{"operations":["CREATE","UPDATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["{plural}"]}}]}}]}}"#
     );
     ("validatingwebhookconfigurations", name.to_owned(), text)
 }
@@ -127,7 +131,7 @@ fn webhook(namespace: &str, server: &WebhookServer, name: &str, plural: &str) ->
 fn policy(namespace: &str, name: &str, plural: &str) -> Vec<Configured> {
     let validations = VALIDATIONS.map(|expression| format!(r#"{{"expression":"{expression}"}}"#)).join(",");
     let policy = format!(
-        r#"{{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{{"name":"{name}"}},"spec":{{"matchConstraints":{{"namespaceSelector":{{"matchLabels":{{"kubernetes.io/metadata.name":"{namespace}"}}}},"resourceRules":[{{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["{plural}"]}}]}},"validations":[{validations}]}}}}"#
+        r#"{{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{{"name":"{name}"}},"spec":{{"matchConstraints":{{"namespaceSelector":{{"matchLabels":{{"kubernetes.io/metadata.name":"{namespace}"}}}},"resourceRules":[{{"operations":["CREATE","UPDATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["{plural}"]}}]}},"validations":[{validations}]}}}}"#
     );
     let binding = format!(
         r#"{{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicyBinding","metadata":{{"name":"{name}"}},"spec":{{"policyName":"{name}","validationActions":["Deny"]}}}}"#

@@ -15,9 +15,9 @@ use crate::tally::Tally;
 pub(super) const TIME_LIMIT: Duration = Duration::from_secs(300);
 /// Between two looks at a pod: less than what is measured.
 pub(super) const LOOK: Duration = Duration::from_millis(2);
-/// One after the other.
-const STARTS: usize = 40;
-/// At once.
+/// One after the other, unless `--pods` says otherwise.
+const STARTS: u64 = 40;
+/// At once, unless `--pods` says otherwise.
 const CHURN: u64 = 100;
 /// With some grace a pod is gone from the API when its node has said that nothing of it runs any more, and without when it is deleted.
 /// An image that does not end on SIGTERM takes all of it.
@@ -28,9 +28,9 @@ const SETTLE: Duration = Duration::from_secs(15);
 pub enum What {
     /// One pod after the other, from its creation until it is Running.
     Start,
-    /// 100 pods at once until all are Running, then all deleted until none is left.
+    /// Pods at once until all are Running, then all deleted until none is left.
     Churn,
-    /// A minute with 100 pods that run.
+    /// A minute with pods that run.
     Idle,
 }
 
@@ -62,7 +62,8 @@ fn start(site: &mut Site<'_>, settings: &Settings) -> Result<Tally, BenchError> 
     let mut tally = Tally::new();
     let (began, cpu, own) = (Instant::now(), site.cpu()?, thread_cpu());
     let pods = site.path("pods");
-    for number in 0..STARTS {
+    let starts = settings.pods.unwrap_or(STARTS);
+    for number in 0..starts {
         let name = format!("start-{number}");
         let created = Instant::now();
         site.post(&pods, &pod(&name, &settings.image))?;
@@ -76,7 +77,7 @@ fn start(site: &mut Site<'_>, settings: &Settings) -> Result<Tally, BenchError> 
         tally.latency.record(u64::try_from(created.elapsed().as_nanos()).unwrap_or(u64::MAX));
         site.delete(&format!("{path}?gracePeriodSeconds=0"))?;
     }
-    finish(site, &mut tally, began, STARTS as u64)?;
+    finish(site, &mut tally, began, starts)?;
     tally.server_cpu = site.cpu()?.zip(cpu).map(|(after, before)| after - before);
     tally.generator_cpu = thread_cpu() - own;
     Ok(tally)
@@ -85,7 +86,8 @@ fn start(site: &mut Site<'_>, settings: &Settings) -> Result<Tally, BenchError> 
 fn churn(site: &mut Site<'_>, settings: &Settings) -> Result<Tally, BenchError> {
     let mut tally = Tally::new();
     let (began, cpu, own) = (Instant::now(), site.cpu()?, thread_cpu());
-    let pods = run_all(site, settings, began)?;
+    let count = settings.pods.unwrap_or(CHURN);
+    let pods = run_all(site, settings, count, began)?;
     let up = began.elapsed();
     let gone = Instant::now();
     site.delete(&pods)?;
@@ -93,11 +95,11 @@ fn churn(site: &mut Site<'_>, settings: &Settings) -> Result<Tally, BenchError> 
         Ok(memchr::memmem::find(&site.get(&format!("{pods}?limit=1"))?, b"\"uid\"").is_none())
     })?;
     tally.notes.push(format!(
-        "{CHURN} pods Running after {:.2} s, gone {:.2} s after they were deleted",
+        "{count} pods Running after {:.2} s, gone {:.2} s after they were deleted",
         up.as_secs_f64(),
         gone.elapsed().as_secs_f64()
     ));
-    finish(site, &mut tally, began, CHURN)?;
+    finish(site, &mut tally, began, count)?;
     tally.seconds = up.as_secs_f64();
     tally.server_cpu = site.cpu()?.zip(cpu).map(|(after, before)| after - before);
     tally.generator_cpu = thread_cpu() - own;
@@ -105,12 +107,17 @@ fn churn(site: &mut Site<'_>, settings: &Settings) -> Result<Tally, BenchError> 
 }
 
 /// All of them, and their collection.
-fn run_all(site: &mut Site<'_>, settings: &Settings, began: Instant) -> Result<String, BenchError> {
-    site.create_all("pods", &pod(&format!("churn-{SLOT}"), &settings.image), CHURN)?;
+fn run_all(
+    site: &mut Site<'_>,
+    settings: &Settings,
+    count: u64,
+    began: Instant,
+) -> Result<String, BenchError> {
+    site.create_all("pods", &pod(&format!("churn-{SLOT}"), &settings.image), count)?;
     let pods = site.path("pods");
     wait(site, "waiting for all pods to run", (began, TIME_LIMIT), &mut |site| {
         let listed = site.get(&pods)?;
-        Ok(memchr::memmem::find_iter(&listed, b"\"phase\":\"Running\"").count() as u64 >= CHURN)
+        Ok(memchr::memmem::find_iter(&listed, b"\"phase\":\"Running\"").count() as u64 >= count)
     })?;
     Ok(pods)
 }
@@ -119,8 +126,9 @@ fn idle(site: &mut Site<'_>, settings: &Settings) -> Result<Tally, BenchError> {
     let mut tally = Tally::new();
     let before = site.processes().pss()?;
     let began = Instant::now();
-    run_all(site, settings, began)?;
-    finish(site, &mut tally, began, CHURN)?;
+    let count = settings.pods.unwrap_or(CHURN);
+    run_all(site, settings, count, began)?;
+    finish(site, &mut tally, began, count)?;
     site.progress.show("letting it settle");
     std::thread::sleep(SETTLE);
     let (measured, cpu, own) = (Instant::now(), site.cpu()?, thread_cpu());
@@ -135,7 +143,7 @@ fn idle(site: &mut Site<'_>, settings: &Settings) -> Result<Tally, BenchError> {
         bytes.map_or("unknown".to_owned(), |bytes| format!("{:.1} MB", bytes as f64 / 1e6))
     };
     tally.notes.push(format!(
-        "with {CHURN} pods for {seconds:.0} s: {share} of a core, {} PSS ({} before the pods) of the processes in --pids",
+        "with {count} pods for {seconds:.0} s: {share} of a core, {} PSS ({} before the pods) of the processes in --pids",
         mega(site.processes().pss()?),
         mega(before)
     ));

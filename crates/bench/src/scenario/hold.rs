@@ -27,6 +27,8 @@ const SETTLE: Duration = Duration::from_secs(15);
 const WINDOW: Duration = Duration::from_millis(1900);
 const WINDOWS: u32 = 30;
 /// Of each call.
+/// Unless `--pods` says otherwise.
+const PODS: u64 = 10_000;
 const OBJECTS: u64 = 1_000;
 const LEASES: &str = "/apis/coordination.k8s.io/v1/leases";
 
@@ -35,20 +37,20 @@ pub struct Hold;
 impl Scenario for Hold {
     fn measure(&self, site: &mut Site<'_>, settings: &Settings) -> Result<Tally, BenchError> {
         let mut tally = Tally::new();
+        let pods = settings.pods.unwrap_or(PODS);
         let idle = site.rss()?;
         let (began, cpu, own) = (Instant::now(), site.cpu()?, thread_cpu());
-        let sizes: Vec<u64> =
-            (0..settings.pods).step_by(REPLICAS as usize).map(|n| REPLICAS.min(settings.pods - n)).collect();
+        let sizes: Vec<u64> = (0..pods).step_by(REPLICAS as usize).map(|n| REPLICAS.min(pods - n)).collect();
         for (number, replicas) in sizes.iter().enumerate() {
             let path = site.path("apps/v1/deployments");
             site.post(&path, &deployment(&format!("h-{number}"), *replicas))?;
         }
         wait(site, "waiting for all pods to be ready", (began, TIME_LIMIT), &mut |site| {
             let path = site.path("apps/v1/deployments");
-            Ok(sum_of(&site.get(&path)?, b"\"readyReplicas\":", b"\"status\":") >= settings.pods)
+            Ok(sum_of(&site.get(&path)?, b"\"readyReplicas\":", b"\"status\":") >= pods)
         })?;
         tally.seconds = began.elapsed().as_secs_f64();
-        tally.requests = settings.pods;
+        tally.requests = pods;
         tally.server_cpu = site.cpu()?.zip(cpu).map(|(after, before)| after - before);
         tally.generator_cpu = thread_cpu() - own;
         tally.server_rss_peak = site.rss()?;
@@ -59,8 +61,7 @@ impl Scenario for Hold {
             |bytes: Option<u64>| bytes.map_or("unknown".to_owned(), |b| format!("{} MB", b / 1_000_000));
         let mut note = |text: String| tally.notes.push(text);
         note(format!(
-            "{} pods Ready after {:.1} s",
-            settings.pods,
+            "{pods} pods Ready after {:.1} s",
             began.elapsed().as_secs_f64() - SETTLE.as_secs_f64()
         ));
         note(format!(
