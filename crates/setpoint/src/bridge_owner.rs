@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+use kubelet::certificates;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::local_node::{PodsLeft, pods_left};
@@ -29,6 +30,12 @@ pub enum Command {
 }
 
 impl Command {
+    /// Which of them runs the node of a data directory, from what it keeps there.
+    pub fn of(data_dir: &Path) -> Command {
+        let joined = certificates::Store::new(data_dir).path(certificates::CLIENT_FILE);
+        if joined.exists() { Command::Node } else { Command::Up }
+    }
+
     pub fn port_flag(self) -> &'static str {
         match self {
             Command::Up => "--node-port",
@@ -36,7 +43,14 @@ impl Command {
         }
     }
 
-    fn reset(self) -> &'static str {
+    pub fn start(self) -> &'static str {
+        match self {
+            Command::Up => "up",
+            Command::Node => "node",
+        }
+    }
+
+    pub fn reset(self) -> &'static str {
         match self {
             Command::Up => "reset",
             Command::Node => "node reset",
@@ -62,7 +76,7 @@ pub struct BridgeLock {
 
 /// To whom a bridge belongs, as far as a reset is concerned.
 pub enum Claim {
-    /// The one who asks, or nobody.
+    /// The one who asks, or nobody: as for [`BridgeLock::acquire`].
     Ours(Reset),
     AnotherNodes(Owner),
 }
@@ -122,7 +136,13 @@ impl Claim {
             let is_free = try_lock(&file).with_context(why)?;
             let found = Owner::read(&mut file).with_context(why)?;
             return match found {
-                Some(found) if found.directory != directory => Ok(Claim::AnotherNodes(found)),
+                // One that was never running, or has no pods any more, has nothing that a reset could break.
+                Some(found)
+                    if found.directory != directory
+                        && (!is_free || pods_left(&found.directory).is_some()) =>
+                {
+                    Ok(Claim::AnotherNodes(found))
+                }
                 _ if !is_free => bail!("the node in {} is running", directory.display()),
                 _ if !is_at(&file, &path).with_context(why)? => continue,
                 _ => Ok(Claim::Ours(Reset { file: Some((path, file)) })),
@@ -247,9 +267,7 @@ mod tests {
     }
 
     fn run_a_pod(owner: &Owner) {
-        let sandbox = owner.directory.join("sandboxes/pod");
-        std::fs::create_dir(&sandbox).unwrap();
-        std::fs::write(sandbox.join("ready"), "").unwrap();
+        crate::local_node::tests::run_a_pod(&owner.directory);
     }
 
     fn refused(folder: &Path, owner: &Owner) -> String {
@@ -306,6 +324,18 @@ mod tests {
         assert!(told.contains("which is running"), "nobody takes it meanwhile: {told}");
         reset.done().unwrap();
         BridgeLock::acquire_in(folder.path(), "b0", &two).unwrap();
+    }
+
+    #[test]
+    fn a_start_that_failed_keeps_no_bridge() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, two] = ["one", "two"].map(|name| owner(folder.path(), name, Command::Up));
+        drop(BridgeLock::acquire_in(folder.path(), "b0", &one).unwrap());
+        // It has the bridge, and then cannot listen on its port.
+        let failing = BridgeLock::acquire_in(folder.path(), "b0", &two).unwrap();
+        assert!(!is_ours(folder.path(), &one));
+        drop(failing);
+        assert!(is_ours(folder.path(), &one));
     }
 
     #[test]

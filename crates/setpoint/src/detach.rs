@@ -22,7 +22,7 @@ use env::Env;
 use rustix::fs::OFlags;
 
 use crate::pid_file::{Running, is_readable_within};
-use crate::{cli, kubeconfig, local_node, run};
+use crate::{bridge_owner, cli, kubeconfig, local_node, run};
 
 pub const LOG: &str = "log";
 /// The previous log, after rotation.
@@ -31,7 +31,7 @@ pub const OLD_LOG: &str = "log.old";
 const MAX_LOG_BYTES: u64 = 8 * 1024 * 1024;
 /// A start takes milliseconds; with a large store or a slow etcd, seconds.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
-/// The server itself shuts down within five seconds.
+/// The server itself shuts down within nine seconds: four for what its node is at, and `run::SHUTDOWN`.
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 /// How much of the log is shown when a server did not start.
 const TAIL_LINES: usize = 12;
@@ -98,9 +98,11 @@ pub fn down(matches: &ArgMatches) -> Result<()> {
             running.pid.as_raw_nonzero()
         );
     }
-    println!("Stopped. The data is kept in {}; `up` starts it again.", shown.display());
+    let command = bridge_owner::Command::of(&data_dir);
+    println!("Stopped. The data is kept in {}; `{}` starts it again.", shown.display(), command.start());
     if let Some(pods) = local_node::pods_left(&local_node::directory(&data_dir)) {
-        println!("{pods}; `{} reset --data-dir {}` ends them.", program_name(), shown.display());
+        let (program, reset) = (program_name(), command.reset());
+        println!("{pods}; `{program} {reset} --data-dir {}` ends them.", shown.display());
     }
     Ok(())
 }

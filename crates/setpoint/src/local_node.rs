@@ -93,6 +93,13 @@ pub struct Settings {
     flags: BTreeMap<String, String>,
 }
 
+/// What `--node=auto` goes by.
+#[derive(Clone, Copy, Debug)]
+pub struct Circumstances {
+    pub is_root: bool,
+    pub has_simulated_nodes: bool,
+}
+
 /// What runs the containers of a node.
 #[derive(Clone)]
 pub struct Containers {
@@ -112,7 +119,10 @@ pub struct Reserved {
 
 /// The bridge and the node's port.
 pub fn reserve(config: &Config, bridge: &str, owner: &Owner) -> Result<Reserved> {
-    // The bridge first: its refusal says whose all of it is.
+    // Before this node's name is written to a bridge that it then does not use.
+    check_runtime(&owner.directory, config.container_runtime_endpoint.as_deref())?;
+    check_bridge(&owner.directory, bridge)?;
+    // The bridge before the port: its refusal says whose all of it is.
     let bridge = BridgeLock::acquire(bridge, owner)?;
     let (address, port) = (&config.address, config.port);
     let listener = config.enable_server.then(|| kubelet::server::bind(address, port)).transpose();
@@ -132,15 +142,14 @@ impl Containers {
 }
 
 impl Settings {
-    /// `None`: there is no node. `simulated`: there are simulated ones.
-    pub fn from_matches(matches: &ArgMatches, simulated: bool) -> Result<Option<Settings>> {
+    /// `None`: there is no node.
+    pub fn from_matches(matches: &ArgMatches, on: Circumstances) -> Result<Option<Settings>> {
         // `server` has no such flags.
         let Ok(Some(wanted)) = matches.try_get_one::<String>("node") else { return Ok(None) };
-        let is_root = rustix::process::geteuid().is_root();
         match wanted.as_str() {
             "false" => return Ok(None),
-            "auto" if simulated || !is_root => return Ok(None),
-            "true" if !is_root => {
+            "auto" if on.has_simulated_nodes || !on.is_root => return Ok(None),
+            "true" if !on.is_root => {
                 return Err(anyhow!(
                     "--node: containers need root; run as root, or use simulated nodes with --simulated-nodes 3"
                 ));
@@ -259,7 +268,6 @@ pub fn open_socket(
     endpoint: &str,
 ) -> Result<Containers> {
     let cri = cri::Client::new(env, endpoint).map_err(|error| anyhow!("{error}"))?;
-    check_runtime(directory, Some(endpoint))?;
     remember(directory, BRIDGE, network.bridge)?;
     remember(directory, ENDPOINT, endpoint)?;
     Ok(Containers { cri: Arc::new(cri), embedded: None, _bridge: network.lock })
@@ -304,7 +312,6 @@ pub fn open_runtime(
     kubernetes: Option<(IpAddr, SocketAddr)>,
 ) -> Result<Containers> {
     let directory = &config.root_directory;
-    check_runtime(directory, None)?;
     forget(directory, ENDPOINT)?;
     let spawner = Spawner::start().context("cannot start the helper of the container runtime")?;
     remember(directory, BRIDGE, network.bridge)?;
@@ -393,18 +400,36 @@ fn endpoint_of(directory: &Path) -> Option<String> {
 /// The pods that run already would run a second time in another runtime.
 fn check_runtime(directory: &Path, endpoint: Option<&str>) -> Result<()> {
     let before = endpoint_of(directory);
-    if before.is_some() == endpoint.is_some() || pods_left(directory).is_none() {
+    // The same socket may be named in several ways.
+    let socket = |endpoint: &str| node_flags::canonical(Path::new(endpoint.trim_start_matches("unix://")));
+    if before.as_deref().map(socket) == endpoint.map(socket) || pods_left(directory).is_none() {
         return Ok(());
     }
     let directory = directory.display();
     Err(match before {
         Some(before) => anyhow!(
-            "the pods of the node in {directory} run in {before}: start it with --container-runtime-endpoint {before}, or drain it first"
+            "the pods of the node in {directory} run in {before}: start it with --container-runtime-endpoint {before} (and drain it \
+             there, to change the runtime)"
         ),
         None => anyhow!(
-            "the pods of the node in {directory} run in the embedded runtime: start it without --container-runtime-endpoint, or drain it first"
+            "the pods of the node in {directory} run in the embedded runtime: start it without --container-runtime-endpoint and without \
+             containerRuntimeEndpoint in its configuration (and drain it there, to change the runtime)"
         ),
     })
+}
+
+/// The pods that run already stay connected to theirs, which nobody would remove any more.
+fn check_bridge(directory: &Path, bridge: &str) -> Result<()> {
+    let before = std::fs::read_to_string(directory.join(BRIDGE)).unwrap_or_default();
+    let before = before.trim();
+    if before.is_empty() || before == bridge || pods_left(directory).is_none() {
+        return Ok(());
+    }
+    let directory = directory.display();
+    Err(anyhow!(
+        "the pods of the node in {directory} use the bridge {before}: start it with --bridge {before} (and drain it there, to change \
+         the bridge)"
+    ))
 }
 
 /// What a reset of this directory deletes elsewhere, to be told before it is asked for.
@@ -564,22 +589,92 @@ impl LocalNode {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
-    fn settings(flags: &[&str]) -> Result<Settings> {
-        let args = ["setpoint", "up", "--node=true", "--data-dir", "/nowhere"].iter().chain(flags);
+    /// As the runtime has it, as long as this thread lives.
+    pub fn run_a_pod(directory: &Path) {
+        let sandbox = directory.join("sandboxes/pod");
+        std::fs::create_dir_all(&sandbox).unwrap();
+        std::fs::write(sandbox.join("ready"), "").unwrap();
+        // By its name, this thread is the pod's helper.
+        std::fs::write("/proc/thread-self/comm", "setpoint-pod").unwrap();
+        let thread = std::fs::read_link("/proc/thread-self").unwrap();
+        std::fs::write(sandbox.join("helper.pid"), thread.file_name().unwrap().as_encoded_bytes()).unwrap();
+    }
+
+    fn settings_on(on: Circumstances, flags: &[&str]) -> Result<Option<Settings>> {
+        let args = ["setpoint", "up", "--data-dir", "/nowhere"].iter().chain(flags);
         let matches = cli::command().try_get_matches_from(args).unwrap();
-        let settings = Settings::from_matches(matches.subcommand().unwrap().1, false)?;
-        Ok(settings.expect("a node"))
+        Settings::from_matches(matches.subcommand().unwrap().1, on)
+    }
+
+    fn settings(flags: &[&str]) -> Result<Settings> {
+        let on = Circumstances { is_root: true, has_simulated_nodes: false };
+        Ok(settings_on(on, flags)?.expect("a node"))
+    }
+
+    #[test]
+    fn root_has_a_node_unless_there_are_others_or_it_is_not_wanted() {
+        // As root, as root beside simulated nodes, as somebody else, as somebody else beside simulated nodes.
+        for (flags, expected) in [
+            (&[][..], ["node", "none", "none", "none"]),
+            (&["--node=auto"], ["node", "none", "none", "none"]),
+            (&["--node=false"], ["none", "none", "none", "none"]),
+            (&["--node=true"], ["node", "node", "refused", "refused"]),
+            (&["--node"], ["node", "node", "refused", "refused"]),
+        ] {
+            let on = [(true, false), (true, true), (false, false), (false, true)];
+            let made = on.map(|(is_root, has_simulated_nodes)| {
+                match settings_on(Circumstances { is_root, has_simulated_nodes }, flags) {
+                    Ok(Some(_)) => "node",
+                    Ok(None) => "none",
+                    Err(error) => {
+                        assert!(error.to_string().starts_with("--node: containers need root; "), "{error}");
+                        "refused"
+                    }
+                }
+            });
+            assert_eq!(made, expected, "{flags:?}");
+        }
+    }
+
+    #[test]
+    fn pods_that_run_keep_their_runtime_and_their_bridge() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = folder.path();
+        let told = |checked: Result<()>| checked.err().map(|error| error.to_string()).unwrap_or_default();
+        let runtime = |endpoint: Option<&str>| told(check_runtime(directory, endpoint));
+        let socket = format!("unix://{}/x.sock", directory.display());
+        let same = format!("unix://{}/./x.sock", directory.display());
+        std::os::unix::fs::symlink(directory.join("x.sock"), directory.join("link.sock")).unwrap();
+        std::fs::write(directory.join("x.sock"), "").unwrap();
+        let linked = format!("unix://{}/link.sock", directory.display());
+
+        remember(directory, BRIDGE, "b0").unwrap();
+        remember(directory, ENDPOINT, &socket).unwrap();
+        assert_eq!((runtime(None), told(check_bridge(directory, "b1"))), (String::new(), String::new()));
+        std::fs::create_dir_all(directory.join("pods/uid")).unwrap();
+        for endpoint in [&socket, &same, &linked] {
+            assert_eq!(runtime(Some(endpoint)), "");
+        }
+        for other in [None, Some("unix:///run/other.sock")] {
+            let told = runtime(other);
+            assert!(told.contains(&format!("with --container-runtime-endpoint {socket} (")), "{told}");
+        }
+        assert_eq!(told(check_bridge(directory, "b0")), "");
+        assert!(told(check_bridge(directory, "b1")).contains("start it with --bridge b0 ("));
+
+        forget(directory, ENDPOINT).unwrap();
+        assert_eq!(runtime(Some(&socket)), "", "it has no pods in the embedded runtime");
+        run_a_pod(directory);
+        assert_eq!(runtime(None), "");
+        let without = "without --container-runtime-endpoint and without containerRuntimeEndpoint in";
+        assert!(runtime(Some(&socket)).contains(without));
     }
 
     #[test]
     fn flags_that_were_given_count_more_than_the_file_and_defaults_less() {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: a node needs root");
-            return;
-        }
         let file = tempfile::NamedTempFile::new().unwrap();
         let text = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nport: 10777\npodCIDR: 10.9.0.0/24\n\
                     cgroupRoot: /own\n";
@@ -611,10 +706,6 @@ mod tests {
 
     #[test]
     fn the_node_registers_as_a_joined_one_does() {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: a node needs root");
-            return;
-        }
         let flags =
             ["--node-ip", "10.0.0.5", "--node-labels", "a=b", "--register-with-taints", "x:NoSchedule"];
         let made = settings(&flags).unwrap();

@@ -45,7 +45,7 @@ const STACK_BYTES: usize = 16 * 1024 * 1024;
 const BLOCKING_THREADS: usize = 64;
 /// How often the health of the store is checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Limit for the whole shutdown, including the server's drain of up to four seconds.
+/// Limit for what comes after the node has settled, which takes up to four seconds; includes the server's drain of up to four.
 const SHUTDOWN: Duration = Duration::from_millis(4800);
 
 /// The controllers' part of it, to finish running reconciles.
@@ -120,7 +120,11 @@ impl Settings {
             key: file("etcd-keyfile"),
         };
         let mut controllers = controllers::settings(matches)?;
-        let node = local_node::Settings::from_matches(matches, controllers.nodes.is_some())?;
+        let on = local_node::Circumstances {
+            is_root: rustix::process::geteuid().is_root(),
+            has_simulated_nodes: controllers.nodes.is_some(),
+        };
+        let node = local_node::Settings::from_matches(matches, on)?;
         if let Some(node) = &node {
             let name = node.name(Env::machine().hostname());
             controllers::reserve_cidrs(&mut controllers, &name, node.pod_cidrs());
