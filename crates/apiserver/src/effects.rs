@@ -68,10 +68,18 @@ impl Api {
 /// Rung when something has happened to a name, for those who wait for that.
 #[derive(Default)]
 pub(crate) struct Bell {
-    /// Who waits now; held for a look-up.
-    waiting: Mutex<BTreeMap<String, Arc<Notify>>>,
+    /// Guards who waits now; held for a look-up. A name is here as long as somebody waits for it.
+    waiting: Mutex<BTreeMap<String, Waiters>>,
 }
 
+/// Of one name.
+#[derive(Default)]
+struct Waiters {
+    count: usize,
+    notify: Arc<Notify>,
+}
+
+/// One of them, until dropped.
 struct Waiting<'b> {
     bell: &'b Bell,
     name: &'b str,
@@ -80,15 +88,14 @@ struct Waiting<'b> {
 
 impl Bell {
     pub fn ring(&self, name: &str) {
-        if let Some(notify) = self.waiting.lock().get(name) {
-            notify.notify_waiters();
+        if let Some(waiters) = self.waiting.lock().get(name) {
+            waiters.notify.notify_waiters();
         }
     }
 
     /// Looks whether it is so now, and whenever the bell is rung for the name.
     pub async fn until(&self, name: &str, so: impl Fn() -> bool) {
-        let notify = self.waiting.lock().entry(name.to_owned()).or_default().clone();
-        let waiting = Waiting { bell: self, name, notify };
+        let waiting = self.enter(name);
         loop {
             // Before the look: what is rung between the two is heard.
             let rung = waiting.notify.notified();
@@ -98,13 +105,21 @@ impl Bell {
             rung.await;
         }
     }
+
+    fn enter<'b>(&'b self, name: &'b str) -> Waiting<'b> {
+        let mut waiting = self.waiting.lock();
+        let waiters = waiting.entry(name.to_owned()).or_default();
+        waiters.count += 1;
+        Waiting { bell: self, name, notify: waiters.notify.clone() }
+    }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let mut waiting = self.bell.waiting.lock();
-        // The map's own, and this one.
-        if Arc::strong_count(&self.notify) == 2 {
+        let Some(waiters) = waiting.get_mut(self.name) else { return };
+        waiters.count -= 1;
+        if waiters.count == 0 {
             waiting.remove(self.name);
         }
     }
@@ -143,5 +158,18 @@ mod tests {
         bell.until("a", || so.load(Ordering::Relaxed)).await;
         assert!(env.timeout(short, bell.until("a", || false)).await.is_err());
         assert!(bell.waiting.lock().is_empty());
+    }
+
+    #[test]
+    fn who_leaves_last_clears_up_though_another_is_not_quite_gone() {
+        let bell = Bell::default();
+        let (first, last) = (bell.enter("a"), bell.enter("a"));
+        // On another thread the first may still hold this when the last leaves.
+        let held = first.notify.clone();
+        drop(first);
+        assert_eq!(bell.waiting.lock()["a"].count, 1);
+        drop(last);
+        assert!(bell.waiting.lock().is_empty());
+        drop(held);
     }
 }
