@@ -137,15 +137,15 @@ impl Ipam {
             let patch = Patch::Strategic(patch.clone());
             match self.client.patch(NODES.of(node), patch, WriteOptions::default()).await {
                 Ok(_) => return Ok(()),
-                Err(status) => failed = Some(status),
+                Err(status) => {
+                    self.blocks.lock().note_failure(node.name(), status.code);
+                    failed = Some(status);
+                }
             }
         }
         let Some(status) = failed else { return Ok(()) };
         self.tell(node, "CIDRAssignmentFailed");
-        // Where nobody knows whether it was written the blocks stay taken: better lost until the next start than given twice.
-        if status.code < 500 {
-            self.blocks.lock().give_back(node.name(), blocks);
-        }
+        self.blocks.lock().give_back(node.name(), blocks);
         Err(status.into())
     }
 

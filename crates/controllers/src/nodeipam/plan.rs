@@ -1,5 +1,7 @@
 //! Which blocks a node gets.
 
+use std::collections::BTreeSet;
+
 use object::{Map, Value};
 
 use super::NodeIpam;
@@ -12,6 +14,8 @@ pub struct Allocator {
     sets: Vec<CidrSet>,
     /// What nodes have or were given, in and out of the cluster CIDRs.
     held: Held,
+    /// The nodes that certainly do not have what they were given: nobody has written it.
+    unwritten: BTreeSet<String>,
     reserved: Vec<Cidr>,
     left_alone: Option<String>,
     kubelets_only: bool,
@@ -41,6 +45,7 @@ impl Allocator {
         let mut allocator = Allocator {
             sets,
             held: Held::default(),
+            unwritten: BTreeSet::new(),
             reserved: settings.reserved.clone(),
             left_alone: settings.left_alone.clone(),
             kubelets_only: settings.kubelets_only,
@@ -81,6 +86,7 @@ impl Allocator {
                 blocks.push(block);
             }
             self.held.set(name, blocks.clone());
+            self.unwritten.insert(name.to_owned());
         }
         let texts: Vec<String> = blocks.iter().map(Cidr::to_string).collect();
         let mut spec = Map::default();
@@ -91,10 +97,18 @@ impl Allocator {
         Plan::Assign { blocks, patch }
     }
 
-    /// The node did not get what [`plan`](Allocator::plan) gave it.
+    /// A write of what [`plan`](Allocator::plan) gave the node was answered with an error. After some nobody knows whether it was
+    /// written: whatever later tries are answered, the blocks stay taken. Better lost until the next start than given twice.
+    pub fn note_failure(&mut self, name: &str, code: u16) {
+        if code >= 500 {
+            self.unwritten.remove(name);
+        }
+    }
+
+    /// Nothing more is tried: the node does not get what [`plan`](Allocator::plan) gave it, unless it may have it.
     pub fn give_back(&mut self, name: &str, blocks: &[Cidr]) {
         // Otherwise it is gone, or has others; and these may be somebody else's by now.
-        if self.held.of(name) == blocks {
+        if self.held.of(name) == blocks && self.unwritten.remove(name) {
             self.held.remove(name);
             self.free(blocks);
         }
@@ -104,6 +118,9 @@ impl Allocator {
     pub fn occupy(&mut self, name: &str, node: &Value) -> (Vec<Overlap>, Result<(), String>) {
         let texts = pod_cidrs(node);
         let cidrs: Vec<Cidr> = texts.iter().filter_map(|text| Cidr::parse(text)).collect();
+        if !texts.is_empty() {
+            self.unwritten.remove(name);
+        }
         if texts.is_empty() || cidrs == self.held.of(name) {
             return (Vec::new(), Ok(()));
         }
@@ -133,6 +150,7 @@ impl Allocator {
     /// Gives back the blocks of a node that is gone, except those of which others have a part.
     pub fn release(&mut self, node: &Value) -> Result<(), String> {
         let name = name_of(node);
+        self.unwritten.remove(name);
         let given = self.held.remove(name);
         self.free(&given);
         for (index, text) in pod_cidrs(node).iter().enumerate() {

@@ -227,3 +227,35 @@ fn what_a_node_was_given_is_proposed_again_until_it_has_it_and_freed_if_it_has_a
     allocator.give_back("a", &first);
     assert!(matches!(allocator.plan(&named("d", &[])), Plan::Full(_)), "it is c's now");
 }
+
+#[test]
+fn blocks_that_a_node_has_or_may_have_are_not_given_back() {
+    let mut allocator = Allocator::new(&ipam("10.244.0.0/22", &[]));
+    let plan = |allocator: &mut Allocator, name: &str| match allocator.plan(&named(name, &[])) {
+        Plan::Assign { blocks, .. } => blocks,
+        other => panic!("{other:?}"),
+    };
+    // Refused: nobody has written it.
+    let blocks = plan(&mut allocator, "refused");
+    allocator.note_failure("refused", 403);
+    allocator.give_back("refused", &blocks);
+    // The answer was lost, and what came later says nothing of that; neither do the tries of the next time.
+    let lost = plan(&mut allocator, "lost");
+    for code in [504, 429, 403] {
+        allocator.note_failure("lost", code);
+    }
+    allocator.give_back("lost", &lost);
+    assert_eq!(plan(&mut allocator, "lost"), lost);
+    allocator.note_failure("lost", 403);
+    allocator.give_back("lost", &lost);
+    // It has been seen to have it.
+    let seen = plan(&mut allocator, "seen");
+    occupy(&mut allocator, &named("seen", &[&seen[0].to_string()]));
+    allocator.give_back("seen", &seen);
+    let left = [next(&mut allocator), next(&mut allocator)];
+    assert_eq!(left, [["10.244.3.0/24"], ["10.244.0.0/24"]]);
+    assert!(matches!(allocator.plan(&new_node()), Plan::Full(_)));
+    // With the node they are free again.
+    allocator.release(&named("lost", &[])).unwrap();
+    assert_eq!(next(&mut allocator), [lost[0].to_string()]);
+}
