@@ -78,6 +78,20 @@ fn an_end_that_asks_for_it_restarts_all_from_the_init_containers_on() {
 }
 
 #[test]
+fn what_may_run_is_ended_before_all_are_restarted() {
+    for may_run in [true, false] {
+        let mut life = running();
+        life.runtime.set(3, Container::Interrupted { may_run });
+        life.runtime.exit(2, 42, life.now);
+        life.step();
+        assert_eq!(life.runtime.log(), if may_run { "kill-1 kill-3" } else { "kill-1" });
+        life.runtime.exit(1, 137, life.now);
+        life.step();
+        assert_eq!(life.runtime.log(), if may_run { "kill-3" } else { "start-0-1" });
+    }
+}
+
+#[test]
 fn the_first_rule_that_matches_counts() {
     let mut life = running();
     life.runtime.exit(2, 7, life.now);
