@@ -49,7 +49,7 @@ pub use list::{list_newest, list_readable};
 pub use memo::Memo;
 pub use observe::{Observer, Phase};
 pub use pod_security::{PodSecurityConfiguration, is_unrestricted};
-pub use request::{LeaderFence, RequestContext};
+pub use request::{LeaderFence, RequestContext, Seats};
 pub use trace::{Mark, Noted, Step, Trace, changes};
 
 use object::{Status, Value};

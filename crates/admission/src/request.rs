@@ -13,6 +13,12 @@ use crate::Trace;
 /// A field manager is at most this long, as upstream's.
 const FIELD_MANAGER_CHARS: usize = 128;
 
+/// What a request occupies among those this server works on.
+pub trait Seats: Sync {
+    /// Somebody else decides how long it takes from here: it must not keep others from being served.
+    fn give_back(&self);
+}
+
 /// Who wants what, how, and until when.
 #[derive(Clone, Copy)]
 pub struct RequestContext<'a> {
@@ -36,6 +42,8 @@ pub struct RequestContext<'a> {
     pub fence: Option<&'a LeaderFence>,
     /// Where admission notes who took part; without one nothing is noted.
     pub trace: Option<&'a Trace>,
+    /// Given back when somebody outside is asked.
+    pub seats: Option<&'a dyn Seats>,
 }
 
 /// The lease that a leader's writes are guarded by.
@@ -69,6 +77,7 @@ impl<'a> RequestContext<'a> {
             deadline,
             fence: None,
             trace: None,
+            seats: None,
         }
     }
 

@@ -1,15 +1,15 @@
 //! API priority and fairness: where requests take their seats (`flowcontrol`), and where its configuration comes from.
 //!
 //! A request is classified when its user is known. It takes its seats late: once its body is read, or right before its verb if it
-//! has none, so that a slow client occupies no seat. Controllers of this process take seats in the same levels, and wait where a
-//! remote client would get a 429.
+//! has none, so that a slow client occupies no seat; and it gives them back when an admission webhook is asked, so that a slow webhook
+//! occupies none either. Controllers of this process take seats in the same levels, and wait where a remote client would get a 429.
 
 mod dump;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use admission::Trace;
+use admission::{Seats, Trace};
 use auth::{Attributes, UserInfo};
 use catalog::{Catalog, Resource};
 use client::Gvr;
@@ -229,6 +229,14 @@ impl<'a> AuthorizedRequest<'a> {
         };
         let limit = query("limit").parse().unwrap_or(0);
         estimate_of(self.api, self.catalog, self.classified, self.wanted, begins.then_some(limit), bytes)
+    }
+}
+
+// Differs from kube-apiserver, where a request keeps its seats while a webhook is asked: one that hangs must not keep the users of its
+// level from being served. Its calls are limited instead.
+impl Seats for AuthorizedRequest<'_> {
+    fn give_back(&self) {
+        drop(self.take_guard());
     }
 }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use admission::Trace;
+use admission::{Seats, Trace};
 use auth::node::{IN_PROCESS, SOURCE_ADDRESS};
 use auth::{Attributes, UserInfo};
 use catalog::{Catalog, Name, Resource, Storage, Verbs};
@@ -18,6 +18,7 @@ use client_http::HttpClient;
 use flowcontrol::{Seat, WatchGuard};
 use futures_util::future::BoxFuture;
 use object::{Obj, Status, Value};
+use parking_lot::Mutex;
 use registry::{LeaderFence, RequestContext, WatchStart, served_object, serves_stored_objects};
 use store::Revision;
 use table::{Cursor, EventKind, Selection, WatchEvent};
@@ -150,7 +151,7 @@ impl LocalClient {
             catalog,
             resource,
             trace: Trace::default(),
-            _seat: seat,
+            seat: Mutex::new(Some(seat)),
         })
     }
 
@@ -187,7 +188,14 @@ struct Admitted<'a> {
     catalog: Arc<Catalog>,
     resource: Arc<Resource>,
     trace: Trace,
-    _seat: Seat,
+    /// Guards the seats; taken where they are given back before the end.
+    seat: Mutex<Option<Seat>>,
+}
+
+impl Seats for Admitted<'_> {
+    fn give_back(&self) {
+        drop(self.seat.lock().take());
+    }
 }
 
 impl Admitted<'_> {
@@ -214,6 +222,7 @@ impl Admitted<'_> {
             deadline: self.deadline,
             fence: self.client.fence.as_deref(),
             trace: Some(&self.trace),
+            seats: Some(self),
         }
     }
 }

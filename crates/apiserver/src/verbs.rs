@@ -90,6 +90,7 @@ async fn serve_resource(
         deadline: authorized.deadline(),
         fence: None,
         trace: Some(&authorized.trace),
+        seats: Some(authorized),
     };
     let answer = Call { api, parts, query, info, request, authorized }.dispatch(body).await;
     let dry_run = query.find("dryRun").is_some_and(|text| !text.is_empty());

@@ -319,9 +319,10 @@ impl Webhooks {
                 Some(kept) if kept.resource.id == invocation.resource.id => kept,
                 kept => {
                     if let (Some(kept), Some(new)) = (kept, new.as_deref_mut()) {
-                        restore(attempt, kept, new).await?;
+                        restore(attempt, kept, new).await.map_err(twice_internal)?;
                     }
-                    Versioned::new(attempt, &invocation, new.as_deref()).await?
+                    let versioned = Versioned::new(attempt, &invocation, new.as_deref()).await;
+                    versioned.map_err(twice_internal)?
                 }
             };
             let versioned = shown.insert(versioned);
@@ -393,6 +394,12 @@ fn annotate_mutation(attempt: &Attempt<'_>, hook: &Webhook, place: Place, mutate
     attempt.annotate(format!("mutation.{place}"), text);
 }
 
+/// An object that cannot be converted for a mutating webhook; upstream says twice that the error is internal. The failure policy has
+/// no say.
+fn twice_internal(status: Status) -> Status {
+    Status::internal(Status::internal(status.message).message)
+}
+
 /// What webhooks changed, in the form admission goes on with.
 async fn restore(attempt: &Attempt<'_>, shown: Versioned, new: &mut Value) -> Result<(), Status> {
     if let (true, Some(object)) = (shown.dirty, shown.object) {
@@ -419,7 +426,8 @@ impl Webhooks {
             let at = match known {
                 Some(at) => at,
                 None => {
-                    shown.push(Versioned::new(attempt, &invocation, new).await?);
+                    let versioned = Versioned::new(attempt, &invocation, new).await;
+                    shown.push(versioned.map_err(|status| Status::internal(status.message))?);
                     shown.len() - 1
                 }
             };
@@ -545,6 +553,27 @@ mod tests {
                 assert_eq!(message.as_deref(), refused.then_some(why), "{side_effects}");
             });
         }
+    }
+
+    #[tokio::test]
+    async fn of_calls_of_one_webhook_only_so_many_wait() {
+        let world = World::new();
+        configure(&world, "").await;
+        let (webhooks, mut object) = (webhooks(), value(r#"{"metadata":{"name":"a"}}"#));
+        world.with(Operation::Create, ("", "configmaps", None), Duration::from_secs(60), |attempt| {
+            let hooks = webhooks.configured(attempt).expect("they can be read");
+            let (_, hook) = hooks.candidates(attempt).next().expect("there is one");
+            let all = u32::try_from(hook::MAX_CALLS).expect("a small number");
+            let _all = hook.places.try_acquire_many(all).expect("nobody is asked yet");
+            let (mut invocations, mut effects) = (Invocations::default(), Effects::default());
+            let asked = webhooks.mutate(attempt, Some(&mut object), &mut invocations, &mut effects);
+            let answer = futures_util::FutureExt::now_or_never(asked).expect("it does not wait");
+            let message = answer.expect_err("it is refused").message;
+            assert!(
+                message.ends_with("not sent: too many calls to this webhook have no answer yet"),
+                "{message}"
+            );
+        });
     }
 
     #[tokio::test]

@@ -231,13 +231,25 @@ impl MutatingPolicies {
         let authorizer = RequestAuthorizer { attempt, authorize: &self.authorize };
         // The versions in which objects came of mutations, and that of the last policy that had some.
         let (mut dirty, mut last) = (HashSet::new(), None);
+        // Policies and bindings that the object could not be converted for, whatever the parameter.
+        let mut unconverted = HashSet::new();
         let mut turn = Turn::begin(attempt);
         let interrupted = || is_over(attempt);
         for one in due {
             turn.end_evaluation().await?;
             let (policy, compiled) = (&one.policy, &one.policy.compiled);
+            if unconverted.contains(&(&policy.name, &one.binding.name)) {
+                continue;
+            }
             let before = new.clone();
-            let versioned = Versioned::new(attempt, &one.invocation, Some(&before)).await?;
+            let versioned = match Versioned::new(attempt, &one.invocation, Some(&before)).await {
+                Ok(versioned) => versioned,
+                Err(status) => {
+                    unconverted.insert((&policy.name, &one.binding.name));
+                    errors.add(attempt, policy, None, &config_error(false, &status.message), "");
+                    continue;
+                }
+            };
             let old = versioned.old;
             let Some(mut object) = versioned.object else { continue };
             let param = match &one.param {

@@ -23,6 +23,9 @@ pub struct Call<'a> {
     pub mutating: bool,
 }
 
+/// Why a call is not even to wait for its turn.
+const BUSY: &str = "not sent: too many calls to this webhook have no answer yet";
+
 /// Why a webhook's yes was not had.
 #[derive(Debug)]
 pub enum Failure {
@@ -64,6 +67,11 @@ impl Call<'_> {
             code: error.code(),
             canceled: error.cause() == webhook::Cause::Canceled,
         };
+        // However long it takes, others are served meanwhile.
+        let Ok(_place) = hook.places.try_acquire() else { return Err(self.calling(BUSY, 500)) };
+        if let Some(seats) = attempt.request.seats {
+            seats.give_back();
+        }
         // Within the request's own time.
         let left = attempt.deadline.saturating_duration_since(attempt.env.monotonic());
         let end = attempt.env.monotonic() + hook.timeout.min(left);

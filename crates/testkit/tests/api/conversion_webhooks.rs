@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use client::{Event, Gvr, WatchOptions};
 use object::Obj;
 use serde_json::{Value, json};
@@ -12,6 +14,7 @@ use testkit::{Reply as Response, TestCluster};
 use tokio::sync::Semaphore;
 
 use crate::conversion_hook::{Hook, Reply};
+use crate::webhook_server::WebhookServer;
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const CRD: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/servers.example.io";
@@ -937,4 +940,102 @@ async fn an_admission_webhook_that_comes_during_an_update_does_not_undo_the_chec
     assert!(message(&updated, 409).contains("the object has been modified"), "{}", updated.text());
     let kept = stored(&cluster, "a").unwrap();
     assert_eq!((&kept["spec"]["color"], &kept["spec"]["replicas"]), (&json!("red"), &json!(1)));
+}
+
+const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
+
+/// Answers admission; the path `/m` means a patch of v1.
+fn admit(path: &str, review: &Value) -> Reply {
+    let mut response = json!({"uid": review["request"]["uid"], "allowed": true});
+    if path == "/m" {
+        let patch = json!([{"op": "replace", "path": "/spec/hostPort", "value": "patched:81"}]);
+        response["patchType"] = json!("JSONPatch");
+        response["patch"] = json!(STANDARD.encode(patch.to_string()));
+    }
+    Reply::Review(
+        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}),
+    )
+}
+
+fn servers_of(version: &str) -> Value {
+    json!([{"operations": ["CREATE"], "apiGroups": ["example.io"], "apiVersions": [version], "resources": ["servers"]}])
+}
+
+fn admission_webhook(server: &WebhookServer, path: &str, version: &str) -> Value {
+    let hook = json!({"name": "w.example.io", "clientConfig": server.config(path), "sideEffects": "None",
+        "admissionReviewVersions": ["v1"], "failurePolicy": "Ignore", "rules": servers_of(version)});
+    json!({"metadata": {"name": "w"}, "webhooks": [hook]})
+}
+
+#[tokio::test]
+async fn admission_webhooks_are_shown_objects_in_the_version_of_their_rule() {
+    let (cluster, mut hook) = cluster().await;
+    let admission = WebhookServer::start(admit).await;
+    for (kind, path) in [("mutating", "/m"), ("validating", "/v")] {
+        let webhook = admission_webhook(&admission, path, "v1");
+        cluster.post(format!("{GROUP}/{kind}webhookconfigurations"), webhook).await.ok(201);
+    }
+    let made = cluster.post(all("v2"), server("v2", "a")).await.ok(201);
+    assert_eq!((&made["apiVersion"], &made["spec"]["host"]), (&json!("example.io/v2"), &json!("patched")));
+    let shown: Vec<(String, Value)> =
+        admission.asked().into_iter().map(|(path, review)| (path, review["request"].clone())).collect();
+    assert_eq!(shown.len(), 2);
+    for ((path, request), (asked, host_port)) in shown.iter().zip([("/m", "h:80"), ("/v", "patched:81")]) {
+        let object = &request["object"];
+        assert_eq!(path, asked);
+        assert_eq!(
+            (&request["kind"]["version"], &request["requestKind"]["version"]),
+            (&json!("v1"), &json!("v2"))
+        );
+        assert_eq!(
+            (&object["apiVersion"], &object["spec"]["hostPort"]),
+            (&json!("example.io/v1"), &json!(host_port))
+        );
+    }
+    for kind in ["mutating", "validating"] {
+        cluster.delete(format!("{GROUP}/{kind}webhookconfigurations/w")).await.ok(200);
+    }
+    // What is sent in the version it is stored in is converted for webhooks only. Their failure policy has no say.
+    hook.down().await;
+    let why = format!("dial tcp 127.0.0.1:{}: connect: connection refused", hook.port());
+    let down = format!("{FAILED}Post \"{}?timeout=30s\": {why}", hook.url());
+    for (kind, times) in [("mutating", 2), ("validating", 1)] {
+        let path = format!("{GROUP}/{kind}webhookconfigurations");
+        cluster.post(path.clone(), admission_webhook(&admission, "/v", "v2")).await.ok(201);
+        let failed = cluster.post(all("v1"), server("v1", "b")).await;
+        assert_eq!(message(&failed, 500), format!("{}{down}", "Internal error occurred: ".repeat(times)));
+        cluster.delete(format!("{path}/w")).await.ok(200);
+    }
+    assert!(admission.asked().is_empty());
+    cluster.post(all("v1"), server("v1", "b")).await.ok(201);
+}
+
+#[tokio::test]
+async fn policies_whose_version_an_object_cannot_be_converted_to_fail_by_their_policy() {
+    let (cluster, mut hook) = cluster().await;
+    hook.down().await;
+    let why = format!("dial tcp 127.0.0.1:{}: connect: connection refused", hook.port());
+    let down = format!("{FAILED}Post \"{}?timeout=30s\": {why}", hook.url());
+    let validations = json!({"validations": [{"expression": "object.spec.host == 'h'"}]});
+    let expression = "Object{spec: Object.spec{color: 'red'}}";
+    let mutations = json!({"reinvocationPolicy": "Never", "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}]});
+    let validating = "ValidatingAdmissionPolicy 'p' with binding 'p' denied request: failed to configure binding: failed to convert object version: ";
+    let mutating = "policy \"p\" denied request: failed to configure policy: ";
+    for (kind, mut spec, code, words) in
+        [("validating", validations, 422, validating), ("mutating", mutations, 403, mutating)]
+    {
+        let path = format!("{GROUP}/{kind}admissionpolicies");
+        spec["matchConstraints"] = json!({"resourceRules": servers_of("v2")});
+        cluster.post(path.clone(), json!({"metadata": {"name": "p"}, "spec": spec})).await.ok(201);
+        let mut binding = json!({"policyName": "p"});
+        if kind == "validating" {
+            binding["validationActions"] = json!(["Deny"]);
+        }
+        let bindings = format!("{GROUP}/{kind}admissionpolicybindings");
+        cluster.post(bindings, json!({"metadata": {"name": "p"}, "spec": binding})).await.ok(201);
+        let denied = cluster.post(all("v1"), server("v1", kind)).await;
+        assert!(message(&denied, code).ends_with(&format!("{words}{down}")), "{}", denied.text());
+        cluster.merge(format!("{path}/p"), json!({"spec": {"failurePolicy": "Ignore"}})).await.ok(200);
+        cluster.post(all("v1"), server("v1", kind)).await.ok(201);
+    }
 }

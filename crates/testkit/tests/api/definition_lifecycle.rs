@@ -154,6 +154,7 @@ async fn a_create_under_a_definition_that_is_gone_is_refused() {
             deadline: cluster.env().monotonic() + Duration::from_secs(60),
             fence: None,
             trace: None,
+            seats: None,
         };
         let body = codec::json::parse(job(name, json!({})).to_string().as_bytes(), None).unwrap();
         let copy = body.clone();

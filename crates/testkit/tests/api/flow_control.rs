@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 use testkit::{Ask, Reply, TestCluster};
 use tokio::task::JoinHandle;
 
+use crate::webhook_server::{self, WebhookServer};
+
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const FLOW: &str = "/apis/flowcontrol.apiserver.k8s.io/v1";
 
@@ -24,13 +26,17 @@ fn user(name: &str) -> UserInfo {
 /// Users of the group `workers` may do anything; as plain users they are of the level global-default.
 async fn cluster(seed: u64) -> TestCluster {
     let cluster = TestCluster::simulated(seed).await;
+    allow_workers(&cluster).await;
+    cluster
+}
+
+async fn allow_workers(cluster: &TestCluster) {
     let binding = json!({
         "metadata": {"name": "workers"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "workers"}],
     });
     cluster.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding).await.ok(201);
-    cluster
 }
 
 /// A read of a version that is yet to come: it holds its seat until somebody gives up.
@@ -146,6 +152,47 @@ fn schema(name: &str, level: &str, user: &str) -> Value {
             "subjects": [{"kind": "User", "user": {"name": user}}],
             "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"], "clusterScope": true}]}]},
     })
+}
+
+/// Webhooks are real sockets, so time is real too.
+#[tokio::test]
+async fn a_webhook_that_hangs_keeps_nobody_from_being_served() {
+    let cluster = TestCluster::start().await;
+    allow_workers(&cluster).await;
+    let queue = json!({"type": "Queue", "queuing": {"queues": 1, "queueLengthLimit": 50, "handSize": 1}});
+    let narrow = cluster.post(format!("{FLOW}/prioritylevelconfigurations"), level("narrow", queue)).await;
+    let uid = narrow.ok(201)["metadata"]["uid"].as_str().unwrap().to_owned();
+    for name in ["flood", "other"] {
+        cluster.post(format!("{FLOW}/flowschemas"), schema(name, "narrow", name)).await.ok(201);
+    }
+    for name in ["flood", "other"] {
+        while cluster.request("GET", MAPS).by(user(name)).send().await.headers["x-kubernetes-pf-prioritylevel-uid"]
+            != uid
+        {
+            settle(&cluster).await;
+        }
+    }
+    let server = WebhookServer::start(|_, _| webhook_server::Reply::Never).await;
+    let hook = json!({
+        "name": "never.example.io", "clientConfig": server.config("/"), "sideEffects": "None", "admissionReviewVersions": ["v1"],
+        "timeoutSeconds": 30,
+        "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}],
+    });
+    let validating = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    cluster.post(validating, json!({"metadata": {"name": "never"}, "webhooks": [hook]})).await.ok(201);
+
+    let more_than_seats = seats(&cluster, "narrow").await + 5;
+    let flood: Vec<_> = (0..more_than_seats)
+        .map(|n| {
+            let map = json!({"metadata": {"name": format!("m{n}")}});
+            send(&cluster, cluster.request("POST", MAPS).by(user("flood")).json(&map))
+        })
+        .collect();
+    server.is_asked_times(more_than_seats).await;
+    cluster.request("GET", MAPS).by(user("other")).send().await.ok(200);
+    assert!(flood.iter().all(|task| !task.is_finished()), "they still wait for the webhook");
+    flood.iter().for_each(JoinHandle::abort);
+    cluster.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]

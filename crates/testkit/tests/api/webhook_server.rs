@@ -142,8 +142,13 @@ impl WebhookServer {
     }
 
     pub async fn is_asked(&self) {
+        self.is_asked_times(1).await;
+    }
+
+    /// Since the last call of [`asked`](WebhookServer::asked).
+    pub async fn is_asked_times(&self, times: usize) {
         let mut asked = self.state.asked.subscribe();
-        let asked = asked.wait_for(|asked| !asked.is_empty());
+        let asked = asked.wait_for(|asked| asked.len() >= times);
         Env::machine().timeout(PATIENCE, asked).await.expect("the webhook is asked").unwrap();
     }
 
