@@ -1,9 +1,17 @@
 //! `/debug/admission`: which plugins, policies and webhooks took part in a request, and what each did.
 
+use std::io::{self, Write};
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use testkit::TestCluster;
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::webhook_server::{Reply, WebhookServer};
 
@@ -271,6 +279,53 @@ async fn a_dry_run_of_a_subresource_is_told_as_what_policies_see() {
     for what in ["pods/eviction", "pods/binding", "delete pods", "subjectaccessreviews"] {
         let record = of(what);
         assert_eq!(record.matches(nobody).count(), 1, "{record}");
+    }
+    cluster.shutdown().await;
+}
+
+/// What was logged.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn audit_annotations_are_logged_with_the_audit_id() {
+    let lines = Lines::default();
+    let writer = lines.clone();
+    let layer = tracing_subscriber::fmt::layer().without_time().with_ansi(false);
+    let layer = layer.with_writer(move || writer.clone());
+    let audit = Targets::new().with_target("audit", LevelFilter::DEBUG);
+    // As `--log audit=debug`; for this thread, which this test has to itself.
+    let _logging = tracing_subscriber::registry().with(layer.with_filter(audit)).set_default();
+    let cluster = TestCluster::simulated(2210).await;
+    let spec = json!({"validations": [{"expression": "false", "message": "never"}],
+        "auditAnnotations": [{"key": "name", "valueExpression": "'named ' + object.metadata.name"}]});
+    policy(&cluster, "w", spec, json!(["Audit"])).await;
+    let id = "the-id-of-this-one";
+    let made = cluster.request("POST", MAPS).json(&json!({"metadata": {"name": "a"}}));
+    made.header("audit-id", id).send().await.ok(201);
+    let logged = String::from_utf8(lines.0.lock().clone()).unwrap();
+    let about = format!(
+        r#"audit_id="{id}" user="kubernetes-admin" verb="create" resource="configmaps" namespace="default" name="a""#
+    );
+    for rest in [
+        r#"key="w/name" value="named a""#,
+        r#"key="validation.policy.admission.k8s.io/validation_failure" value="[{\"message\":\"never\""#,
+    ] {
+        assert!(
+            logged.lines().any(|line| line.contains(&about) && line.contains(rest)),
+            "{about} {rest}:\n{logged}"
+        );
     }
     cluster.shutdown().await;
 }

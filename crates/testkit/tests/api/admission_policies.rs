@@ -182,6 +182,52 @@ async fn parameters_are_named_or_selected_and_may_vanish() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn mutations_are_made_once_for_each_parameter_and_parameters_may_vanish() {
+    let cluster = TestCluster::simulated(2016).await;
+    let param = |name: &str, value: &str| json!({"metadata": {"name": name, "labels": {"role": "label"}}, "data": {"value": value}});
+    let secrets = json!({"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["secrets"]}]});
+    cluster.post(CONFIG_MAPS, param("one", "1")).await.ok(201);
+    let labels = "Object{metadata: Object.metadata{labels: {params.metadata.name: params.data.value}}}";
+    let policy = json!({"matchConstraints": secrets, "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
+        "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": labels}}]});
+    let named =
+        json!({"paramRef": {"name": "one", "namespace": "default", "parameterNotFoundAction": "Deny"}});
+    bind(&cluster, "mutating", "labels", policy, named).await;
+    let path = "/api/v1/namespaces/default/secrets";
+    let secret = |name: &str| json!({"metadata": {"name": name}});
+    let made = cluster.post(path, secret("a")).await.ok(201);
+    assert_eq!(made["metadata"]["labels"], json!({"one": "1"}));
+    // Changed: counts at once.
+    cluster.merge(format!("{CONFIG_MAPS}/one"), json!({"data": {"value": "first"}})).await.ok(200);
+    let made = cluster.post(path, secret("b")).await.ok(201);
+    assert_eq!(made["metadata"]["labels"], json!({"one": "first"}));
+    // Selected: once for each.
+    let binding = format!("{GROUP}/mutatingadmissionpolicybindings/labels-binding");
+    let selected =
+        json!({"spec": {"paramRef": {"name": null, "selector": {"matchLabels": {"role": "label"}}}}});
+    cluster.merge(binding.clone(), selected).await.ok(200);
+    cluster.post(CONFIG_MAPS, param("two", "2")).await.ok(201);
+    let made = cluster.post(path, secret("c")).await.ok(201);
+    assert_eq!(made["metadata"]["labels"], json!({"one": "first", "two": "2"}));
+    // Gone: the binding says what then, and the policy what of that.
+    for name in ["one", "two"] {
+        cluster.delete(format!("{CONFIG_MAPS}/{name}")).await.ok(200);
+    }
+    let denied = cluster.post(path, secret("d")).await.ok(403);
+    let words = "policy 'labels' with binding 'labels-binding' denied request: failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction";
+    assert_eq!(denied["message"], words);
+    let policy = format!("{GROUP}/mutatingadmissionpolicies/labels");
+    cluster.merge(policy.clone(), json!({"spec": {"failurePolicy": "Ignore"}})).await.ok(200);
+    let made = cluster.post(path, secret("d")).await.ok(201);
+    assert_eq!(made["metadata"].get("labels"), None);
+    cluster.merge(policy, json!({"spec": {"failurePolicy": "Fail"}})).await.ok(200);
+    cluster.merge(binding, json!({"spec": {"paramRef": {"parameterNotFoundAction": "Allow"}}})).await.ok(200);
+    let made = cluster.post(path, secret("e")).await.ok(201);
+    assert_eq!(made["metadata"].get("labels"), None);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_unknown_kind_of_parameters_is_a_configuration_error() {
     let cluster = TestCluster::simulated(2007).await;
     let policy = json!({"paramKind": {"apiVersion": "none.io/v1", "kind": "Nothing"}, "validations": [{"expression": "true"}]});
@@ -296,6 +342,42 @@ async fn mutations_that_fail_deny_or_are_ignored() {
     let path = format!("{GROUP}/mutatingadmissionpolicies/m");
     cluster.merge(path, json!({"spec": {"failurePolicy": "Ignore"}})).await.ok(200);
     cluster.post(CONFIG_MAPS, config_map("a", json!({}))).await.ok(201);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn mutations_that_cost_too_much_deny_or_are_ignored() {
+    let cluster = TestCluster::simulated(2017).await;
+    let digits = "[0,1,2,3,4,5,6,7,8,9]";
+    let nested = |names: &[&str]| {
+        names.iter().rev().fold("true".to_owned(), |inner, name| format!("{digits}.all({name}, {inner})"))
+    };
+    let add = |value: &str| {
+        json!([{"patchType": "JSONPatch", "jsonPatch": {
+        "expression": format!("[JSONPatch{{op: 'add', path: '/data/held', value: string({value})}}]")}}])
+    };
+    // One expression beyond the limit of its own, and many within theirs that together are beyond the budget.
+    let (one, part) = (nested(&["a", "b", "c", "d", "e", "f"]), nested(&["a", "b", "c", "d", "e"]));
+    let parts: Vec<Value> = (0..40).map(|n| json!({"name": format!("v{n}"), "expression": part})).collect();
+    let all: Vec<String> = (0..40).map(|n| format!("variables.v{n}")).collect();
+    for (name, policy, words) in [
+        ("costly", json!({"mutations": add(&one)}), "operation cancelled: actual cost limit exceeded"),
+        (
+            "budget",
+            json!({"variables": parts, "mutations": add(&all.join(" && "))}),
+            "validation failed due to running out of cost budget, no further validation rules will be run",
+        ),
+    ] {
+        bind(&cluster, "mutating", name, policy, json!({})).await;
+        let denied = cluster.post(CONFIG_MAPS, config_map(name, json!({"a": "1"}))).await.ok(403);
+        let message = denied["message"].as_str().unwrap();
+        let start = format!("policy '{name}' with binding '{name}-binding' denied request: ");
+        assert!(message.starts_with(&start) && message.ends_with(words), "{message}");
+        let path = format!("{GROUP}/mutatingadmissionpolicies/{name}");
+        cluster.merge(path, json!({"spec": {"failurePolicy": "Ignore"}})).await.ok(200);
+        let made = cluster.post(CONFIG_MAPS, config_map(name, json!({"a": "1"}))).await.ok(201);
+        assert_eq!(made["data"], json!({"a": "1"}), "as it came");
+    }
     cluster.shutdown().await;
 }
 

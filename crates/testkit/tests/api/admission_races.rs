@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use testkit::TestCluster;
 use tokio::sync::Semaphore;
@@ -10,6 +12,7 @@ use tokio::sync::Semaphore;
 use crate::webhook_server::{Reply, WebhookServer};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const MUTATING: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 const VALIDATING: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 
 /// A webhook about objects labelled `slow`. Its first answer waits.
@@ -20,12 +23,24 @@ struct Slow {
 
 impl Slow {
     async fn start(cluster: &TestCluster, resource: &str) -> Slow {
+        Slow::configured(cluster, resource, VALIDATING, json!({})).await
+    }
+
+    /// A mutating one, with the same patch in each answer.
+    async fn patching(cluster: &TestCluster, resource: &str, patch: Value) -> Slow {
+        let patch = STANDARD.encode(patch.to_string());
+        Slow::configured(cluster, resource, MUTATING, json!({"patchType": "JSONPatch", "patch": patch})).await
+    }
+
+    /// `more` is in each answer.
+    async fn configured(cluster: &TestCluster, resource: &str, path: &str, more: Value) -> Slow {
         let permits = Arc::new(Semaphore::new(0));
         let (waits, held) = (permits.clone(), AtomicBool::new(false));
         let server = WebhookServer::start(move |_, review| {
             let saw = review["request"]["oldObject"]["data"].to_string();
-            let response =
+            let mut response =
                 json!({"uid": review["request"]["uid"], "allowed": true, "auditAnnotations": {"saw": saw}});
+            response.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
             let review =
                 json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response});
             match held.swap(true, Ordering::Relaxed) {
@@ -39,7 +54,7 @@ impl Slow {
             "objectSelector": {"matchLabels": {"slow": "yes"}}, "timeoutSeconds": 30,
             "rules": [{"operations": ["CREATE", "UPDATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": [resource]}],
         });
-        cluster.post(VALIDATING, json!({"metadata": {"name": "slow"}, "webhooks": [hook]})).await.ok(201);
+        cluster.post(path, json!({"metadata": {"name": "slow"}, "webhooks": [hook]})).await.ok(201);
         Slow { server, permits }
     }
 
@@ -82,6 +97,28 @@ async fn a_patch_is_made_again_when_the_object_changed_while_a_webhook_was_asked
     // The attempt that nothing came of is not told.
     let told = cluster.get("/debug/admission?resource=configmaps&name=a").await.text();
     assert!(told.contains(r#"  audit annotation slow.example.io/saw: {"x":"1","z":"3"}"#), "{told}");
+    cluster.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_a_mutating_webhook_makes_of_an_object_that_changed_meanwhile_is_stored() {
+    let cluster = TestCluster::start().await;
+    cluster.post(MAPS, json!({"metadata": {"name": "a"}, "data": {"x": "1"}})).await.ok(201);
+    let patch = json!([{"op": "add", "path": "/data/patched", "value": "yes"}]);
+    let slow = Slow::patching(&cluster, "configmaps", patch).await;
+    let path = format!("{MAPS}/a");
+    let other = slow.meanwhile(async |_| {
+        cluster.merge(path.clone(), json!({"data": {"z": "3"}})).await.ok(200);
+    });
+    let patch = json!({"metadata": {"labels": {"slow": "yes"}}, "data": {"y": "2"}});
+    let (made, first) = tokio::join!(cluster.merge(path.clone(), patch), other);
+    assert_eq!(made.ok(200)["data"], json!({"x": "1", "y": "2", "z": "3", "patched": "yes"}));
+    assert_eq!(first["object"]["data"], json!({"x": "1", "y": "2"}));
+    let again = slow.requests();
+    assert_eq!(again.len(), 1, "asked again, with the object as it is now");
+    assert_eq!(again[0]["object"]["data"], json!({"x": "1", "y": "2", "z": "3"}));
+    let stored = cluster.get(path.clone()).await.ok(200);
+    assert_eq!(stored["data"]["patched"], "yes");
     cluster.shutdown().await;
 }
 

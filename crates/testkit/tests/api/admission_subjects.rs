@@ -158,6 +158,35 @@ async fn parameters_may_be_custom_resources() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn parameters_of_mutations_may_be_custom_resources() {
+    let cluster = TestCluster::simulated(2107).await;
+    define(&cluster, "limits", "Limit", json!({"max": {"type": "integer"}})).await;
+    let label = "Object{metadata: Object.metadata{labels: {'max': string(params.spec.max), 'of': params.apiVersion.replace('/', '.')}}}";
+    let spec = json!({"matchConstraints": rules("", "v1", json!(["CREATE"]), "configmaps"), "paramKind": {"apiVersion": "example.io/v2", "kind": "Limit"},
+        "reinvocationPolicy": "Never", "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": label}}]});
+    let made = json!({"metadata": {"name": "labels"}, "spec": spec});
+    cluster.post(format!("{GROUP}/mutatingadmissionpolicies"), made).await.ok(201);
+    // In the namespace of the request, as the reference names none.
+    let binding = json!({"metadata": {"name": "labels"}, "spec": {
+        "policyName": "labels", "paramRef": {"name": "short", "parameterNotFoundAction": "Deny"}}});
+    cluster.post(format!("{GROUP}/mutatingadmissionpolicybindings"), binding).await.ok(201);
+    let limits = "/apis/example.io/v1/namespaces/default/limits";
+    let limit = json!({"apiVersion": "example.io/v1", "kind": "Limit", "metadata": {"name": "short"}, "spec": {"max": 2}});
+    let map = |name: &str| json!({"metadata": {"name": name}});
+    cluster.post(MAPS, map("a")).await.ok(403);
+    cluster.post(limits, limit).await.ok(201);
+    let made = cluster.post(MAPS, map("a")).await.ok(201);
+    assert_eq!(made["metadata"]["labels"], json!({"max": "2", "of": "example.io.v2"}));
+    // The kind itself vanishes: the policy cannot be evaluated.
+    cluster.delete(format!("{CRDS}/limits.example.io")).await.ok(200);
+    until(&cluster, limits, 404).await;
+    let refused = cluster.post(MAPS, map("b")).await.ok(403);
+    let words = "policy \"labels\" denied request: failed to configure policy: failed to find resource referenced by paramKind: 'example.io/v2, Kind=Limit'";
+    assert_eq!(message(&refused), words);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_policy_without_a_binding_and_a_binding_without_a_policy_do_nothing() {
     let cluster = TestCluster::simulated(2103).await;
     let spec = json!({"matchConstraints": rules("", "v1", json!(["CREATE"]), "configmaps"), "validations": validation("false")});

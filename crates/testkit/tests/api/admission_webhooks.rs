@@ -329,6 +329,28 @@ async fn a_deletion_is_shown_with_the_grace_period_that_was_chosen() {
 }
 
 #[tokio::test]
+async fn a_mutating_webhook_is_asked_about_each_object_of_a_collection_that_is_deleted() {
+    let (cluster, server) = (TestCluster::start().await, WebhookServer::start(allow).await);
+    for name in ["a", "b", "stays"] {
+        let mut made = map(name);
+        made["metadata"]["labels"] = json!({"stays": (name == "stays").to_string()});
+        cluster.post(MAPS, made).await.ok(201);
+    }
+    configure(&cluster, MUTATING, "m", vec![hook(&server, "m", "/m", json!({}))]).await;
+    cluster.delete(format!("{MAPS}?labelSelector=stays%3Dfalse")).await.ok(200);
+    let reviews: Vec<Value> =
+        server.asked().into_iter().map(|(_, review)| review["request"].clone()).collect();
+    let operations: Vec<&Value> = reviews.iter().map(|review| &review["operation"]).collect();
+    assert_eq!(operations, ["DELETE", "DELETE"]);
+    let mut names: Vec<&str> =
+        reviews.iter().map(|review| review["oldObject"]["metadata"]["name"].as_str().unwrap()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["a", "b"]);
+    assert!(reviews.iter().all(|review| review["object"].is_null()));
+    cluster.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_webhook_has_no_more_time_than_the_request() {
     let (cluster, server) = (TestCluster::start().await, WebhookServer::start(allow).await);
     let with = |name: &str, seconds: u64| hook(&server, name, "/v", json!({"timeoutSeconds": seconds}));
