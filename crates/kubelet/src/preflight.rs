@@ -75,6 +75,32 @@ pub fn cgroup_v2(root: &Path, config: &Config) -> Result<bool, PreflightError> {
     Ok(v2)
 }
 
+const CAP_SYS_RESOURCE: u32 = 24;
+
+/// Warns where the kernel lets this process make nothing less likely to be ended than itself: containers get such scores silently or
+/// not at all.
+pub fn oom_scores(root: &Path, config: &Config) {
+    // Another runtime sets them with capabilities of its own.
+    if config.container_runtime_endpoint.is_none() && !may_lower_oom_scores(root) {
+        tracing::warn!(
+            "this process lacks the capability CAP_SYS_RESOURCE of the machine, so that Guaranteed and critical pods have no \
+             protection from the OOM killer; run it as root outside of a user namespace, or with that capability"
+        );
+    }
+}
+
+/// What cannot be read speaks against nothing.
+fn may_lower_oom_scores(root: &Path) -> bool {
+    let read = |file: &str| std::fs::read_to_string(root.join("proc/self").join(file)).unwrap_or_default();
+    let status = read("status");
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+    // The machine's own users are mapped to themselves, all of them; a capability of other namespaces does not count.
+    let map = read("uid_map");
+    let is_machines = map.is_empty() || map.split_whitespace().eq(["0", "0", "4294967295"]);
+    is_machines && effective.is_none_or(|set| set & 1 << CAP_SYS_RESOURCE != 0)
+}
+
 /// How often a runtime is asked that fails, and after what pause: it may not be ready yet.
 const ATTEMPTS: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(2);

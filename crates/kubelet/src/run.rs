@@ -130,6 +130,7 @@ impl Kubelet {
         let root = Path::new("/");
         preflight::swap(root, &config)?;
         preflight::kernel(root, &config)?;
+        preflight::oom_scores(root, &config);
         let cgroup_v2 = preflight::cgroup_v2(root, &config)?;
         let measured = Arc::new(MeasuredRuntime::new(env, cri));
         let cri: Arc<dyn cri::Runtime> = measured.clone();

@@ -67,6 +67,24 @@ fn cgroup_v1_is_refused_only_where_the_configuration_says_so() {
 }
 
 #[test]
+fn oom_scores_are_lowered_only_with_a_capability_of_the_machine() {
+    let of_machine = "         0          0 4294967295\n";
+    let of_container = "         0     100000      65536\n";
+    let all = "Name:\tsetpoint\nCapPrm:\t000001ffffffffff\nCapEff:\t000001ffffffffff\n";
+    let without = "CapEff:\t000001fffeffffff\nCapBnd:\t000001ffffffffff\n";
+    for (status, map, may) in [
+        (all, of_machine, true),
+        ("CapEff:\t0000000001000000\n", of_machine, true),
+        (without, of_machine, false),
+        (all, of_container, false),
+    ] {
+        let machine = tree(&[("proc/self/status", status), ("proc/self/uid_map", map)]);
+        assert_eq!(may_lower_oom_scores(machine.path()), may, "{status} {map}");
+    }
+    assert!(may_lower_oom_scores(tree(&[]).path()), "nobody knows");
+}
+
+#[test]
 fn swap_is_refused_unless_the_configuration_allows_it() {
     let config = Config::new("n", "/".into());
     let head = "Filename\tType\tSize\tUsed\tPriority\n";
