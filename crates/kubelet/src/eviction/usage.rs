@@ -142,7 +142,16 @@ mod tests {
             disks: Disks::default(),
         };
         let seen = observe(&file_systems, &config, Some(1 << 40));
-        for signal in [Signal::MemoryAvailable, Signal::NodeFsAvailable, Signal::PidAvailable] {
+        for signal in [
+            Signal::MemoryAvailable,
+            Signal::PidAvailable,
+            Signal::NodeFsAvailable,
+            Signal::NodeFsInodesFree,
+            Signal::ImageFsAvailable,
+            Signal::ImageFsInodesFree,
+            Signal::ContainerFsAvailable,
+            Signal::ContainerFsInodesFree,
+        ] {
             let observed = seen[&signal];
             assert!(observed.available.sign() > 0 && observed.available <= observed.capacity, "{signal:?}");
         }

@@ -322,6 +322,10 @@ async fn a_full_disk_loses_the_images_nobody_uses() {
         (state.used, state.mounted) = (vec!["id-a".to_owned()], vec!["id-b".to_owned()]);
     }
     let here = || case.runtime.state.lock().here.keys().cloned().collect::<Vec<_>>();
+    let nothing = ImageFileSystem { capacity: 0, available: 0 };
+    let unknown = case.images.collect_garbage(&config, nothing).await.unwrap_err();
+    let said = "invalid capacity 0 on image filesystem";
+    assert_eq!((unknown.message.as_str(), unknown.event.unwrap().reason), (said, "InvalidDiskCapacity"));
     let disk = |available| ImageFileSystem { capacity: 1000, available };
     assert_eq!(case.images.collect_garbage(&config, disk(200)).await, Ok(0), "there is room");
     let young = case.images.collect_garbage(&config, disk(100)).await.unwrap_err();

@@ -165,11 +165,12 @@ pub(super) async fn open(
     changes: &Changes,
     change: impl FnOnce(&mut Config),
 ) -> (Pods, Stopper) {
-    open_with(Facts::default(), root, cluster, client, cri, changes, change).await
+    let silent = NodeEvents::new("n", |_, _, _, _, _| {});
+    open_with((Facts::default(), silent), root, cluster, client, cri, changes, change).await
 }
 
 async fn open_with(
-    facts: Facts,
+    (facts, events): (Facts, NodeEvents),
     root: &std::path::Path,
     cluster: &TestCluster,
     client: Arc<dyn Client>,
@@ -206,7 +207,7 @@ async fn open_with(
         host_ips: Arc::new(Vec::new),
         runtime_state,
         metrics: Arc::default(),
-        events: NodeEvents::new("n", |_, _, _, _, _| {}),
+        events,
     };
     (Pods::open(parts, changes).await.unwrap(), stopper)
 }

@@ -1,4 +1,6 @@
-use super::testing::Fake;
+use tokio::sync::mpsc;
+
+use super::testing::{Fake, Server, response};
 use super::*;
 
 /// Probes in virtual time, and what they told.
@@ -277,4 +279,20 @@ async fn answers_are_counted_over_restarts() {
     };
     assert!(out.contains(&series("successful", 1)), "{out}");
     assert!(out.contains(&series("failed", 2)), "{out}");
+}
+
+#[tokio::test]
+async fn a_probe_that_is_sent_to_another_host_succeeds_and_warns() {
+    let env = Env::machine();
+    let elsewhere = |_: &str| response(302, "Location: http://localhost:1/\r\n", "over there");
+    let server = Server::start(&env, elsewhere).await;
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let probes = Probes::new(&env, Arc::new(move |outcome| drop(tell.send(outcome))));
+    let probe = format!(r#""readinessProbe":{{"httpGet":{{"port":{}}},"timeoutSeconds":30}}"#, server.port);
+    probes.set("u", &pod(&probe), "c", "1", i64::MAX, Fake::exits(1, "", ""));
+    let Some(Outcome::Event { reason, message, .. }) = told.recv().await else { panic!("it is told first") };
+    assert_eq!(reason, "ProbeWarning");
+    let warning = "Readiness probe warning: Probe terminated redirects, Response body: over there";
+    assert_eq!(message, warning);
+    assert!(matches!(told.recv().await, Some(Outcome::Changed { .. })) && probes.results("u", "c").ready);
 }

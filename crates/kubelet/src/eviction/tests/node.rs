@@ -128,11 +128,16 @@ struct Case {
 
 impl Case {
     async fn new(root: &Path, memory: &str, running: Vec<(&'static str, u64)>) -> Case {
+        Case::short_of(root, "memory.available", memory, running).await
+    }
+
+    /// With that one threshold.
+    async fn short_of(root: &Path, signal: &str, least: &str, running: Vec<(&'static str, u64)>) -> Case {
         let env = Env::machine();
         let mut config = Config::new("n", root.to_owned());
         // Nothing of this machine is touched but the folder.
         (config.enforce_node_allocatable, config.cgroups_per_qos) = (Vec::new(), false);
-        config.eviction_hard = vec![("memory.available".to_owned(), memory.to_owned())];
+        config.eviction_hard = vec![(signal.to_owned(), least.to_owned())];
         let config = Arc::new(config);
         let (stopper, stop) = Stopper::new();
         let (sender, events) = mpsc::unbounded_channel();
@@ -229,4 +234,42 @@ async fn a_node_short_of_memory_says_so_takes_no_more_and_ends_its_largest_pod()
     assert_eq!((&*about.kind, &*about.name, &*reason), ("Pod", "much", "Evicted"));
     assert!(annotations.contains(&("starved_resource".to_owned(), "memory".to_owned())), "{annotations:?}");
     assert_eq!(case.evictor.synchronize().await, ["little"], "the next one");
+}
+
+#[tokio::test]
+async fn a_node_short_of_disk_or_inodes_ends_the_pod_that_takes_most_of_them() {
+    for (signal, resource, files) in
+        [("nodefs.available", "ephemeral-storage", [1, 1]), ("nodefs.inodesFree", "inodes", [2, 20])]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let running = vec![("little", 1 << 20), ("much", 1 << 20)];
+        let mut case = Case::short_of(folder.path(), signal, "1Ei", running).await;
+        let spec = "{containers: [{name: c}], volumes: [{name: x, emptyDir: {}}]}";
+        let (little, much) = (case.know("little", spec), case.know("much", spec));
+        for ((uid, size), files) in [("little", 1 << 10), ("much", 1 << 20)].into_iter().zip(files) {
+            let volume = folder.path().join("pods").join(uid).join("volumes/kubernetes.io~empty-dir/x");
+            std::fs::create_dir_all(&volume).unwrap();
+            for file in 0..files {
+                std::fs::write(volume.join(file.to_string()), vec![1; size / files]).unwrap();
+            }
+        }
+        assert_eq!(case.evictor.synchronize().await, ["much"], "{signal}");
+        let (message, grace_seconds, disrupted) = case.evicted(&much).unwrap();
+        let told = format!("The node was low on resource: {resource}. Threshold quantity: ");
+        assert!(message.starts_with(&told), "{message}");
+        assert_eq!((grace_seconds, disrupted), (1, true));
+        assert_eq!(case.evicted(&little), None, "one at a time");
+        let nobody = NodeIdentity { name: "", ip: "", zone: "" };
+        assert!(case.machine.describe(&nobody).pressure.disk);
+        let refusal = case.pods.runtime().refuses(&Pod::read(&little)).unwrap();
+        assert_eq!(refusal.message, "The node had condition: [DiskPressure]. ");
+        let (_, reason, told, _) = case.events.recv().await.unwrap();
+        assert_eq!((&*reason, told), ("EvictionThresholdMet", format!("Attempting to reclaim {resource}")));
+        let (about, reason, _, annotations) = case.events.recv().await.unwrap();
+        assert_eq!((&*about.name, &*reason), ("much", "Evicted"));
+        assert!(
+            annotations.contains(&("starved_resource".to_owned(), resource.to_owned())),
+            "{annotations:?}"
+        );
+    }
 }

@@ -118,6 +118,20 @@ async fn changes_while_a_sandbox_is_made_are_one_update() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_whose_cgroup_cannot_be_made_has_no_sandbox() {
+    // No directory has such a name, so nothing of this machine is touched.
+    let configure = |config: &mut crate::config::Config| {
+        (config.cgroups_per_qos, config.cgroup_root) = (true, "/\0".to_owned());
+    };
+    let mut case = Case::configured(PLAIN, |_| {}, configure).await;
+    case.task.create();
+    case.wakes.recv().await.unwrap();
+    let told = case.events();
+    assert!(told.iter().any(|told| told.starts_with("FailedCreatePodContainer: ")), "{told:?}");
+    assert!(case.runtime.asked().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lost_sandbox_is_made_anew_only_if_something_is_left_to_start() {
     let spec = |policy: &str| format!("{{restartPolicy: {policy}, containers: [{{name: c, image: 'i:1'}}]}}");
     for (policy, code, is_made) in

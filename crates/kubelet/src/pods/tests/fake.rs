@@ -18,11 +18,11 @@ use testkit::TestCluster;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 
-use super::open;
+use super::open_with;
 use crate::config::Config;
 use crate::generate::labels::container_hash;
 use crate::pods::cache::{Run, RunState, SandboxRef};
-use crate::pods::{Changes, PodTask, Pods};
+use crate::pods::{Changes, Facts, NodeEvents, PodTask, Pods};
 
 /// Its containers are named by their ids.
 pub struct Fake {
@@ -54,6 +54,8 @@ pub struct Fake {
     pub usage: Mutex<Option<u64>>,
     /// So often it cannot say how a container is.
     pub unanswered: AtomicU32,
+    /// So often it cannot list containers.
+    pub unlisted: AtomicU32,
     /// So often it fails to start a container, which is made all the same.
     pub unstarted: AtomicU32,
     /// What was made and does not run yet, by id.
@@ -83,6 +85,7 @@ impl Fake {
             addresses: Mutex::default(),
             usage: Mutex::default(),
             unanswered: AtomicU32::new(0),
+            unlisted: AtomicU32::new(0),
             unstarted: AtomicU32::new(0),
             made: Mutex::default(),
             events,
@@ -133,7 +136,8 @@ impl cri::PartialRuntime for Fake {
     fn list_containers(&self, _: cri::ListContainersRequest) -> Call<'_, cri::ListContainersResponse> {
         let listed = |id: &String| cri::Container { id: id.clone(), ..Default::default() };
         let containers = self.runs.lock().iter().map(listed).collect();
-        Box::pin(async { Ok(cri::ListContainersResponse { containers }) })
+        let listed = fails(&self.unlisted).map(|()| cri::ListContainersResponse { containers });
+        Box::pin(async { listed })
     }
 
     fn run_pod_sandbox(&self, request: cri::RunPodSandboxRequest) -> Call<'_, cri::RunPodSandboxResponse> {
@@ -285,6 +289,8 @@ pub struct Case {
     pub changes: Changes,
     pub wakes: mpsc::UnboundedReceiver<()>,
     pub cluster: TestCluster,
+    /// The reasons and messages of what people are told of the node.
+    pub of_node: Arc<Mutex<Vec<String>>>,
     _stopper: Stopper,
     _directory: tempfile::TempDir,
 }
@@ -307,8 +313,14 @@ impl Case {
         let (runtime, changes) = (Arc::new(runtime), Changes::default());
         let directory = tempfile::tempdir().unwrap();
         let client = cluster.local_clients().user("system:node:n", &["system:nodes"]);
+        let of_node = Arc::new(Mutex::new(Vec::new()));
+        let told = of_node.clone();
+        let events = NodeEvents::new("n", move |_, _, _, reason, message| {
+            told.lock().push(format!("{reason}: {message}"));
+        });
+        let with = (Facts::default(), events);
         let (pods, stopper) =
-            open(directory.path(), &cluster, client, runtime.clone(), &changes, configure).await;
+            open_with(with, directory.path(), &cluster, client, runtime.clone(), &changes, configure).await;
         let tree =
             runtime::parse(&format!("{{metadata: {{name: web, namespace: d, uid: {UID}}}, spec: {spec}}}"));
         let tree = tree.unwrap();
@@ -318,7 +330,8 @@ impl Case {
         }));
         let task = pods.shared.ensure(Key::new("d", "web"), UID);
         task.cache.lock().pod = Arc::new(tree.clone());
-        Case { pods, runtime, tree, task, changes, wakes, cluster, _stopper: stopper, _directory: directory }
+        let (_stopper, _directory) = (stopper, directory);
+        Case { pods, runtime, tree, task, changes, wakes, cluster, of_node, _stopper, _directory }
     }
 
     /// With a sandbox in which nothing was started.

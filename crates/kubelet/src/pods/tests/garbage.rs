@@ -2,13 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use testkit::TestCluster;
 
+use super::fake::Case;
 use super::{Quick, open_with};
 use crate::config::Config;
 use crate::generate::{UserNamespaces, UserRanges};
-use crate::pods::{Changes, Facts, garbage};
+use crate::pods::{Changes, Facts, NodeEvents, garbage};
 
 #[tokio::test(start_paused = true)]
 async fn the_users_of_a_pod_that_is_gone_are_free_for_others() {
@@ -22,7 +25,8 @@ async fn the_users_of_a_pod_that_is_gone_are_free_for_others() {
     let client = cluster.local_clients().user("system:node:n", &["system:nodes"]);
     let runtime = Arc::new(Quick::new());
     let changes = Changes::default();
-    let opened = open_with(facts, folder.path(), &cluster, client, runtime, &changes, |_| ()).await;
+    let silent = NodeEvents::new("n", |_, _, _, _, _| {});
+    let opened = open_with((facts, silent), folder.path(), &cluster, client, runtime, &changes, |_| ()).await;
     let (pods, _stopper) = opened;
     let shared = &pods.shared;
     let mut known = BTreeSet::new();
@@ -31,4 +35,13 @@ async fn the_users_of_a_pod_that_is_gone_are_free_for_others() {
     }
     assert!(!folder.path().join("pods/gone").exists());
     assert_eq!(shared.user_ranges.as_ref().unwrap().range("new"), Ok(left));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_tells_that_it_cannot_look_for_dead_containers() {
+    let case = Case::new("{containers: [{name: c, image: 'i:1'}]}", |_| {}).await;
+    case.runtime.unlisted.store(u32::MAX, Ordering::Relaxed);
+    case.cluster.env().sleep(Duration::from_secs(61)).await;
+    let told = "ContainerGCFailed: rpc error: code = Unavailable desc = busy".to_owned();
+    assert!(case.of_node.lock().contains(&told), "{:?}", case.of_node.lock());
 }

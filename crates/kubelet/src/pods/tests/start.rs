@@ -94,3 +94,14 @@ async fn nothing_is_started_in_a_pod_that_was_stopped_meanwhile() {
     env.sleep(Duration::from_secs(60)).await;
     assert_eq!(case.runtime.asked(), [""; 0]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_pull_secret_that_is_missing_is_told_and_the_container_starts_all_the_same() {
+    let spec = "{imagePullSecrets: [{name: gone}, {name: lost}], containers: [{name: c, image: 'i:1'}]}";
+    let mut case = Case::set_up(spec, |_| {}).await;
+    case.pods.runtime().start(&Pod::read(&case.tree), 0, 0, 0);
+    case.until(Case::is_running).await;
+    let told = "FailedToRetrieveImagePullSecret: Unable to retrieve some image pull secrets (gone, lost); \
+                attempting to pull the image may not succeed.";
+    assert!(case.events().contains(&told.to_owned()));
+}

@@ -247,3 +247,17 @@ async fn a_container_that_ends_by_itself_is_not_waited_for_until_the_next_attemp
     tokio::join!(stop::container(shared, &case.task, &case.tree, "main", "main", 30), ends);
     assert_eq!(env.monotonic().duration_since(began), Duration::from_secs(7));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_goes_down_takes_no_pods() {
+    let case = Case::new(PLAIN, |_| {}).await;
+    let refusal = || {
+        let refused = case.pods.runtime().refuses(&Pod::read(&case.tree))?;
+        Some((refused.reason, refused.message))
+    };
+    assert_eq!(refusal(), None);
+    case.pods.begin_shutdown();
+    let (reason, message) = refusal().expect("it is refused");
+    assert_eq!((&*reason, &*message), ("NodeShutdown", "Pod was rejected as the node is shutting down."));
+    assert_eq!(*case.of_node.lock(), ["Shutdown: Shutdown manager detected shutdown event"]);
+}
