@@ -120,6 +120,7 @@ pub struct Lease {
     pub ends: Ends,
     /// Opened for this request.
     pub fresh: bool,
+    /// The server said something about the request: its connection is not dead.
     answered: bool,
     env: Env,
     begun: Instant,
@@ -274,14 +275,17 @@ impl Lease {
             }
             Sender::Given => unreachable!("a lease is given back last of all"),
         };
-        let response = sent.map_err(|mut error| Unanswered {
+        // A reset is an answer too, as far as the connection is concerned: it is not dead.
+        self.answered = match &sent {
+            Ok(_) => true,
+            Err(error) => go_errors::is_reset(error.error()),
+        };
+        sent.map_err(|mut error| Unanswered {
             unsent: error.take_message(),
             why: go_errors::no_answer(error.error(), ends),
             cut: go_errors::is_cut(error.error()),
             refused: go_errors::is_refused(error.error()),
-        })?;
-        self.answered = true;
-        Ok(response)
+        })
     }
 
     /// The answer was read to its end: the connection can be used again.

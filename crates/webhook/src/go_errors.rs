@@ -189,6 +189,11 @@ pub(crate) fn is_cut(error: &hyper::Error) -> bool {
     }
 }
 
+/// Whether the server ended the request alone, by HTTP/2: its connection lives.
+pub(crate) fn is_reset(error: &hyper::Error) -> bool {
+    source::<h2::Error>(error).is_some_and(|error| error.is_remote() && error.is_reset())
+}
+
 /// Whether the server says by HTTP/2 that it has not looked at the request: it ends the connection, or has too many streams.
 pub(crate) fn is_refused(error: &hyper::Error) -> bool {
     // The GOAWAY of a peer is an error of the streams beyond the last one it has looked at; others go on.
@@ -199,7 +204,7 @@ pub(crate) fn is_refused(error: &hyper::Error) -> bool {
 }
 
 /// Why the body of an answer broke off, and how client-go begins to say it.
-pub(crate) fn broken_body(error: &hyper::Error, ends: Ends) -> String {
+pub fn broken_body(error: &hyper::Error, ends: Ends) -> String {
     let unexpected = |why: String| {
         format!("unexpected error when reading response body. Please retry. Original error: {why}")
     };

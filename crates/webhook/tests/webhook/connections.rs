@@ -1,10 +1,12 @@
 //! Which connections are opened, used again and closed.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use env::Env;
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 use webhook::{Call, ClientConfig, Credentials, WebhookClient};
 
 use super::hook::*;
@@ -160,6 +162,34 @@ async fn what_a_server_refused_to_look_at_it_gets_once_more() {
         // Also on a new connection, whose server has not said yet how many streams it takes.
         let answered = post(&client, &config(&hook.url("/"), ca.issuer.ca_pem())).await;
         assert_eq!((answered.is_ok(), hook.opened(), hook.requests()), (refusals == 1, 1, sent));
+    }
+}
+
+#[tokio::test]
+async fn a_connection_whose_server_takes_its_time_to_reset_a_stream_is_kept() {
+    let ca = Ca::new();
+    for (reason, answered, sent) in [(h2::Reason::REFUSED_STREAM, true, 2), (h2::Reason::CANCEL, false, 1)] {
+        let (told, asked) = (Arc::new(Notify::new()), AtomicUsize::new(0));
+        let when = told.clone();
+        let hook = Hook::start(&ca.serving(&["127.0.0.1"]), Speaks::Both, move |_| {
+            match asked.fetch_add(1, Ordering::Relaxed) {
+                0 => Reply::ResetsWhenTold(reason, when.clone()),
+                _ => Reply::json("{}"),
+            }
+        })
+        .await;
+        let (client, config) = (client(), config(&hook.url("/"), ca.issuer.ca_pem()));
+        let (first, ()) = tokio::join!(post(&client, &config), async {
+            hook.has_requests(1).await;
+            // Longer than a connection may be silent that is not dead.
+            tokio::time::pause();
+            tokio::time::advance(Duration::from_secs(1)).await;
+            tokio::time::resume();
+            told.notify_one();
+        });
+        assert_eq!((first.is_ok(), hook.requests()), (answered, sent), "{reason:?}");
+        post(&client, &config).await.unwrap();
+        assert_eq!(hook.opened(), 1, "{reason:?}");
     }
 }
 

@@ -24,7 +24,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio_rustls::TlsAcceptor;
 use webhook::{
     Answer, Call, CallError, ClientConfig, HostPort, ResolveError, ServiceResolver, WebhookClient,
@@ -119,6 +119,8 @@ pub enum Reply {
     Closes,
     /// HTTP/2: nobody has looked at the request.
     Refuses,
+    /// The same, or another end of its stream, once the test says so.
+    ResetsWhenTold(h2::Reason, Arc<Notify>),
 }
 
 impl Reply {
@@ -304,6 +306,10 @@ impl State {
             Reply::Endless => json(told(vec![Part::Endless])),
             Reply::Never => std::future::pending().await,
             Reply::Closes => Err(Unanswered::Closed),
+            Reply::ResetsWhenTold(reason, told) => {
+                told.notified().await;
+                Err(Unanswered::Reset(reason.into()))
+            }
             Reply::Refuses => Err(Unanswered::Reset(h2::Reason::REFUSED_STREAM.into())),
         }
     }
