@@ -97,8 +97,9 @@ impl Proxied<'_> {
             None => path.clone(),
         };
         let [slot, own] = slots(self.authorized.api, self.remote)?;
-        if let Some(pending) = PendingUpgrade::of(parts) {
-            ask_to_upgrade(parts, &mut headers);
+        if let Some(pending) = PendingUpgrade::of(parts)
+            && ask_to_upgrade(parts, &mut headers, self.target.tls.is_some())
+        {
             let request = build(parts.method.clone(), &asked, headers, body)?;
             return self.upgrade(pending, request, slot, own).await;
         }

@@ -74,18 +74,38 @@ pub fn forwarded(parts: &Parts, peer: Option<IpAddr>, credentials: Option<&Reque
     headers
 }
 
-/// Makes a request's forwarded headers those of one that is to be upgraded.
-pub fn ask_to_upgrade(parts: &Parts, headers: &mut HeaderMap) {
+/// Makes a request's forwarded headers those of one that is to be upgraded. False: it asks for nothing that there is with TLS, and is
+/// a request like others.
+pub fn ask_to_upgrade(parts: &Parts, headers: &mut HeaderMap, tls: bool) -> bool {
+    let protocols = parts.headers.get_all(UPGRADE).iter();
+    let protocols: Vec<HeaderValue> = match tls {
+        true => protocols.filter_map(without_h2c).collect(),
+        false => protocols.cloned().collect(),
+    };
+    if protocols.is_empty() {
+        return false;
+    }
     headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
     headers.remove(UPGRADE);
-    parts.headers.get_all(UPGRADE).iter().for_each(|protocol| _ = headers.append(UPGRADE, protocol.clone()));
+    protocols.into_iter().for_each(|protocol| _ = headers.append(UPGRADE, protocol));
     // For one connection, which is the client's from here on. h2c must have them, and `Connection` must name them.
-    if parts.headers.contains_key(HTTP2_SETTINGS) {
+    if !tls && parts.headers.contains_key(HTTP2_SETTINGS) {
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade, HTTP2-Settings"));
         headers.remove(HTTP2_SETTINGS);
         let settings = parts.headers.get_all(HTTP2_SETTINGS);
         settings.iter().for_each(|settings| _ = headers.append(HTTP2_SETTINGS, settings.clone()));
     }
+    true
+}
+
+/// The other protocols of an `Upgrade`, if there are any.
+// Differs from kube-apiserver, which passes h2c on: with TLS there is none (RFC 7540, 3.2). A server that takes it all the same would
+// hear requests in any user's name from the client, on a connection that is ours by our certificate.
+fn without_h2c(protocols: &HeaderValue) -> Option<HeaderValue> {
+    let is_http2 = |name: &&[u8]| name.get(..2).is_some_and(|begin| begin.eq_ignore_ascii_case(b"h2"));
+    let all = protocols.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    let others: Vec<&[u8]> = all.filter(|name| !name.is_empty() && !is_http2(name)).collect();
+    HeaderValue::from_bytes(&others.join(&b", "[..])).ok().filter(|others| !others.is_empty())
 }
 
 /// For HTTP/1.1: says that a body of unknown length follows. hyper sends none with GET and HEAD unless their headers say so.
@@ -184,13 +204,13 @@ mod tests {
             all
         };
         assert_eq!(found(&headers), ["host: api", "x-forwarded-for: 10.0.0.1"]);
-        ask_to_upgrade(&parts, &mut headers);
+        assert!(ask_to_upgrade(&parts, &mut headers, true));
         let expected = ["connection: Upgrade", "host: api", "upgrade: SPDY/3.1", "x-forwarded-for: 10.0.0.1"];
         assert_eq!(found(&headers), expected);
     }
 
     #[test]
-    fn an_upgrade_to_h2c_keeps_its_settings() {
+    fn an_upgrade_to_h2c_keeps_its_settings_and_is_none_with_tls() {
         let request = Request::get("/x")
             .header("connection", "Upgrade, HTTP2-Settings, X-Mine")
             .header("upgrade", "h2c")
@@ -199,10 +219,21 @@ mod tests {
         let (parts, ()) = request.body(()).unwrap().into_parts();
         let mut headers = forwarded(&parts, None, None);
         assert!(!headers.contains_key("http2-settings"), "for this connection");
-        ask_to_upgrade(&parts, &mut headers);
+        let before = headers.clone();
+        assert!(!ask_to_upgrade(&parts, &mut headers, true) && headers == before);
+        assert!(ask_to_upgrade(&parts, &mut headers, false));
         let found = ["connection", "upgrade", "http2-settings"].map(|name| headers[name].to_str().unwrap());
         assert_eq!(found, ["Upgrade, HTTP2-Settings", "h2c", "AAMAAABk"]);
         assert!(!headers.contains_key("x-mine"));
+        for (asked, left) in [
+            ("H2C", None),
+            ("h2c-17, h2 ,", None),
+            ("websocket,h2c", Some("websocket")),
+            (" h2c, SPDY/3.1 , x", Some("SPDY/3.1, x")),
+        ] {
+            let left = left.map(HeaderValue::from_static);
+            assert_eq!(without_h2c(&HeaderValue::from_static(asked)), left, "{asked}");
+        }
     }
 
     #[test]

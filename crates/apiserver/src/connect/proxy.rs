@@ -39,10 +39,11 @@ impl Connect<'_> {
         let whole: Vec<u8> = percent_decode_str(self.parts.uri.path()).collect();
         let mut path = self.backend_path(&whole);
         let mut headers = forwarded(self.parts, body.peer(), self.request_headers());
-        if let Some(pending) = PendingUpgrade::of(self.parts) {
+        if let Some(pending) = PendingUpgrade::of(self.parts)
+            && ask_to_upgrade(self.parts, &mut headers, target.tls.is_some())
+        {
             // As upstream has it: without the query.
             let path = if path.is_empty() { "/".to_owned() } else { escape_path(&path) };
-            ask_to_upgrade(self.parts, &mut headers);
             let request = UpgradeRequest { method: self.parts.method.clone(), path, headers, body };
             return self.upgrade(pending, &target, request).await;
         }

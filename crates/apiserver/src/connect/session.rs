@@ -61,13 +61,13 @@ impl Connect<'_> {
             return self.translate(target, path, streams);
         }
         let mut headers_sent = forwarded(self.parts, body.peer(), self.request_headers());
-        ask_to_upgrade(self.parts, &mut headers_sent);
+        let asks = ask_to_upgrade(self.parts, &mut headers_sent, target.tls.is_some());
         let method = self.parts.method.clone();
         let request = UpgradeRequest { method, path, headers: headers_sent, body };
         if !direct && subresource == "portforward" && upgrade::is_websocket_tunnel(headers) {
             return self.tunnel(target, request).await;
         }
-        match PendingUpgrade::of(self.parts) {
+        match PendingUpgrade::of(self.parts).filter(|_| asks) {
             Some(pending) => self.upgrade(pending, &target, request).await,
             None => Err(Status::bad_request("Upgrade request required")),
         }

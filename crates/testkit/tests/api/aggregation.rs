@@ -310,6 +310,26 @@ async fn an_upgrade_is_passed_through() {
     cluster.shutdown().await;
 }
 
+/// After the 101 the client could speak in anybody's name, on a connection with the front proxy's certificate.
+#[tokio::test(start_paused = true)]
+async fn an_upgrade_to_h2c_is_a_request_like_others() {
+    let (cluster, server) = aggregating(34).await;
+    let request = Request::builder()
+        .method("POST")
+        .uri(FLUNDERS)
+        .header("connection", "Upgrade, HTTP2-Settings")
+        .header("upgrade", "h2c")
+        .header("http2-settings", "AAMAAABk");
+    let response = HttpClient::new(&cluster).await.send_with(request, "{}").await;
+    assert_eq!(response.status().as_u16(), 201);
+    let asked = server.asked(FLUNDERS).pop().unwrap();
+    assert_eq!(asked.header("x-remote-user"), "kubernetes-admin");
+    for name in ["connection", "upgrade", "http2-settings"] {
+        assert_eq!(asked.all(name), [""; 0], "{name}");
+    }
+    cluster.shutdown().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_server_that_hangs_or_fails_disturbs_nobody_else() {
     let (cluster, server) = aggregating(9).await;
