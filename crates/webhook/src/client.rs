@@ -11,13 +11,14 @@ use http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Response};
 use http_body_util::BodyExt;
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Body as _;
 use object::Value;
 use object::time::format_duration;
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 
-use crate::config::ClientConfig;
-use crate::connection::{IDLE_LIMIT, Lease, Tasks};
+use crate::config::{ClientConfig, ConfigError};
+use crate::connection::{Body, IDLE_LIMIT, Lease, Tasks};
 use crate::error::{CallError, Cause};
 use crate::go_errors;
 use crate::refusal;
@@ -221,27 +222,19 @@ impl Inner {
         (placed, begun): (&AtomicBool, &AtomicBool),
     ) -> Result<Answer, CallError> {
         let no_answer = |why: String| CallError::NoAnswer { url: url.to_owned(), why, cause: Cause::Failed };
-        if let Some(this) = self.this_server.get().filter(|_| this_server::is_meant(&call.config.target)) {
-            placed.store(true, Ordering::Relaxed);
-            let answer = this.post(path, call.body.clone(), call.timeout, call.max_response_bytes).await;
-            let answer = answer.map_err(no_answer)?;
-            let (code, content_type) = (answer.code, text(&answer.headers, CONTENT_TYPE).to_owned());
-            return match code {
-                200..=206 if answer.body.is_empty() => Err(CallError::Empty { code, content_type }),
-                200..=206 => Ok(Answer { code, body: answer.body }),
-                _ => Err(refusal::of(code, &content_type, &answer.body)),
-            };
-        }
-        let server = self.server(call.config)?;
+        let way = self.way(call.config)?;
         let path: PathAndQuery = path.parse().map_err(|_| no_answer("invalid path".to_owned()))?;
         // At the server's door, and nowhere else: however many servers hang, nobody waits for them who does not call one of them.
         // What all of them are called for is bounded by the requests in flight.
         let closed = |_| no_answer("context canceled".to_owned());
-        let _server_place = server.places.acquire().await.map_err(closed)?;
+        let _server_place = match way.places(&path) {
+            Some(places) => Some(places.acquire_owned().await.map_err(closed)?),
+            None => None,
+        };
         placed.store(true, Ordering::Relaxed);
         let mut later = 0;
         loop {
-            let sent = server.send(&*self.resolver, &path, &call.body, call.connect_timeout).await;
+            let sent = way.send(&*self.resolver, &path, call).await;
             let (response, lease) = sent.map_err(no_answer)?;
             begun.store(true, Ordering::Relaxed);
             let code = response.status().as_u16();
@@ -271,7 +264,14 @@ impl Inner {
         }
     }
 
-    fn server(self: &Arc<Inner>, config: &ClientConfig) -> Result<Arc<Server>, CallError> {
+    fn way(self: &Arc<Inner>, config: &ClientConfig) -> Result<Way, ConfigError> {
+        match self.this_server.get().filter(|_| this_server::is_meant(&config.target)) {
+            Some(this) => Ok(Way::Own(this.clone())),
+            None => self.server(config).map(Way::Server),
+        }
+    }
+
+    fn server(self: &Arc<Inner>, config: &ClientConfig) -> Result<Arc<Server>, ConfigError> {
         let key = config.of_server();
         if let Some(server) = self.servers.lock().known.get(&key) {
             return Ok(server.clone());
@@ -294,44 +294,42 @@ impl Inner {
 
     async fn read(
         &self,
-        response: Response<Incoming>,
-        lease: Lease,
+        response: Response<Body>,
+        lease: Option<Lease>,
         limit: usize,
     ) -> Result<Bytes, CallError> {
-        let (body, whole) = self.read_up_to(response, &lease, limit).await?;
+        let (body, whole) = self.read_up_to(response, limit).await?;
         if !whole {
             return Err(CallError::TooLarge { limit });
         }
-        lease.finish(&self.tasks.env).await;
+        self.finish(lease).await;
         Ok(body)
     }
 
     /// Its beginning, if it is long.
-    async fn read_refusal(&self, response: Response<Incoming>, lease: Lease) -> Result<Bytes, CallError> {
-        let (body, whole) = self.read_up_to(response, &lease, MAX_REFUSAL_BYTES).await?;
+    async fn read_refusal(&self, response: Response<Body>, lease: Option<Lease>) -> Result<Bytes, CallError> {
+        let (body, whole) = self.read_up_to(response, MAX_REFUSAL_BYTES).await?;
         if whole {
-            lease.finish(&self.tasks.env).await;
+            self.finish(lease).await;
         }
         Ok(body)
     }
 
+    async fn finish(&self, lease: Option<Lease>) {
+        if let Some(lease) = lease {
+            lease.finish(&self.tasks.env).await;
+        }
+    }
+
     /// The body and whether that is all of it.
-    async fn read_up_to(
-        &self,
-        response: Response<Incoming>,
-        lease: &Lease,
-        limit: usize,
-    ) -> Result<(Bytes, bool), CallError> {
+    async fn read_up_to(&self, response: Response<Body>, limit: usize) -> Result<(Bytes, bool), CallError> {
         let mut body = response.into_body();
         let mut held = Held { reading: &self.reading, bytes: 0 };
         // What is announced may not come.
         let announced = usize::try_from(body.size_hint().lower()).unwrap_or(0).min(limit).min(1 << 20);
         let mut out = BytesMut::with_capacity(announced);
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| CallError::Cut {
-                why: go_errors::broken_body(&error, lease.ends),
-                cause: Cause::Failed,
-            })?;
+            let frame = frame.map_err(|why| CallError::Cut { why: why.to_string(), cause: Cause::Failed })?;
             let Ok(data) = frame.into_data() else { continue };
             let room = limit - out.len();
             if data.len() > room {
@@ -344,6 +342,42 @@ impl Inner {
             out.extend_from_slice(&data);
         }
         Ok((out.freeze(), true))
+    }
+}
+
+/// How a webhook is reached.
+enum Way {
+    Server(Arc<Server>),
+    /// Through this server.
+    Own(Arc<dyn ThisServer>),
+}
+
+impl Way {
+    /// None: nobody is kept waiting.
+    fn places(&self, path: &PathAndQuery) -> Option<Arc<Semaphore>> {
+        match self {
+            Way::Server(server) => Some(server.places.clone()),
+            Way::Own(this) => this.places(path.path()),
+        }
+    }
+
+    /// The head of the answer. The body's errors are in Go's words, as this one's; it comes as long as it and the lease are kept.
+    async fn send(
+        &self,
+        resolver: &dyn ServiceResolver,
+        path: &PathAndQuery,
+        call: &Call<'_>,
+    ) -> Result<(Response<Body>, Option<Lease>), String> {
+        match self {
+            Way::Server(server) => {
+                let sent = server.send(resolver, path, &call.body, call.connect_timeout).await;
+                let (response, lease) = sent?;
+                let ends = lease.ends;
+                let worded = move |error| go_errors::broken_body(&error, ends).into();
+                Ok((response.map(|body| body.map_err(worded).boxed_unsync()), Some(lease)))
+            }
+            Way::Own(this) => Ok((this.post(path.as_str(), call.body.clone()).await?, None)),
+        }
     }
 }
 

@@ -32,6 +32,11 @@ const AGENT: HeaderValue = HeaderValue::from_static("kube-apiserver-admission");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const JSON_OR_ANY: HeaderValue = HeaderValue::from_static("application/json, */*");
 
+/// For the calls under way to one server.
+pub fn places() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(MAX_CALLS))
+}
+
 pub(crate) struct Server {
     tasks: Tasks,
     target: Target,
@@ -40,7 +45,7 @@ pub(crate) struct Server {
     authority: Authority,
     /// Who this server is there, as far as headers say it.
     identity: HeaderMap,
-    pub places: Semaphore,
+    pub places: Arc<Semaphore>,
     /// Guards the list of addresses; held to find one.
     addresses: Mutex<BTreeMap<HostPort, Arc<Connections>>>,
     /// Guards the time of the last call.
@@ -63,7 +68,7 @@ impl Server {
             name,
             authority,
             identity: identity.unwrap_or_default(),
-            places: Semaphore::new(MAX_CALLS),
+            places: places(),
             addresses: Mutex::default(),
             used,
         })

@@ -2,29 +2,27 @@
 //! `default/kubernetes:443`, whoever answers there.
 
 use std::pin::Pin;
-use std::time::Duration;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use http::HeaderMap;
+use http::Response;
+use tokio::sync::Semaphore;
 
 use crate::config::Target;
+use crate::connection::Body;
 
 /// The way to what this server passes on, in its own name.
 pub trait ThisServer: Send + Sync {
-    /// Posts JSON to a path with its query. An answer that is longer than `max_bytes` is an error; errors are in Go's words.
+    /// Calls under way to the server behind a path, as [`places`](crate::places) makes them; None: nobody else is asked.
+    fn places(&self, path: &str) -> Option<Arc<Semaphore>>;
+
+    /// Posts JSON to a path with its query. The answer's body comes as long as it is kept. Errors are in Go's words; who calls has a
+    /// limit of time, and reads no more of the body than they want.
     fn post<'a>(
         &'a self,
         path: &'a str,
         body: Bytes,
-        timeout: Duration,
-        max_bytes: usize,
-    ) -> Pin<Box<dyn Future<Output = Result<OwnAnswer, String>> + Send + 'a>>;
-}
-
-pub struct OwnAnswer {
-    pub code: u16,
-    pub headers: HeaderMap,
-    pub body: Bytes,
+    ) -> Pin<Box<dyn Future<Output = Result<Response<Body>, String>> + Send + 'a>>;
 }
 
 /// Upstream's names of this server.

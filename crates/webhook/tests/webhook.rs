@@ -13,5 +13,7 @@ mod conversion;
 mod failures;
 #[path = "webhook/hook.rs"]
 mod hook;
+#[path = "webhook/this_server.rs"]
+mod this_server;
 #[path = "webhook/trust.rs"]
 mod trust;

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use futures_util::stream;
 use http::header::{ACCEPT, HOST, HeaderValue, IF_NONE_MATCH};
-use http::{HeaderMap, Method, Request, StatusCode};
-use http_body_util::BodyExt;
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Incoming;
 
 use super::identity;
@@ -115,9 +116,14 @@ impl<'a> OwnRequest<'a> {
 
     /// An answer whose body is still to come.
     pub async fn open(self, api: &Api, remote: &Remote) -> Result<Opened, String> {
-        let target = target(api, remote).map_err(Unreachable::into_text)?;
-        let timed = api.registry().env().timeout(self.timeout, self.exchange(api, remote, &target)).await;
+        let timed = api.registry().env().timeout(self.timeout, self.begin(api, remote)).await;
         timed.unwrap_or_else(|_| Err(OVER.to_owned()))
+    }
+
+    /// The same for who has a limit of time of their own.
+    pub async fn begin(self, api: &Api, remote: &Remote) -> Result<Opened, String> {
+        let target = target(api, remote).map_err(Unreachable::into_text)?;
+        self.exchange(api, remote, &target).await
     }
 
     async fn exchange(self, api: &Api, remote: &Remote, target: &Target) -> Result<Opened, String> {
@@ -146,6 +152,21 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
+    /// Its body keeps the connection, which is used again if that is read to its end; errors are in Go's words.
+    pub fn into_response(self) -> Response<webhook::connection::Body> {
+        let Opened { head, body, connection } = self;
+        let frames =
+            stream::try_unfold((body, connection), async |(mut body, connection)| match body.frame().await {
+                Some(Ok(frame)) => Ok(Some((frame, (body, connection)))),
+                Some(Err(error)) => Err(webhook::broken_body(&error, connection.ends()).into()),
+                None => {
+                    connection.finish();
+                    Ok(None)
+                }
+            });
+        Response::from_parts(head, StreamBody::new(frames).boxed_unsync())
+    }
+
     pub async fn read(self, api: &Api, timeout: Duration, most: usize) -> Result<Bytes, String> {
         let read = api.registry().env().timeout(timeout, self.read_up_to(most)).await;
         read.unwrap_or_else(|_| Err(OVER.to_owned())).map(|(_, body)| body)

@@ -11,6 +11,7 @@ use percent_encoding::percent_decode_str;
 use rustls::ClientConfig;
 use rustls::client::ResolvesClientCert;
 use rustls::pki_types::ServerName;
+use tokio::sync::Semaphore;
 
 use super::pool::BackendPool;
 use super::priorities::Priority;
@@ -45,6 +46,8 @@ pub(crate) struct Remote {
     pub server_name: Option<ServerName<'static>>,
     /// Its requests under way: one that hangs takes not all there are.
     pub connections: Arc<BackendCount>,
+    /// Calls of webhooks under way that it serves; more wait for their turn.
+    pub webhook_calls: Arc<Semaphore>,
     /// Connections to its endpoints, under this trust.
     pub pool: Arc<BackendPool>,
     /// What `tls` was made from.
@@ -102,6 +105,7 @@ impl ApiService {
                 tls,
                 server_name: ServerName::try_from(format!("{}.{}.svc", service.name, service.namespace)).ok(),
                 connections: before.map(|before| before.connections.clone()).unwrap_or_default(),
+                webhook_calls: before.map_or_else(webhook::places, |before| before.webhook_calls.clone()),
                 service,
                 trust,
             }

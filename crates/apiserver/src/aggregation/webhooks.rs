@@ -2,30 +2,37 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Weak;
-use std::time::Duration;
+use std::sync::{Arc, Weak};
 
 use auth::{UserInfo, groups, names};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use object::Status;
-use webhook::{OwnAnswer, ThisServer};
+use tokio::sync::Semaphore;
+use webhook::ThisServer;
+use webhook::connection::{Body, whole};
 
 use super::backend::OwnRequest;
 use crate::api::Api;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Upstream's loopback client at the address of the Service `kubernetes`.
 pub(crate) struct Loopback(pub Weak<Api>);
 
 impl ThisServer for Loopback {
+    fn places(&self, path: &str) -> Option<Arc<Semaphore>> {
+        let api = self.0.upgrade()?;
+        let service = api.aggregation.find(api.registry(), path)?;
+        service.remote.as_ref().map(|remote| remote.webhook_calls.clone())
+    }
+
     fn post<'a>(
         &'a self,
         path: &'a str,
         body: Bytes,
-        timeout: Duration,
-        max_bytes: usize,
-    ) -> Pin<Box<dyn Future<Output = Result<OwnAnswer, String>> + Send + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = Result<Response<Body>, String>> + Send + 'a>> {
         Box::pin(async move {
             let api = self.0.upgrade().ok_or("context canceled")?;
             let route = path.split_once('?').map_or(path, |(route, _)| route);
@@ -37,26 +44,21 @@ impl ThisServer for Loopback {
                 return Ok(refusal(&Status::unavailable("service unavailable")));
             };
             let user = UserInfo::new(names::API_SERVER, &[groups::MASTERS, groups::AUTHENTICATED]);
-            let json = HeaderValue::from_static("application/json");
             let request = OwnRequest {
                 method: Method::POST,
-                headers: HeaderMap::from_iter([(CONTENT_TYPE, json)]),
+                headers: HeaderMap::from_iter([(CONTENT_TYPE, JSON)]),
                 body,
-                timeout,
-                max_bytes,
                 ..OwnRequest::get(path, "application/json, */*", &user)
             };
-            let answer = request.send(&api, remote).await?;
-            Ok(OwnAnswer { code: answer.status.as_u16(), headers: answer.headers, body: answer.body })
+            // Who calls has the limits: of time, and of what is read.
+            Ok(request.begin(&api, remote).await?.into_response())
         })
     }
 }
 
-fn refusal(status: &Status) -> OwnAnswer {
-    let json = HeaderValue::from_static("application/json");
-    OwnAnswer {
-        code: status.code,
-        headers: HeaderMap::from_iter([(CONTENT_TYPE, json)]),
-        body: codec::json::to_vec(&status.to_value()).into(),
-    }
+fn refusal(status: &Status) -> Response<Body> {
+    let mut response = Response::new(whole(codec::json::to_vec(&status.to_value()).into()));
+    *response.status_mut() = StatusCode::from_u16(status.code).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+    response.headers_mut().insert(CONTENT_TYPE, JSON);
+    response
 }

@@ -89,6 +89,7 @@ impl Drop for BackendSlot {
 /// A connection to a backend: closed when dropped, or used again when its answer was read to the end.
 pub struct BackendConnection {
     kept: Kept,
+    ends: Ends,
     _slot: BackendSlot,
     /// A second place, where its server has places of its own.
     _own: Option<BackendSlot>,
@@ -111,7 +112,13 @@ impl Drop for AbortOnDrop {
 
 impl BackendConnection {
     pub fn pooled(lease: Lease, tasks: Tasks, slot: BackendSlot) -> BackendConnection {
-        BackendConnection { kept: Kept::Pooled(lease, tasks), _slot: slot, _own: None }
+        let ends = lease.ends;
+        BackendConnection { kept: Kept::Pooled(lease, tasks), ends, _slot: slot, _own: None }
+    }
+
+    /// For the words of its errors.
+    pub fn ends(&self) -> Ends {
+        self.ends
     }
 
     pub fn with(mut self, own: BackendSlot) -> BackendConnection {
@@ -133,7 +140,6 @@ impl BackendConnection {
 /// A backend ready for one request.
 pub struct Backend {
     sender: http1::SendRequest<ForwardedBody>,
-    ends: Ends,
     connection: BackendConnection,
 }
 
@@ -169,7 +175,7 @@ impl Backend {
             let _ = connection.with_upgrades().await;
         });
         let kept = Kept::Own { _task: AbortOnDrop(task) };
-        Ok(Backend { sender, ends, connection: BackendConnection { kept, _slot: slot, _own: None } })
+        Ok(Backend { sender, connection: BackendConnection { kept, ends, _slot: slot, _own: None } })
     }
 
     /// The head of the answer; its body comes as long as the connection is kept.
@@ -181,7 +187,7 @@ impl Backend {
         announce_body(&mut head.headers, &body);
         match self.sender.send_request(Request::from_parts(head, body)).await {
             Ok(response) => Ok((response, self.connection)),
-            Err(error) => Err(webhook::no_answer(&error, self.ends)),
+            Err(error) => Err(webhook::no_answer(&error, self.connection.ends)),
         }
     }
 }

@@ -124,3 +124,42 @@ async fn many_requests_at_once_share_few_connections_of_http2() {
     drop(watches);
     cluster.shutdown().await;
 }
+
+/// They are called through this server; what is said of them is the same as of others.
+#[tokio::test(start_paused = true)]
+async fn calls_of_webhooks_that_a_server_has_use_connections_again_and_end_in_their_time() {
+    const PATH: &str = "/apis/wardle.example.com/v1alpha1/admissionreviews";
+    let configurations = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    for (seed, protocols) in [(1606, &["http/1.1"][..]), (1607, &["h2"])] {
+        let server = AggregatedServer::speaking(&Env::simulated(seed), "api.wardle.svc", protocols);
+        let (cluster, server) = aggregating_by(server).await;
+        let hook = json!({"metadata": {"name": "hook"}, "webhooks": [{
+            "name": "hook.example.io", "sideEffects": "None", "admissionReviewVersions": ["v1"], "timeoutSeconds": 2,
+            "clientConfig": {"service": {"namespace": "default", "name": "kubernetes", "path": PATH}},
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}],
+        }]});
+        cluster.post(configurations, hook).await.ok(201);
+        let refused = async || {
+            let map = json!({"metadata": {"name": "a"}});
+            let refused = cluster.post("/api/v1/namespaces/default/configmaps", map).await.ok(500);
+            refused["message"].as_str().unwrap().to_owned()
+        };
+        server.set(Mode::FailsAt(PATH));
+        for _ in 0..3 {
+            refused().await;
+        }
+        let before = server.handshakes();
+        for _ in 0..10 {
+            let why = refused().await;
+            assert!(why.contains(r#"an error on the server ("oh")"#), "{why}");
+        }
+        assert_eq!(server.handshakes(), before, "{protocols:?}");
+        server.set(Mode::HangsAt(PATH));
+        let why = format!(
+            "Internal error occurred: failed calling webhook \"hook.example.io\": failed to call webhook: \
+             Post \"https://kubernetes.default.svc:443{PATH}?timeout=2s\": context deadline exceeded"
+        );
+        assert_eq!(refused().await, why);
+        cluster.shutdown().await;
+    }
+}
