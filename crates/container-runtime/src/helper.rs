@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use container::wire::{self, PodState, Reply, Request};
+use rustix::process::Pid;
 use tokio::io::AsyncReadExt;
 
 /// A start may take its helper half a minute, and the end of all containers longer if one is stuck in the kernel.
@@ -87,6 +88,14 @@ pub async fn next_reply(socket: &mut tokio::net::UnixStream) -> io::Result<Optio
     let mut frame = vec![0; length];
     socket.read_exact(&mut frame).await?;
     Ok(Some(serde_json::from_slice(&frame)?))
+}
+
+/// The helper of a directory, if it lives: what its file says may be of before the machine was started.
+pub fn process(directory: &Path) -> Option<Pid> {
+    let pid = std::fs::read_to_string(directory.join("helper.pid")).ok()?;
+    let pid = pid.trim().parse().ok().and_then(Pid::from_raw)?;
+    let name = std::fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero())).ok()?;
+    (name.trim() == "setpoint-pod").then_some(pid)
 }
 
 /// What a helper that is gone wrote down last.

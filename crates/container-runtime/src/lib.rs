@@ -203,7 +203,8 @@ impl Embedded {
 pub fn running_pods(directory: &std::path::Path) -> usize {
     let sandboxes = recovery::entries(&records::sandboxes(directory)).unwrap_or_default();
     let runs = |sandbox: &&PathBuf| {
-        records::is_marked(sandbox, records::READY) && !records::is_marked(sandbox, records::STOPPED)
+        let is_marked = |name: &str| records::is_marked(sandbox, name);
+        is_marked(records::READY) && !is_marked(records::STOPPED) && helper::process(sandbox).is_some()
     };
     sandboxes.iter().filter(runs).count()
 }
@@ -222,5 +223,34 @@ impl Drop for Inner {
                 task.abort();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pods_whose_helper_is_gone_do_not_run() {
+        // By its name, this thread is one.
+        let named = std::thread::Builder::new().name("setpoint-pod".to_owned());
+        let counted = named.spawn(|| {
+            let directory = tempfile::tempdir().unwrap();
+            let make = |name: &str, helper: u32, marks: &[&str]| {
+                let sandbox = records::sandboxes(directory.path()).join(name);
+                std::fs::create_dir_all(&sandbox).unwrap();
+                std::fs::write(sandbox.join("helper.pid"), helper.to_string()).unwrap();
+                marks.iter().for_each(|mark| records::mark(&sandbox, mark).unwrap());
+            };
+            let own = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+            make("runs", own, &[records::READY]);
+            make("stopped", own, &[records::READY, records::STOPPED]);
+            make("half-made", own, &[]);
+            // Its number is another's.
+            make("gone", std::process::id(), &[records::READY]);
+            make("none", u32::MAX, &[records::READY]);
+            running_pods(directory.path())
+        });
+        assert_eq!(counted.unwrap().join().unwrap(), 1);
     }
 }

@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use container::cgroup::{Cgroup, ROOT, Version};
 use container::config::ContainerConfig;
-use rustix::process::{Pid, Signal};
+use rustix::process::Signal;
 
 use crate::blocking::block;
 use crate::error::unknown;
 use crate::records::{self, ContainerRecord, SandboxRecord};
 use crate::recovery::entries;
 use crate::sandbox::end_helper;
-use crate::{Settings, cgroups, pod_network};
+use crate::{Settings, cgroups, helper, pod_network};
 
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -71,13 +71,10 @@ fn all(directory: &Path) -> Result<Vec<PathBuf>, String> {
     entries(directory).map_err(|error| error.to_string())
 }
 
-/// One that does not listen; only if it still is what its file says.
+/// One that does not listen.
 fn kill_helper(directory: &Path) {
-    let pid = std::fs::read_to_string(directory.join("helper.pid")).unwrap_or_default();
-    let Some(pid) = pid.trim().parse().ok().and_then(Pid::from_raw) else { return };
-    let name = std::fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero())).unwrap_or_default();
-    if name.trim() == "setpoint-pod" {
-        let _ = rustix::process::kill_process(pid, Signal::KILL);
+    if let Some(helper) = helper::process(directory) {
+        let _ = rustix::process::kill_process(helper, Signal::KILL);
     }
 }
 
