@@ -5,7 +5,7 @@
 //! ```
 //! In CASE and FIELD a `*` stands for any text. WHERE is `live`, `recorded` or `both`: a live run sends more requests than
 //! are recorded, and sees whole bodies where a recording holds a hash. A line for the other one is not read. `chance` is for
-//! what one live run shows and the next one does not.
+//! both, and for what one run shows and the next one does not; `live chance` for live runs alone.
 
 use crate::error::DiffError;
 
@@ -22,8 +22,8 @@ pub enum Against {
 impl Against {
     fn concerns(self, word: &str) -> Option<bool> {
         match word {
-            "both" => Some(true),
-            "live" | CHANCE => Some(self == Against::Live),
+            "both" | CHANCE => Some(true),
+            "live" | LIVE_CHANCE => Some(self == Against::Live),
             "recorded" => Some(self == Against::Recorded),
             _ => None,
         }
@@ -31,6 +31,7 @@ impl Against {
 }
 
 const CHANCE: &str = "chance";
+const LIVE_CHANCE: &str = "live chance";
 
 #[derive(Debug)]
 pub struct Explained {
@@ -70,7 +71,7 @@ impl Explained {
             };
             if !against
                 .concerns(here)
-                .ok_or_else(|| wrong("it begins with none of live, recorded, both and chance"))?
+                .ok_or_else(|| wrong("it begins with none of live, recorded, both, chance and live chance"))?
             {
                 continue;
             }
@@ -78,7 +79,7 @@ impl Explained {
                 case: case.into(),
                 place: place.into(),
                 reason: reason.into(),
-                by_chance: here == CHANCE,
+                by_chance: matches!(here, CHANCE | LIVE_CHANCE),
                 matched: 0,
             });
         }
@@ -157,12 +158,15 @@ mod tests {
 
     #[test]
     fn lines_for_the_other_kind_of_run_are_not_read() {
-        let text = "live\ta\tb\tc\nrecorded\td\te\tf\n";
+        let text = "live\ta\tb\tc\nrecorded\td\te\tf\nlive chance\tg\th\ti\n";
         let idle = |against| Explained::read(text, against).unwrap().idle().collect::<Vec<_>>();
         assert_eq!(
             (idle(Against::Live), idle(Against::Recorded)),
             (vec!["a\tb".into()], vec!["d\te".into()])
         );
+        for (against, reason) in [(Against::Live, Some("i")), (Against::Recorded, None)] {
+            assert_eq!(Explained::read(text, against).unwrap().reason("g", "h"), reason);
+        }
         for wrong in ["a\tb\tc\n", "sometimes\ta\tb\tc\n"] {
             assert!(Explained::read(wrong, Against::Live).is_err(), "{wrong}");
         }
