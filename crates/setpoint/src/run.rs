@@ -45,6 +45,9 @@ const STACK_BYTES: usize = 16 * 1024 * 1024;
 const BLOCKING_THREADS: usize = 64;
 /// How often the health of the store is checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Initial objects that are refused again and again are tried so often; who has deleted the webhook waits no longer for a ready server.
+const MAX_BOOTSTRAP_WAIT: Duration = Duration::from_secs(30);
 /// Limit for what comes after the node has settled, which takes up to four seconds; includes the server's drain of up to four.
 const SHUTDOWN: Duration = Duration::from_millis(4800);
 
@@ -589,7 +592,8 @@ async fn bootstrap(
         (Err(why), _) => Err(anyhow!("{why}")),
         (Ok(()), Some(why)) => {
             tracing::error!(reason = %why, "bootstrap is incomplete: some initial objects are missing");
-            Ok(Some(env.spawn("bootstrap", bootstrap_later(env.clone(), api.clone()))))
+            let later = bootstrap_later(env.clone(), api.clone(), engine.clone(), status.message);
+            Ok(Some(env.spawn("bootstrap", later)))
         }
         (Ok(()), None) if api.serves_incomplete() => {
             // A webhook that is down, say. It can be deleted only where somebody serves.
@@ -597,7 +601,8 @@ async fn bootstrap(
                 reason = status.message,
                 "bootstrap is incomplete: initial objects were refused; it goes on while this server serves"
             );
-            Ok(Some(env.spawn("bootstrap", bootstrap_later(env.clone(), api.clone()))))
+            let later = bootstrap_later(env.clone(), api.clone(), engine.clone(), status.message);
+            Ok(Some(env.spawn("bootstrap", later)))
         }
         (Ok(()), None) => {
             Err(anyhow!("bootstrap failed: cannot create the initial objects: {}", status.message))
@@ -624,17 +629,26 @@ fn is_full_disk(error: &anyhow::Error) -> bool {
     matches!(kind, Some(StorageFull | QuotaExceeded))
 }
 
-/// Retries until nothing is missing.
-async fn bootstrap_later(env: Env, api: Arc<Api>) {
+/// Retries until nothing is missing. `said`: why something was at first.
+async fn bootstrap_later(env: Env, api: Arc<Api>, engine: Arc<dyn Engine>, mut said: String) {
+    let mut wait = CHECK_INTERVAL;
     loop {
-        env.sleep(CHECK_INTERVAL).await;
-        match api.bootstrap().await {
-            Ok(()) => return,
-            Err(status) => {
-                tracing::debug!(error = status.message, "bootstrap is incomplete")
-            }
+        env.sleep(wait).await;
+        let Err(status) = api.bootstrap().await else {
+            tracing::info!("bootstrap is complete");
+            return;
+        };
+        if status.message != said {
+            said = status.message;
+            tracing::warn!(reason = said, "bootstrap is incomplete");
         }
+        wait = next_bootstrap_wait(wait, engine.full().is_some());
     }
+}
+
+/// Whoever refuses the objects is asked about all of them again, each time. A full disk may have space again at any time.
+fn next_bootstrap_wait(wait: Duration, full: bool) -> Duration {
+    if full { CHECK_INTERVAL } else { (2 * wait).min(MAX_BOOTSTRAP_WAIT) }
 }
 
 /// Names for the serving certificate, in addition to the usual ones.
@@ -735,6 +749,17 @@ mod tests {
         let matches = cli::command().try_get_matches_from(args).unwrap();
         let (_, matches) = matches.subcommand().unwrap();
         Settings::from_matches(matches).unwrap().admission.enable
+    }
+
+    #[test]
+    fn initial_objects_that_are_refused_are_tried_less_and_less_often() {
+        let waits = |full| {
+            let next = |wait: &Duration| Some(next_bootstrap_wait(*wait, full));
+            let waits = std::iter::successors(Some(CHECK_INTERVAL), next).take(7);
+            waits.map(|wait| wait.as_secs()).collect::<Vec<_>>()
+        };
+        assert_eq!(waits(false), [1, 2, 4, 8, 16, 30, 30]);
+        assert_eq!(waits(true), [1; 7]);
     }
 
     #[test]
