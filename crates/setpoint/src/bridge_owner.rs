@@ -58,7 +58,7 @@ impl Command {
     }
 }
 
-/// A node's directories.
+/// A node, as its lock names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     pub command: Command,

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use crate::harness::run;
-use crate::join::free_port;
-use crate::node_cluster::{Cluster, Runtime};
+use crate::harness::{available, run};
+use crate::node_cluster::{Cluster, Runtime, ask_from, services};
 
 #[test]
 fn pods_live_as_containers() {
@@ -240,9 +239,11 @@ fn real_and_simulated_nodes_live_in_one_cluster() {
     let Some(cluster) = Cluster::with_flags(65, Runtime::Embedded, "", &["--simulated-nodes=2"]) else {
         return;
     };
-    cluster.kubectl.run("wait --for=condition=Ready node --all --timeout=120s");
     let nodes = "get nodes -o jsonpath={.items[*].metadata.name}";
-    assert_eq!(cluster.kubectl.run(nodes), "one sim-0 sim-1");
+    cluster.wait("all nodes", |cluster| cluster.kubectl.run(nodes) == "one sim-0 sim-1");
+    cluster.kubectl.run("wait --for=condition=Ready node --all --timeout=120s");
+    let told = "  nodes       one: this machine, with containers; and 2 simulated\n";
+    assert!(cluster.server.as_ref().unwrap().log().contains(told));
     let command = "command: [/bin/busybox, sh, -c, 'echo it runs; exec busybox sleep 1000']";
     for (pod, node) in [("real", "one"), ("simulated", "sim-1")] {
         cluster
@@ -256,11 +257,65 @@ fn real_and_simulated_nodes_live_in_one_cluster() {
 }
 
 #[test]
+fn pods_reach_the_api_server_and_need_a_token_there() {
+    let (services, address) = services(67);
+    let Some(cluster) = Cluster::with_flags(67, Runtime::Embedded, "", &[&services]) else { return };
+    if !available("curl") || !available("nsenter") {
+        return;
+    }
+    let server = cluster.server.as_ref().unwrap();
+    for told in ["  nodes       one: this machine, with containers\n", "their logs: kubectl logs POD\n"] {
+        cluster.wait(told, |_| server.log().contains(told));
+    }
+    let command = "command: [/bin/busybox, sh, -c, 'exec /bin/busybox sleep 1000']";
+    cluster.run_pod("p", &format!("containers: [{{name: c, image: IMAGE, {command}}}]"));
+    cluster.wait_for("Running", &["p"]);
+    let ca = server.pki("ca.crt").display().to_string();
+    let pid = cluster.helper_of("p");
+    let ask = |url: &str, flags: &[&str]| ask_from(pid, url, flags);
+    // The token as the pod has it: where it is, and what it is good for.
+    let token = cluster.said("p", "/bin/busybox cat /var/run/secrets/kubernetes.io/serviceaccount/token");
+    let bearer = ["-k", "-H", &format!("Authorization: Bearer {token}")];
+
+    // Where every client in a pod looks for it, under the certificate of that address.
+    let kubernetes = cluster.said("p", "echo https://$KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT");
+    assert_eq!(kubernetes, format!("https://{address}:443"));
+    let answer = ask(&format!("{kubernetes}/version"), &["--cacert", &ca]);
+    assert!(answer.contains("\"gitVersion\"") && answer.ends_with("|200"), "{answer}");
+    let namespaces = "/api/v1/namespaces";
+    let answer = ask(&format!("{kubernetes}{namespaces}"), &bearer);
+    let whose = r#"User \"system:serviceaccount:default:default\" cannot list"#;
+    assert!(answer.contains(whose) && answer.ends_with("|403"), "{answer}");
+
+    // Without it, nothing more than anybody may, wherever it is asked.
+    let port = |url: &str| url.rsplit(':').next().unwrap().to_owned();
+    let ip = cluster.pod("p")["status"]["podIP"].as_str().unwrap().to_owned();
+    let gateway = format!("https://{}.1", ip.rsplit_once('.').unwrap().0);
+    for api in [kubernetes, format!("{gateway}:{}", port(&server.url()))] {
+        let answer = ask(&format!("{api}{namespaces}"), &["-k"]);
+        assert!(answer.contains(r#"User \"system:anonymous\" cannot list"#), "{api}: {answer}");
+        assert!(answer.ends_with("|403"), "{api}: {answer}");
+        let answer = ask(&format!("{api}{namespaces}"), &["-k", "-H", "Authorization: Bearer made-up"]);
+        assert!(answer.ends_with("|401"), "{api}: {answer}");
+    }
+    let node_port = "get node one -o jsonpath={.status.daemonEndpoints.kubeletEndpoint.Port}";
+    let node = format!("{gateway}:{}", cluster.kubectl.run(node_port));
+    for path in ["/pods", "/exec/default/p/c?command=true&output=1", "/logs/"] {
+        let answer = ask(&format!("{node}{path}"), &["-k"]);
+        assert!(answer.ends_with("|401"), "{path}: {answer}");
+        let answer = ask(&format!("{node}{path}"), &bearer);
+        assert!(answer.ends_with("|403"), "{path}: {answer}");
+    }
+    cluster.kubectl.run("delete pod p --wait=true");
+}
+
+#[test]
 fn pods_of_a_dual_stack_node_are_reached_by_both_addresses_and_host_ports() {
     let process = std::process::id() % 60_000;
     let ranges = format!("--pod-cidr=10.{}.66.0/24,fd66:{process:x}::/64", 100 + process % 100);
     let Some(cluster) = Cluster::with_flags(66, Runtime::Embedded, "", &[&ranges]) else { return };
-    let port = free_port();
+    // Below those that the kernel gives to connections: the node takes it from all of the machine's.
+    let port = 27_066;
     let serve = "mkdir /www; echo both > /www/index.html; exec busybox httpd -f -p '[::]:8080' -h /www";
     let ports = format!("ports: [{{containerPort: 8080, hostPort: {port}}}]");
     cluster.run_pod("web", &format!("containers: [{{name: c, image: IMAGE, command: [/bin/busybox, sh, -c, \"{serve}\"], env: [{{name: PATH, value: /bin}}], {ports}}}]"));

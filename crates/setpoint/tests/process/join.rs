@@ -11,6 +11,7 @@ use rustls::pki_types::{ServerName, UnixTime};
 use serde_json::{Value, json};
 
 use crate::harness::*;
+use crate::node_cluster::left_behind;
 
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
@@ -128,7 +129,7 @@ fn request_of<'a>(list: &'a Value, signer: &str) -> &'a Value {
 fn without_root_nothing_is_asked_of_the_cluster() {
     use std::os::unix::process::CommandExt;
     if !rustix::process::geteuid().is_root() {
-        return;
+        return skipped("becoming another user needs root");
     }
     let mut command = Command::new(SETPOINT);
     command.args(["node", "--server", "https://127.0.0.1:1", "--token", "abcdef.0123456789abcdef"]);
@@ -141,10 +142,28 @@ fn without_root_nothing_is_asked_of_the_cluster() {
     let error = String::from_utf8_lossy(&ran.stderr);
     let told = "containers need root; run as root, or use simulated nodes with --simulated-nodes 3";
     assert!(!ran.status.success() && error.contains(told) && error.lines().count() == 1, "{error}");
+
+    // Where none is asked for, there is none.
+    let folder = folder();
+    std::os::unix::fs::chown(folder.path(), Some(65534), Some(65534)).unwrap();
+    let mut command = Command::new(SETPOINT);
+    command.uid(65534).gid(65534);
+    let up = Proc::start_as(
+        command,
+        "up",
+        &folder.path().join("data"),
+        &["--simulated-nodes", "1", "--controllers=-*"],
+    );
+    let told = "  nodes       1 simulated: pods run without containers\n";
+    wait_until("its announcement", || up.log().contains(told));
+    up.stop();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_machine_joins_with_a_token_and_stays_without_it() {
+    if !rustix::process::geteuid().is_root() {
+        return skipped("a node needs root");
+    }
     let folder = folder();
     let (data, node_data) = (folder.path().join("data"), folder.path().join("worker"));
     let server = Proc::up(&data, &[]);
@@ -160,9 +179,10 @@ async fn a_machine_joins_with_a_token_and_stays_without_it() {
 
     // Somebody else's cluster is not believed.
     let wrong = format!("sha256:{}", "0".repeat(64));
-    let args =
-        ["node", "--server", &server.url(), "--token", token, "--ca-hash", &wrong, "--name", "worker-1"];
-    let (ok, _, error) = setpoint(&args, &folder.path().join("nobody"));
+    let (bridge, port) = (bridge("k"), free_port().to_string());
+    let own = ["--name", "worker-1", "--bridge", &bridge, "--port", &port];
+    let args = ["node", "--server", &server.url(), "--token", token, "--ca-hash", &wrong];
+    let (ok, _, error) = setpoint(&[&args, &own[..]].concat(), &folder.path().join("nobody"));
     assert!(!ok && error.contains("none of the public keys"), "{error}");
 
     let mut node = Node::start(&node_data, &words[1..]);
@@ -189,8 +209,6 @@ async fn a_machine_joins_with_a_token_and_stays_without_it() {
     assert_eq!(Identity::from_pem(&pem, &pem).unwrap().common_name(), "system:node:worker-1");
 
     // Another machine of the same name does not take it over.
-    let (bridge, port) = (bridge("k"), free_port().to_string());
-    let own = ["--name", "worker-1", "--bridge", &bridge, "--port", &port];
     let args = [&words[1..], &own].concat();
     let (ok, _, error) = setpoint(&args, &folder.path().join("namesake"));
     assert!(
@@ -209,13 +227,17 @@ async fn a_machine_joins_with_a_token_and_stays_without_it() {
     assert_eq!(requests["items"].as_array().unwrap().len(), 2, "{requests}");
 
     // A name that the certificate is not for.
-    let (ok, _, error) = setpoint(&["node", "--name", "worker-2"], &node_data);
+    let (ok, _, error) =
+        setpoint(&["node", "--name", "worker-2", "--bridge", &bridge, "--port", &port], &node_data);
     assert!(!ok && error.contains("the certificate of system:node:worker-2"), "{error}");
 
     let (ok, _, error) = setpoint(&["node", "reset"], &node_data);
     assert!(!ok && error.contains("--yes"), "{error}");
     let (ok, _, error) = setpoint(&["node", "reset", "--yes"], &node_data);
     assert!(ok && !node_data.exists(), "{error}");
-    let (ok, _, error) = setpoint(&["node", "--name", "worker-1"], &node_data);
+    let (ok, _, error) = setpoint(&[&["node"], &own[..]].concat(), &node_data);
     assert!(!ok && error.contains("has not joined a cluster yet"), "{error}");
+    // Whoever asks for a bridge notes it; no reset knows of those who only tried.
+    std::fs::remove_file(format!("/run/setpoint/{bridge}.lock")).unwrap();
+    assert_eq!(left_behind(&bridge, folder.path()), Vec::<String>::new());
 }

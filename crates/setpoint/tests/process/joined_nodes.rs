@@ -7,7 +7,9 @@ use crate::harness::*;
 use crate::images::{archive, can_run, image};
 use crate::join::{Node, bridge, setpoint};
 use crate::kubectl::Kubectl;
-use crate::node_cluster::{Cluster, IMAGE, Runtime, left_behind, write_config};
+use crate::node_cluster::{
+    Cluster, IMAGE, Runtime, ask_from, helper_in, left_behind, services, write_config,
+};
 
 struct Worker {
     name: &'static str,
@@ -45,6 +47,15 @@ impl Worker {
         let mut worker = Worker { name, bridge, node: Some(node), data };
         worker.node.as_mut().unwrap().until_log("has joined", 1);
         worker
+    }
+}
+
+impl Worker {
+    /// By what it keeps, without a token.
+    fn start_again(cluster: &Cluster, worker: &Worker) -> Node {
+        let config = cluster.folder.path().join("kubelet.yaml").display().to_string();
+        let range = format!("10.{}.205.0/24", 100 + std::process::id() % 100);
+        Node::start_as(worker.name, &worker.bridge, &range, &worker.data, &["node", "--config", &config])
     }
 }
 
@@ -131,6 +142,54 @@ fn the_printed_line_alone_makes_a_node_that_runs_pods() {
     assert!(address.starts_with(cidr(241, 24).trim_end_matches("0/24")), "{address}");
     cluster.kubectl.run("delete pod p --wait=true");
     drop(worker);
+}
+
+#[test]
+fn pods_of_a_joined_node_reach_the_api_server() {
+    // Where another node of this machine can reach the control plane, and what its certificate names.
+    let api = format!("10.{}.242.1", 100 + std::process::id() % 100);
+    let advertise = format!("--advertise-address={api}");
+    let (services, address) = services(242);
+    let Some(cluster) = Cluster::with_flags(242, Runtime::Embedded, "", &[&advertise, &services]) else {
+        return;
+    };
+    if !available("curl") || !available("nsenter") {
+        return;
+    }
+    let url = cluster.server.as_ref().unwrap().url();
+    let url = format!("https://{api}:{}", url.rsplit(':').next().unwrap());
+    let (done, line, told) = setpoint(&["token", "create", "--server", &url], &cluster.data());
+    assert!(done, "{told}");
+    let archive = archive(&cluster.folder.path().join("image"), &format!("docker.io/{IMAGE}"));
+    let mut worker = Worker::join(cluster.folder.path(), 5, "two", &line, &archive);
+    cluster.kubectl.run("wait --for=condition=Ready node/two --timeout=120s");
+    let command = "command: [/bin/busybox, sleep, '1000']";
+    cluster.run_pod("p", &format!("nodeName: two, containers: [{{name: c, image: IMAGE, {command}}}]"));
+    cluster.wait_for("Running", &["p"]);
+    let (ca, pid) = (cluster.data().join("pki/ca.crt"), helper_in(&worker.data, &cluster.uid("p")));
+    let ask = || ask_from(pid, &format!("https://{address}/version"), &["--cacert", ca.to_str().unwrap()]);
+    // The control plane's own node has the same rule, which would do for both.
+    network::rules::Rules::remove(&cluster.bridge).unwrap();
+    let answer = ask();
+    assert!(answer.contains("\"gitVersion\"") && answer.ends_with("|200"), "{answer}");
+
+    // Also while the node does not run, whose data directory says by which command it does.
+    worker.node.take().unwrap().stop();
+    let answer = ask();
+    assert!(answer.ends_with("|200"), "{answer}");
+    let (done, told, error) = setpoint(&["down"], &worker.data);
+    assert!(done && told.starts_with("Not running"), "{told}{error}");
+    let mut again = Worker::start_again(&cluster, &worker);
+    again.until_log("has joined", 2);
+    let (done, told, error) = setpoint(&["down"], &worker.data);
+    assert!(done, "{error}");
+    assert!(told.contains("; `node` starts it again."), "{told}");
+    assert!(
+        told.contains("One pod goes on running; `") && told.contains(" node reset --data-dir "),
+        "{told}"
+    );
+    drop(again);
+    cluster.kubectl.run("delete pod p --force --grace-period=0");
 }
 
 #[test]

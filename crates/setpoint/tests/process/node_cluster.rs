@@ -70,12 +70,15 @@ impl Cluster {
         let bridge = format!("t{process}n{number:02}");
         let range = format!("10.{}.{}.0/24", 100 + process % 100, number);
         let mut flags = vec![
-            "--node=true".to_owned(),
             "--node-port=0".to_owned(),
             "--node-name=one".to_owned(),
             format!("--bridge={bridge}"),
             format!("--node-config={}", write_config(folder.path(), config).display()),
         ];
+        // Root has a node without asking for it, but beside simulated ones.
+        if more.iter().any(|flag| flag.starts_with("--simulated-nodes")) {
+            flags.push("--node".to_owned());
+        }
         if !more.iter().any(|flag| flag.starts_with("--pod-cidr=")) {
             flags.push(format!("--pod-cidr={range}"));
         }
@@ -269,17 +272,10 @@ impl Cluster {
     /// The process that holds a pod.
     pub fn helper_of(&self, pod: &str) -> u32 {
         let uid = self.uid(pod);
-        if let Some(containerd) = &self.containerd {
-            return containerd.shim_of(&uid);
+        match &self.containerd {
+            Some(containerd) => containerd.shim_of(&uid),
+            None => helper_in(&self.data(), &uid),
         }
-        for sandbox in std::fs::read_dir(self.data().join("node/sandboxes")).unwrap() {
-            let sandbox = sandbox.unwrap().path();
-            let record = std::fs::read(sandbox.join("record")).unwrap_or_default();
-            if String::from_utf8_lossy(&record).contains(&uid) {
-                return std::fs::read_to_string(sandbox.join("helper.pid")).unwrap().trim().parse().unwrap();
-            }
-        }
-        panic!("no helper of {pod}")
     }
 
     /// A file of the kernel for the cgroup of a pod or, below it, of a container.
@@ -299,6 +295,33 @@ impl Cluster {
         }
         panic!("no cgroup of {pod} {container:?}")
     }
+}
+
+/// The process that holds a pod of the embedded runtime of a data directory.
+pub fn helper_in(data: &Path, uid: &str) -> u32 {
+    for sandbox in std::fs::read_dir(data.join("node/sandboxes")).unwrap() {
+        let sandbox = sandbox.unwrap().path();
+        let record = std::fs::read(sandbox.join("record")).unwrap_or_default();
+        if String::from_utf8_lossy(&record).contains(uid) {
+            return std::fs::read_to_string(sandbox.join("helper.pid")).unwrap().trim().parse().unwrap();
+        }
+    }
+    panic!("no helper of {uid} in {}", data.display())
+}
+
+/// What is answered to who asks from the network of a process: the text, and its code behind a `|`.
+pub fn ask_from(pid: u32, url: &str, flags: &[&str]) -> String {
+    let mut curl = Command::new("nsenter");
+    curl.args(["-n", "-t", &pid.to_string(), "curl", "-s", "--max-time", "30", "-w", "|%{http_code}"]);
+    let output = run(curl.args(flags).arg(url));
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+/// Addresses of Services for a cluster whose pods look for the API server: on one machine nodes redirect the address of the `kubernetes`
+/// Service for all that they hear, so clusters beside each other need addresses of their own.
+pub fn services(number: u8) -> (String, String) {
+    let net = format!("10.{}.{number}", 200 + std::process::id() % 50);
+    (format!("--service-cluster-ip-range={net}.0/24"), format!("{net}.1"))
 }
 
 fn start(data: &Path, flags: &[String]) -> Proc {
