@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_mount_is_refused_by_its_name_and_those_of_pods_are_not() {
-        // Some file system of this machine is mounted below the root, whatever it is.
+        // A mount that every machine has.
         let error = check_mounts(&[PathBuf::from("/proc")], Path::new("/none")).unwrap_err().to_string();
         assert!(error.starts_with("/proc is a mount"), "{error}");
         let home = tempfile::tempdir().unwrap();
