@@ -34,7 +34,7 @@ pub fn command() -> Command {
         )
         .subcommand(
             Command::new("reset")
-                .about("Delete a data directory with all its objects, keys and certificates")
+                .about("End the pods of a data directory's node, and delete the directory's objects, keys and certificates")
                 .arg(data_dir())
                 .arg(Arg::new("yes").long("yes").action(ArgAction::SetTrue).help("Do not ask for confirmation")),
         )

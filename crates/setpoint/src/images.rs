@@ -40,7 +40,7 @@ pub fn command(data_dir: impl Fn() -> Arg) -> Command {
         .arg_required_else_help(true)
         .subcommand(
             Command::new("import")
-                .about("Import images from an archive, as `docker save` or an OCI layout in a tar")
+                .about("Import images from an archive: the output of `docker save`, or an OCI layout in a tar")
                 .long_about(
                     "Import all images of an archive that run on this machine: what `docker save` and `podman save` write, or the tar of \
                      an OCI layout. Every pod of the node may use them. Needs root.",

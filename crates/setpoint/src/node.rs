@@ -43,7 +43,7 @@ pub fn command() -> Command {
         )
         .subcommand(
             Command::new("reset")
-                .about("Delete all that a node has on this machine: certificates, pods' files, images")
+                .about("End the node's pods and delete all it has on this machine: certificates, volumes, logs, images")
                 .arg(data_dir())
                 .arg(Arg::new("yes").long("yes").action(ArgAction::SetTrue).help("Do not ask for confirmation")),
         )
