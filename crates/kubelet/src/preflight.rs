@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use cri::{CgroupDriver, Code, RuntimeConfigRequest};
 use env::Env;
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use crate::config::Config;
-use crate::machine;
+use crate::{directories, machine};
 
 #[derive(Debug, thiserror::Error)]
 pub enum PreflightError {
@@ -58,6 +59,39 @@ pub fn swap(root: &Path, config: &Config) -> Result<(), PreflightError> {
         "this machine swaps: limits of memory are not what they seem"
     );
     Ok(())
+}
+
+/// In kubelet's words, for the Node's events, too.
+pub const MEMORY_VOLUMES_WARNING: &str = "The tmpfs noswap option is not supported. Memory-backed volumes (e.g. secrets, emptyDirs, \
+     etc.) might be swapped to disk and should no longer be considered secure.";
+
+/// Whether what is only to be in memory may come to the disk: the machine swaps, and its kernel (before 6.4) cannot keep a file system
+/// out of that. `keeps_out` tries.
+pub fn swaps_memory_volumes(root: &Path, keeps_out: impl FnOnce() -> bool) -> bool {
+    let swaps = std::fs::read_to_string(root.join("proc/swaps")).unwrap_or_default();
+    let swaps = !machine::swap_devices(&swaps).is_empty() && !keeps_out();
+    if swaps {
+        tracing::warn!("{MEMORY_VOLUMES_WARNING}");
+    }
+    swaps
+}
+
+/// Mounts a file system that is to stay out of swap below that directory, and removes it.
+pub fn keeps_tmpfs_out_of_swap(directory: &Path) -> bool {
+    let place = directory.join("tmpfs-noswap-test");
+    let attempt = || -> std::io::Result<()> {
+        directories::make(&place)?;
+        mount(c"tmpfs", &place, c"tmpfs", MountFlags::empty(), c"noswap")?;
+        unmount(&place, UnmountFlags::empty())?;
+        std::fs::remove_dir(&place)
+    };
+    let done = attempt();
+    if let Err(error) = &done {
+        tracing::debug!(%error, "failed to mount a tmpfs that stays out of swap");
+        // Left where something is mounted there.
+        let _ = std::fs::remove_dir(&place);
+    }
+    done.is_ok()
 }
 
 /// Whether it is cgroup v2: v1 is warned of, where it is not refused.

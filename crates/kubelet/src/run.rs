@@ -35,7 +35,7 @@ use crate::node_metrics::NodeMetrics;
 use crate::objects::Objects;
 use crate::pod_logs::PodLogs;
 use crate::pods::{AskHostIps, Changes, Facts, NodeEvents, Parts, Pods};
-use crate::preflight::{self, CGROUP_V1_WARNING};
+use crate::preflight::{self, CGROUP_V1_WARNING, MEMORY_VOLUMES_WARNING};
 use crate::runtime_metrics::MeasuredRuntime;
 use crate::runtime_state::RuntimeState;
 use crate::server::{self, ClientCas, Server};
@@ -132,6 +132,9 @@ impl Kubelet {
         preflight::kernel(root, &config)?;
         preflight::oom_scores(root, &config);
         let cgroup_v2 = preflight::cgroup_v2(root, &config)?;
+        let swaps_memory_volumes = preflight::swaps_memory_volumes(root, || {
+            preflight::keeps_tmpfs_out_of_swap(&config.root_directory)
+        });
         let measured = Arc::new(MeasuredRuntime::new(env, cri));
         let cri: Arc<dyn cri::Runtime> = measured.clone();
         let runtime = RuntimeFacts::read(&*cri).await?;
@@ -176,6 +179,10 @@ impl Kubelet {
         let of_node = node_events(&events, &config.node_name);
         if !cgroup_v2 {
             of_node.of_node(Severity::Warning, "CgroupV1", CGROUP_V1_WARNING.to_owned());
+        }
+        if swaps_memory_volumes {
+            let (reason, told) = ("PossibleMemoryBackedVolumesOnDisk", MEMORY_VOLUMES_WARNING.to_owned());
+            of_node.of_node(Severity::Warning, reason, told);
         }
         of_node.of_node(Severity::Normal, "Starting", "Starting kubelet.".to_owned());
         if !config.resolv_conf.as_os_str().is_empty()

@@ -43,7 +43,7 @@ use error::{failure, step_failure};
 use local::LocalVolume;
 use ownership::{ChangePolicy, Ownership};
 use payload::{Gather, Readers};
-use setup::SetUp;
+use setup::{Ready, SetUp};
 use source::{EMPTY_DIR, LOCAL_VOLUME, Source};
 
 pub use error::{VolumeError, VolumeFailure};
@@ -80,6 +80,8 @@ pub struct MountedVolume {
     pub group: Option<i64>,
     /// The runtime mounts an image itself, once it is pulled.
     pub image: Option<ImageVolume>,
+    /// What people should know, once: its files are those of another group.
+    pub warning: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -196,8 +198,8 @@ impl Volumes {
             Ok(done) => {
                 for (name, spec_name, (read_only, group), result) in done {
                     match result {
-                        Ok(host_path) => {
-                            let volume = MountedVolume { host_path, read_only, group, image: None };
+                        Ok(Ready { path: host_path, warning }) => {
+                            let volume = MountedVolume { host_path, read_only, group, image: None, warning };
                             mounted.insert(name, volume);
                         }
                         Err(cause) => failures.push(failure(&name, &spec_name, cause)),

@@ -1,5 +1,6 @@
 //! What the containers of a pod share: its volumes, its cgroup, its sandbox.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use runtime::Severity;
 use super::cache::SandboxRef;
 use super::{PodTask, Shared, news, previous, refresh, resize};
 use crate::generate::About;
+use crate::volumes::MountedVolume;
 
 /// How long a pod that could not be set up waits for the next attempt: at first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -62,7 +64,14 @@ async fn prepare(shared: &Shared, task: &PodTask, pod: &Value) -> Result<(), Fai
     }
     shared.parts.objects.register(pod);
     let mounted = shared.parts.volumes.mount(pod).await;
-    mounted.map(|volumes| task.cache.lock().volumes = Some(Arc::new(volumes))).map_err(|error| {
+    let known = |volumes: BTreeMap<String, MountedVolume>| {
+        let mut cache = task.cache.lock();
+        for warning in volumes.values().filter_map(|volume| volume.warning.clone()) {
+            cache.tell("", Severity::Warning, "AlreadyMountedVolume", warning);
+        }
+        cache.volumes = Some(Arc::new(volumes));
+    };
+    mounted.map(known).map_err(|error| {
         let told: Vec<&str> = error.events().collect();
         let told = if told.is_empty() {
             format!("Unable to attach or mount volumes: {}", error.summary())

@@ -19,6 +19,9 @@ use crate::shutdown::{self, EndPods};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const MOST_PAUSE: Duration = Duration::from_secs(30);
+/// How long a pod that the node ends by itself may take beside its grace, at least; then people are told, in kubelet's words.
+const LEAST_WAIT_SECONDS: u64 = 10;
+const EXCEEDED: &str = "Container runtime did not kill the pod within specified grace period.";
 
 /// Ends all containers of a pod. Asked again with less grace, the shorter one counts.
 pub fn stop(shared: &Arc<Shared>, task: &Arc<PodTask>, grace_seconds: i64) {
@@ -36,7 +39,19 @@ pub fn stop(shared: &Arc<Shared>, task: &Arc<PodTask>, grace_seconds: i64) {
     let (shared, task) = (shared.clone(), task.clone());
     let env = shared.parts.env.clone();
     env.spawn("stop pod", async move {
-        end_all(&shared, &task, grace_seconds).await;
+        let ending = end_all(&shared, &task, grace_seconds);
+        tokio::pin!(ending);
+        // Of others, whoever asked waits for their end.
+        if task.cache.lock().evicted.is_some() {
+            let grace_seconds = grace_seconds.max(0).unsigned_abs();
+            let limit = Duration::from_secs((grace_seconds + grace_seconds / 2).max(LEAST_WAIT_SECONDS));
+            if shared.parts.env.timeout(limit, &mut ending).await.is_ok() {
+                return;
+            }
+            task.cache.lock().tell("", Severity::Warning, "ExceededGracePeriod", EXCEEDED);
+            shared.wake(&task);
+        }
+        ending.await;
     });
 }
 

@@ -119,3 +119,20 @@ fn limited_swap_needs_version_2() {
     let v2 = tree(&[("sys/fs/cgroup/cgroup.controllers", "memory\n")]);
     assert!(matches!(cgroup_v2(v2.path(), &config), Ok(true)));
 }
+
+#[test]
+fn memory_comes_to_the_disk_only_where_the_machine_swaps_and_cannot_but_do_so() {
+    let head = "Filename\tType\tSize\tUsed\tPriority\n";
+    let swaps = tree(&[("proc/swaps", &format!("{head}/dev/sda2 partition 1024 0 -2\n"))]);
+    let none = tree(&[("proc/swaps", head)]);
+    assert!(swaps_memory_volumes(swaps.path(), || false));
+    assert!(!swaps_memory_volumes(swaps.path(), || true));
+    assert!(!swaps_memory_volumes(none.path(), || panic!("nothing is tried")));
+}
+
+#[test]
+fn nothing_is_left_of_the_attempt_to_keep_memory_out_of_swap() {
+    let directory = tempfile::tempdir().unwrap();
+    keeps_tmpfs_out_of_swap(directory.path());
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}

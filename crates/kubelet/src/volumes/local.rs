@@ -112,14 +112,24 @@ pub fn is_name(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\0']) && name.len() <= 253
 }
 
-/// Binds a directory of the machine to the pod's. `true`: it is the first pod of the node that has it.
+/// Whether other pods of the node have a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// None.
+    First,
+    Shared,
+    /// It is bound to this pod already.
+    Already,
+}
+
+/// Binds a directory of the machine to the pod's.
 pub fn bind(
     source: &str,
     target: &Path,
     pods: &Path,
     read_only: bool,
     options: &[String],
-) -> Result<bool, String> {
+) -> Result<Bound, String> {
     host_path::check_backsteps(source).map_err(|error| format!("invalid path: {source} {error}"))?;
     match fs::metadata(source) {
         Ok(data) if data.is_dir() => {}
@@ -133,7 +143,7 @@ pub fn bind(
     let failed = |error: io::Error| format!("mount {source} at {}: {error}", target.display());
     let mounted = mounts::below(pods).map_err(failed)?;
     if mounted.iter().any(|mounted| mounted.path == target) {
-        return Ok(false);
+        return Ok(Bound::Already);
     }
     let same_volume = target.file_name();
     let first = !mounted.iter().any(|mounted| {
@@ -150,7 +160,7 @@ pub fn bind(
             return Err(failed(error.into()));
         }
     }
-    Ok(first)
+    Ok(if first { Bound::First } else { Bound::Shared })
 }
 
 fn flags(options: &[String]) -> Result<MountFlags, String> {

@@ -1,11 +1,12 @@
 //! The part of a mount that touches the disk: done on a thread that may block, from values it owns.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use env::Env;
 
 use super::empty_dir::{self, Medium};
-use super::local::{self, Records};
+use super::local::{self, Bound, Records};
 use super::ownership::{ChangePolicy, Ownership};
 use super::payload::Payload;
 use super::{atomic, host_path};
@@ -44,16 +45,23 @@ pub enum SetUp {
     },
 }
 
+/// A volume that is there.
+pub struct Ready {
+    pub path: PathBuf,
+    /// What people should know of it all the same.
+    pub warning: Option<String>,
+}
+
 impl SetUp {
-    /// Where the volume is then.
-    pub fn run(self, env: &Env) -> Result<PathBuf, String> {
-        match self {
+    pub fn run(self, env: &Env) -> Result<Ready, String> {
+        let mut warning = None;
+        let path = match self {
             SetUp::EmptyDir { directory, ready, medium, group } => {
                 if empty_dir::set_up(&directory, empty_dir::is_ready(&ready), &medium)? {
                     own(&directory, group, false);
                     empty_dir::set_ready(&ready)?;
                 }
-                Ok(directory)
+                directory
             }
             SetUp::Files { directory, medium, payload, nested, group } => {
                 let new = empty_dir::set_up(&directory, atomic::is_written(&directory), &medium)?;
@@ -65,15 +73,23 @@ impl SetUp {
                     }
                     return Err(error);
                 }
-                Ok(directory)
+                directory
             }
-            SetUp::HostPath { path, kind } => host_path::check(&path, &kind).map(|()| PathBuf::from(path)),
+            SetUp::HostPath { path, kind } => {
+                host_path::check(&path, &kind)?;
+                PathBuf::from(path)
+            }
             SetUp::Local { path, options, target, pods, read_only, owner } => {
-                let first = local::bind(&path, &target, &pods, read_only, &options)?;
-                if let Some(owner) = owner.filter(|_| first && !read_only) {
-                    owner.apply(&target).map_err(|error| format!("{path}: {error}"))?;
+                let failed = |error: std::io::Error| format!("{path}: {error}");
+                match (local::bind(&path, &target, &pods, read_only, &options)?, owner) {
+                    (Bound::First, Some(owner)) if !read_only => owner.apply(&target).map_err(failed)?,
+                    // It stays the group's of whoever was first.
+                    (Bound::Shared, Some(owner)) => {
+                        warning = of_another_group(&target, owner).map_err(failed)?
+                    }
+                    _ => {}
                 }
-                Ok(target)
+                target
             }
             SetUp::Provisioned { path, records, owner } => {
                 let failed = |error: std::io::Error| format!("{}: {error}", path.display());
@@ -81,10 +97,23 @@ impl SetUp {
                 if let Some(owner) = owner {
                     owner.apply(&path).map_err(failed)?;
                 }
-                Ok(path)
+                path
             }
-        }
+        };
+        Ok(Ready { path, warning })
     }
+}
+
+/// In kubelet's words.
+fn of_another_group(directory: &Path, wanted: Ownership) -> std::io::Result<Option<String>> {
+    let (wanted, has) = (wanted.group, std::fs::metadata(directory)?.gid());
+    let name = directory.file_name().unwrap_or_default().display();
+    let told = || {
+        format!(
+            "The requested fsGroup is {wanted}, but the volume {name} has GID {has}. The volume may not be shareable."
+        )
+    };
+    Ok((wanted != has).then(told))
 }
 
 fn write(

@@ -80,11 +80,17 @@ async fn a_local_volume_is_bound_into_each_pod_and_given_to_its_group_once() {
     let two = node.pod_with("two", claimed("data"), json!({"securityContext": {"fsGroup": 88}})).await;
     let other = node.mount(&two).await;
     assert_eq!(fs::metadata(disk.join("file")).unwrap().gid(), 77, "the first pod still has it");
+    let warning =
+        "The requested fsGroup is 88, but the volume disk-1 has GID 77. The volume may not be shareable.";
+    assert_eq!((volume.warning, other.warning.as_deref()), (None, Some(warning)));
+    assert_eq!(node.mount(&two).await.warning, None, "once");
+    let three = node.pod_with("three", claimed("data"), json!({"securityContext": {"fsGroup": 77}})).await;
+    assert_eq!(node.mount(&three).await.warning, None, "it is that group's");
     fs::write(other.host_path.join("new"), "y").unwrap();
     node.volumes.unmount(uid(&one)).await.unwrap();
     assert!(!volume.host_path.exists());
     assert!(disk.join("new").exists() && disk.join("file").exists(), "the data stays");
-    node.end(&[&one, &two]).await;
+    node.end(&[&one, &two, &three]).await;
 }
 
 #[tokio::test(start_paused = true)]

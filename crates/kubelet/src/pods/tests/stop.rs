@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use node::container_runtime::Evicted;
 use node::pod::Pod;
 
 use super::fake::{Case, Fake};
@@ -260,4 +261,34 @@ async fn a_machine_that_goes_down_takes_no_pods() {
     let (reason, message) = refusal().expect("it is refused");
     assert_eq!((&*reason, &*message), ("NodeShutdown", "Pod was rejected as the node is shutting down."));
     assert_eq!(*case.of_node.lock(), ["Shutdown: Shutdown manager detected shutdown event"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_the_node_ends_and_that_does_not_end_in_time_is_told() {
+    for (grace_seconds, evicted, after) in [(30, true, Some(45)), (1, true, Some(10)), (1, false, None)] {
+        let never = |runtime: &mut Fake| {
+            (runtime.unstoppable, runtime.unstoppable_sandboxes) = (u32::MAX.into(), u32::MAX.into());
+        };
+        let case = Case::running(PLAIN, never).await;
+        if evicted {
+            let evicted = Evicted {
+                reason: "Evicted".into(),
+                message: "it says why".to_owned(),
+                grace_seconds,
+                disruption: None,
+            };
+            assert!(case.pods.evict(&case.task.uid, evicted));
+        }
+        case.pods.runtime().stop(&Pod::read(&case.tree), grace_seconds, 0);
+        let is_told =
+            |case: &Case| case.events().iter().any(|told| told.starts_with("ExceededGracePeriod: "));
+        let mut told = None;
+        // A little after the full second: what is due then has happened.
+        case.cluster.env().sleep(Duration::from_millis(1)).await;
+        for second in 0..60 {
+            told = told.or(is_told(&case).then_some(second));
+            case.cluster.env().sleep(Duration::from_secs(1)).await;
+        }
+        assert_eq!(told, after);
+    }
 }
