@@ -10,7 +10,7 @@ use object::Value;
 use runtime::Severity;
 use tokio::sync::watch;
 
-use super::cache::Slot;
+use super::cache::{RunState, Slot};
 use super::stop::TerminationOrder;
 use super::{PodTask, Shared};
 use crate::hooks::{Hook, HookEvent};
@@ -233,6 +233,14 @@ async fn stop_container(
         task.cache.lock().tell("", Severity::Warning, "FailedKillPod", told);
     }
     shared.refresh(task, name, id).await;
+    if failed.is_none() {
+        let mut cache = task.cache.lock();
+        let slot = cache.slot(name);
+        if slot.run.as_ref().is_some_and(|run| run.id == id && run.state == RunState::Unknown) {
+            // It has ended it, and still cannot tell how it is.
+            slot.lose(id, &shared.parts.runtime_name, shared.now());
+        }
+    }
     shared.wake(task);
     failed.is_none()
 }

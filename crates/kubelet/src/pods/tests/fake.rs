@@ -60,6 +60,8 @@ pub struct Fake {
     pub unstarted: AtomicU32,
     /// What was made and does not run yet, by id.
     pub made: Mutex<BTreeSet<String>>,
+    /// Of these it can never tell how they are, by id.
+    pub unknown: Mutex<BTreeSet<&'static str>>,
     /// What it tells by itself.
     pub events: mpsc::UnboundedSender<cri::ContainerEventResponse>,
     told: Mutex<Option<mpsc::UnboundedReceiver<cri::ContainerEventResponse>>>,
@@ -88,6 +90,7 @@ impl Fake {
             unlisted: AtomicU32::new(0),
             unstarted: AtomicU32::new(0),
             made: Mutex::default(),
+            unknown: Mutex::default(),
             events,
             told: Mutex::new(Some(told)),
         }
@@ -253,6 +256,7 @@ impl cri::PartialRuntime for Fake {
             self.find(&id)?;
             self.seen.lock().insert(id.clone());
             let state = match () {
+                () if self.unknown.lock().contains(&*id) => cri::ContainerState::Unknown,
                 () if self.ended.lock().contains(&id) => cri::ContainerState::Exited,
                 () if self.made.lock().contains(&id) => cri::ContainerState::Created,
                 () => cri::ContainerState::Running,
@@ -391,6 +395,7 @@ impl Case {
     }
 
     pub fn is_alive(&self) -> bool {
-        self.pods.runtime().look(&Pod::read(&self.tree), 0).unwrap().is_alive()
+        // One that was removed is gone.
+        self.pods.runtime().look(&Pod::read(&self.tree), 0).is_some_and(|seen| seen.is_alive())
     }
 }

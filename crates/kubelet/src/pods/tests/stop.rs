@@ -292,3 +292,16 @@ async fn a_pod_that_the_node_ends_and_that_does_not_end_in_time_is_told() {
         assert_eq!(told, after);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_the_runtime_ended_has_ended_though_it_cannot_tell_how() {
+    let is_unknown = |runtime: &mut Fake| runtime.unknown.lock().extend(["main"]);
+    let mut case = Case::running(PLAIN, is_unknown).await;
+    case.pods.shared.refresh(&case.task, "main", "main").await;
+    let state = |case: &Case| case.pods.runtime().look(&Pod::read(&case.tree), 0).unwrap();
+    let unknown = node::container_runtime::Container::Interrupted { may_run: true };
+    assert_eq!(state(&case).container(0).unwrap().state, unknown);
+    case.pods.runtime().stop(&Pod::read(&case.tree), 30, 0);
+    case.until(|case| !case.is_alive()).await;
+    assert_eq!(case.runtime.asked(), ["0s stop main within 30s"]);
+}
