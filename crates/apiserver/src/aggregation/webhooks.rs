@@ -25,7 +25,8 @@ impl ThisServer for Loopback {
     fn places(&self, path: &str) -> Option<Arc<Semaphore>> {
         let api = self.0.upgrade()?;
         let service = api.aggregation.find(api.registry(), path)?;
-        service.remote.as_ref().map(|remote| remote.webhook_calls.clone())
+        let remote = service.remote.as_ref().filter(|remote| remote.available)?;
+        Some(remote.webhook_calls.clone())
     }
 
     fn post<'a>(
