@@ -229,7 +229,7 @@ impl Settings {
     }
 
     /// The runtime, with what an earlier run left.
-    pub fn open_runtime(
+    pub async fn open_runtime(
         &self,
         env: &Env,
         lock: BridgeLock,
@@ -237,6 +237,7 @@ impl Settings {
         api: SocketAddr,
     ) -> Result<Containers> {
         let directory = &self.config.root_directory;
+        leave_earlier_bridge(directory, &self.bridge).await?;
         let network = PodNetwork {
             bridge: &self.bridge,
             lock,
@@ -418,18 +419,36 @@ fn check_runtime(directory: &Path, endpoint: Option<&str>) -> Result<()> {
     })
 }
 
-/// The pods that run already stay connected to theirs, which nobody would remove any more.
-fn check_bridge(directory: &Path, bridge: &str) -> Result<()> {
+/// Of an earlier run, if this one is to have another.
+fn earlier_bridge(directory: &Path, bridge: &str) -> Option<String> {
     let before = std::fs::read_to_string(directory.join(BRIDGE)).unwrap_or_default();
     let before = before.trim();
-    if before.is_empty() || before == bridge || pods_left(directory).is_none() {
+    (!before.is_empty() && before != bridge).then(|| before.to_owned())
+}
+
+/// The pods that run already stay connected to theirs, which nobody would remove any more.
+fn check_bridge(directory: &Path, bridge: &str) -> Result<()> {
+    let Some(before) = earlier_bridge(directory, bridge).filter(|_| pods_left(directory).is_some()) else {
         return Ok(());
-    }
+    };
     let directory = directory.display();
     Err(anyhow!(
         "the pods of the node in {directory} use the bridge {before}: start it with --bridge {before} (and drain it there, to change \
          the bridge)"
     ))
+}
+
+/// Removes the bridge of an earlier run, with the table and the cgroup of its name, before another one takes its addresses. No pods
+/// are left there: [`reserve`] has seen to it.
+pub async fn leave_earlier_bridge(directory: &Path, bridge: &str) -> Result<()> {
+    let Some(before) = earlier_bridge(directory, bridge) else { return Ok(()) };
+    let Claim::Ours(ours) = Claim::of(&before, directory)? else { return Ok(()) };
+    // Of the directory nothing is to be removed.
+    let settings = runtime_settings(directory.join("nothing"), &before);
+    let removed = Embedded::reset(settings).await;
+    removed.map_err(|error| anyhow!("cannot remove the bridge {before} of an earlier run: {error}"))?;
+    tracing::info!(before, bridge, "the node has another bridge");
+    ours.done().with_context(|| format!("cannot free the bridge {before}"))
 }
 
 /// What a reset of this directory deletes elsewhere, to be told before it is asked for.

@@ -369,7 +369,7 @@ async fn open_containers(
     let everywhere = bound.ip().is_unspecified();
     let api = node.api_address(bound.port()).unwrap_or(bound);
     let kubernetes = settings.services.first_address();
-    let containers = node.open_runtime(env, reserved.bridge, kubernetes, api)?;
+    let containers = node.open_runtime(env, reserved.bridge, kubernetes, api).await?;
     if !everywhere && bound != api {
         server
             .listen_also(&api.to_string())

@@ -160,6 +160,7 @@ async fn open_runtime(
     client: &Arc<dyn Client>,
     server: &str,
 ) -> Result<local_node::Containers> {
+    local_node::leave_earlier_bridge(&config.root_directory, network.bridge).await?;
     if let Some(endpoint) = &config.container_runtime_endpoint {
         return local_node::open_socket(env, &config.root_directory, network, endpoint);
     }

@@ -1,10 +1,12 @@
 //! Two data directories and one bridge: the second node is refused, and touches nothing of the first. Needs root.
 
+use std::net::TcpStream;
+use std::path::Path;
 use std::process::Command;
 
 use crate::harness::*;
 use crate::join::setpoint;
-use crate::node_cluster::Cluster;
+use crate::node_cluster::{Cluster, left_behind};
 
 #[test]
 fn a_bridge_has_one_node_and_a_reset_leaves_it_to_that() {
@@ -54,4 +56,41 @@ fn a_bridge_has_one_node_and_a_reset_leaves_it_to_that() {
     cluster.wait("the node is back", |cluster| cluster.exec("p", "true").status.success());
     assert_eq!((cluster.uid("p"), cluster.container("p", "c")["restartCount"].as_i64()), (uid, Some(0)));
     cluster.kubectl.run("delete pod p --wait=true");
+}
+
+#[test]
+fn pods_keep_their_bridge_and_without_pods_it_makes_room_for_another() {
+    let Some(mut cluster) = Cluster::start(69) else { return };
+    let spec = "containers: [{name: c, image: IMAGE, command: [/bin/busybox, httpd, -f, -p, '8080', -h, /]}]";
+    cluster.run_pod("p", spec);
+    cluster.wait_for("Running", &["p"]);
+    let before = cluster.bridge.clone();
+    let other = format!("u{}n69", std::process::id() % 60_000);
+    let given = |flags: &[String], bridge: &str| {
+        let others = flags.iter().filter(|flag| !flag.starts_with("--bridge=")).cloned();
+        others.chain([format!("--bridge={bridge}")]).collect::<Vec<_>>()
+    };
+    cluster.server.take().unwrap().stop();
+    let mut up = Command::new(SETPOINT);
+    up.args(["up", "--listen", "127.0.0.1:0"]).args(given(&cluster.flags, &other));
+    let ran = run(up.arg("--data-dir").arg(cluster.data()));
+    let told = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert!(!ran.status.success() && told.contains(&format!("start it with --bridge {before} (")), "{told}");
+    // It has taken nothing of what it was refused.
+    assert_eq!(left_behind(&other, Path::new("/nowhere")), Vec::<String>::new());
+
+    cluster.restart();
+    cluster.wait("the node is back", |cluster| cluster.exec("p", "true").status.success());
+    cluster.kubectl.run("delete pod p --wait=true");
+    cluster.server.take().unwrap().stop();
+    cluster.flags = given(&cluster.flags, &other);
+    cluster.bridge = other;
+    cluster.restart();
+    cluster.run_pod("q", spec);
+    cluster.wait_for("Running", &["q"]);
+    assert_eq!(left_behind(&before, Path::new("/nowhere")), Vec::<String>::new());
+    // Its addresses lead to the new one.
+    let ip = cluster.pod("q")["status"]["podIP"].as_str().unwrap().to_owned();
+    wait_until("the pod is reached", || TcpStream::connect((ip.as_str(), 8080)).is_ok());
+    cluster.kubectl.run("delete pod q --wait=true");
 }
