@@ -305,6 +305,8 @@ async fn audit_annotations_are_logged_with_the_audit_id() {
     let layer = tracing_subscriber::fmt::layer().without_time().with_ansi(false);
     let layer = layer.with_writer(move || writer.clone());
     let audit = Targets::new().with_target("audit", LevelFilter::DEBUG);
+    // Beside a single subscriber tracing believes threads that have none, and asks nobody about what they log first.
+    let _beside = tracing_subscriber::registry().with(LevelFilter::OFF).set_default();
     // As `--log audit=debug`; for this thread, which this test has to itself.
     let _logging = tracing_subscriber::registry().with(layer.with_filter(audit)).set_default();
     let cluster = TestCluster::simulated(2210).await;
