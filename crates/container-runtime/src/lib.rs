@@ -232,25 +232,22 @@ mod tests {
 
     #[test]
     fn pods_whose_helper_is_gone_do_not_run() {
+        let directory = tempfile::tempdir().unwrap();
+        let make = |name: &str, helper: &str, marks: &[&str]| {
+            let sandbox = records::sandboxes(directory.path()).join(name);
+            std::fs::create_dir_all(&sandbox).unwrap();
+            std::fs::write(sandbox.join("helper.pid"), helper).unwrap();
+            marks.iter().for_each(|mark| records::mark(&sandbox, mark).unwrap());
+        };
         // By its name, this thread is one.
-        let named = std::thread::Builder::new().name("setpoint-pod".to_owned());
-        let counted = named.spawn(|| {
-            let directory = tempfile::tempdir().unwrap();
-            let make = |name: &str, helper: u32, marks: &[&str]| {
-                let sandbox = records::sandboxes(directory.path()).join(name);
-                std::fs::create_dir_all(&sandbox).unwrap();
-                std::fs::write(sandbox.join("helper.pid"), helper.to_string()).unwrap();
-                marks.iter().for_each(|mark| records::mark(&sandbox, mark).unwrap());
-            };
-            let own = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
-            make("runs", own, &[records::READY]);
-            make("stopped", own, &[records::READY, records::STOPPED]);
-            make("half-made", own, &[]);
-            // Its number is another's.
-            make("gone", std::process::id(), &[records::READY]);
-            make("none", u32::MAX, &[records::READY]);
-            running_pods(directory.path())
-        });
-        assert_eq!(counted.unwrap().join().unwrap(), 1);
+        std::fs::write("/proc/thread-self/comm", "setpoint-pod").unwrap();
+        let own = rustix::thread::gettid().as_raw_nonzero().to_string();
+        make("runs", &own, &[records::READY]);
+        make("stopped", &own, &[records::READY, records::STOPPED]);
+        make("half-made", &own, &[]);
+        // Its number is another's.
+        make("gone", &std::process::id().to_string(), &[records::READY]);
+        make("none", "4294967295", &[records::READY]);
+        assert_eq!(running_pods(directory.path()), 1);
     }
 }
