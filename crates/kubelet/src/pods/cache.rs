@@ -223,8 +223,17 @@ impl Slot {
 
     /// Something was made of which the runtime has not said yet how it is.
     fn is_unsure(&self) -> bool {
+        self.unsure().is_some()
+    }
+
+    pub fn unsure(&self) -> Option<&str> {
         let is_earlier = |run: &Run| run.attempt < self.created_attempt;
-        self.created.is_some() && self.run.as_ref().is_none_or(is_earlier)
+        self.created.as_deref().filter(|_| self.run.as_ref().is_none_or(is_earlier))
+    }
+
+    /// The latest run, if it was made and never started.
+    pub fn unstarted(&self) -> Option<&str> {
+        self.run.as_ref().filter(|run| run.state == RunState::Created).map(|run| &*run.id)
     }
 
     /// What was made runs, or did.

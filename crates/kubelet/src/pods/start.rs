@@ -95,6 +95,15 @@ async fn run(
 ) -> Result<(), Option<Failed>> {
     let pod = Pod::read(tree);
     let container = pod.containers.iter().find(|container| container.name == name).ok_or(None)?;
+    let unsure = task.cache.lock().slot(name).unsure().map(str::to_owned);
+    if let Some(id) = unsure
+        && shared.refresh(task, name, &id).await
+        && task.cache.lock().slot(name).has_begun()
+    {
+        // Its start seemed to fail.
+        begin_probes(shared, task, tree, name, &id);
+        return Err(None);
+    }
     stop::replace(shared, task, &pod, container).await;
     task.cache.lock().slot(name).make_room();
     if task.is_stopping() || !task.sandbox().is_some_and(|sandbox| sandbox.ready) {
@@ -132,6 +141,8 @@ async fn run(
         return Err(None);
     }
     let sandbox = task.sandbox().filter(|sandbox| sandbox.ready).ok_or(None)?;
+    let removed = remove_unstarted(shared, task, name).await;
+    removed.map_err(|error| failed(RUN_FAILED, error.to_string()))?;
     // The end of the run before, or the image, took its time: it gets what the pod was given meanwhile.
     let tree = &latest(task, tree, container);
     let pod = Pod::read(tree);
@@ -201,6 +212,16 @@ fn latest(task: &PodTask, tree: &Arc<Value>, container: &Container<'_>) -> Arc<V
     let hash = container_hash(container.spec);
     let is_same = |of: &Container<'_>| of.name == container.name && container_hash(of.spec) == hash;
     if Pod::read(&latest).containers.iter().any(is_same) { latest } else { tree.clone() }
+}
+
+/// The run before, if its start failed: a call that gave up might start it beside this one.
+async fn remove_unstarted(shared: &Shared, task: &PodTask, name: &str) -> Result<(), cri::Error> {
+    let unstarted = task.cache.lock().slot(name).unstarted().map(str::to_owned);
+    let Some(container_id) = unstarted else { return Ok(()) };
+    match shared.parts.cri.remove_container(cri::RemoveContainerRequest { container_id }).await {
+        Err(error) if error.code != cri::Code::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Of a container that may end meanwhile, in a pod that may.

@@ -58,6 +58,8 @@ pub struct Fake {
     pub unlisted: AtomicU32,
     /// So often it fails to start a container, which is made all the same.
     pub unstarted: AtomicU32,
+    /// So often it fails to remove a container.
+    pub unremoved: AtomicU32,
     /// What was made and does not run yet, by id.
     pub made: Mutex<BTreeSet<String>>,
     /// Of these it can never tell how they are, by id.
@@ -89,6 +91,7 @@ impl Fake {
             unanswered: AtomicU32::new(0),
             unlisted: AtomicU32::new(0),
             unstarted: AtomicU32::new(0),
+            unremoved: AtomicU32::new(0),
             made: Mutex::default(),
             unknown: Mutex::default(),
             events,
@@ -218,6 +221,18 @@ impl cri::PartialRuntime for Fake {
             self.made.lock().insert(request.container_id);
         }
         Box::pin(async { started.map(|()| cri::StartContainerResponse {}) })
+    }
+
+    fn remove_container(
+        &self,
+        request: cri::RemoveContainerRequest,
+    ) -> Call<'_, cri::RemoveContainerResponse> {
+        // What has ended is removed now and then.
+        if self.made.lock().contains(&request.container_id) {
+            self.note(format!("remove {}", request.container_id));
+        }
+        let removed = fails(&self.unremoved);
+        Box::pin(async { removed.map(|()| cri::RemoveContainerResponse {}) })
     }
 
     fn stop_container(&self, request: cri::StopContainerRequest) -> Call<'_, cri::StopContainerResponse> {

@@ -49,21 +49,58 @@ async fn what_was_started_ends_with_its_pod_though_the_runtime_never_said_how_it
     assert!(asked[3..].iter().all(|asked| asked.contains("stop c-0")), "{asked:?}");
 }
 
+fn is_failed(case: &Case) -> bool {
+    matches!(case.state(), Some(Container::Failed(_)))
+}
+
 #[tokio::test(start_paused = true)]
 async fn nothing_is_started_beside_what_the_runtime_cannot_tell_of() {
-    let mut case = started(|runtime| (runtime.unanswered, runtime.unstarted) = (1.into(), 1.into())).await;
-    case.until(|case| matches!(case.state(), Some(Container::Failed(_)))).await;
+    let fails = |times: u32| {
+        move |runtime: &mut Fake| (runtime.unanswered, runtime.unstarted) = (times.into(), 1.into())
+    };
+    // It is asked once more first: it was made, and never started.
+    let mut case = started(fails(1)).await;
+    case.until(is_failed).await;
     case.pods.runtime().start(&Pod::read(&case.tree), 0, 0, 0);
     case.until(Case::is_running).await;
-    let again = ["0s stop c-0 within 30s", "0s create c-1", "0s start c-1"];
+    let again = ["0s remove c-0", "0s create c-1", "0s start c-1"];
     assert_eq!(case.runtime.asked()[..5], [&STARTED[..], &again].concat());
+    // It runs by then.
+    let mut case = started(fails(1)).await;
+    case.until(is_failed).await;
+    case.runtime.made.lock().clear();
+    case.pods.runtime().start(&Pod::read(&case.tree), 0, 0, 0);
+    case.until(|case| case.is_running() && is_probed(case)).await;
+    assert_eq!(case.runtime.asked().len(), 3, "{:?}", case.runtime.asked());
+    // The runtime still cannot say.
+    let mut case = started(fails(3)).await;
+    case.until(is_failed).await;
+    case.pods.runtime().start(&Pod::read(&case.tree), 0, 0, 0);
+    case.until(Case::is_running).await;
+    let mut asked = case.runtime.asked();
+    // Once or twice.
+    asked.dedup();
+    let again = ["0s stop c-0 within 30s", "0s create c-1", "0s start c-1"];
+    assert_eq!(asked[..5], [&STARTED[..], &again].concat());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_started_beside_what_the_runtime_may_still_start() {
+    let mut case = started(|runtime| (runtime.unstarted, runtime.unremoved) = (1.into(), 1.into())).await;
+    case.until(is_failed).await;
+    case.pods.runtime().start(&Pod::read(&case.tree), 0, 0, 0);
+    case.until(|case| is_failed(case) && case.runtime.asked().len() > 2).await;
+    case.pods.runtime().start(&Pod::read(&case.tree), 0, 0, 0);
+    case.until(Case::is_running).await;
+    let again = ["0s remove c-0", "0s remove c-0", "0s create c-1", "0s start c-1"];
+    assert_eq!(case.runtime.asked()[..6], [&STARTED[..], &again].concat());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_container_whose_start_seemed_to_fail_is_shown_as_it_is() {
     for ends in [false, true] {
         let mut case = started(|runtime| runtime.unstarted = 1.into()).await;
-        case.until(|case| matches!(case.state(), Some(Container::Failed(_)))).await;
+        case.until(is_failed).await;
         case.runtime.made.lock().clear();
         if ends {
             case.runtime.end("c-0");
