@@ -86,3 +86,15 @@ fn permitted_differences_are_normalised() {
         r#"Invalid value: "{\"a\":1,\"managedFields\":[{\"manager\":\"a\"},{\"manager\":\"b\",\"k:[\\\"x\\\"]\":1}],\"b\":2}": no"#
     );
 }
+
+#[test]
+fn an_autoscaler_has_the_same_metrics_whether_it_was_stored_or_not() {
+    let asked =
+        |object: &str| crate::case::parse(&format!(r#"{{"object":{object},"oldObject":null}}"#)).unwrap();
+    let shown = |object: &str| crate::case::text_of(&crate::normalise::with_current_metrics(asked(object)));
+    let v2 = r#"{"apiVersion":"autoscaling/v2","kind":"HorizontalPodAutoscaler","status":"#;
+    let stored = shown(&format!(r#"{v2}{{"currentMetrics":null,"desiredReplicas":0}}}}"#));
+    assert_eq!(shown(&format!(r#"{v2}{{"desiredReplicas":0}}}}"#)), stored);
+    let other = r#"{"apiVersion":"autoscaling/v1","kind":"HorizontalPodAutoscaler","status":{}}"#;
+    assert_eq!(shown(other), crate::case::text_of(&asked(other)));
+}
