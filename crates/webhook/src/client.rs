@@ -225,7 +225,7 @@ impl Inner {
         let way = self.way(call.config)?;
         let path: PathAndQuery = path.parse().map_err(|_| no_answer("invalid path".to_owned()))?;
         // At the server's door, and nowhere else: however many servers hang, nobody waits for them who does not call one of them.
-        // What all of them are called for is bounded by the requests in flight.
+        // How many wait here is bounded by who calls: of admission so many of each webhook, of conversion the requests in flight.
         let closed = |_| no_answer("context canceled".to_owned());
         let _server_place = match way.places(&path) {
             Some(places) => Some(places.acquire_owned().await.map_err(closed)?),
