@@ -56,8 +56,8 @@ impl Rules {
     /// Makes them hold, at once.
     pub fn apply(&self, table: &str) -> Result<(), Error> {
         let chains = [
-            Chain { name: "prerouting", hook: Hook::Prerouting, rules: self.redirecting() },
-            Chain { name: "output", hook: Hook::Output, rules: self.redirecting() },
+            Chain { name: "prerouting", hook: Hook::Prerouting, rules: self.arriving() },
+            Chain { name: "output", hook: Hook::Output, rules: self.sent_here() },
             Chain { name: "postrouting", hook: Hook::Postrouting, rules: self.leaving() },
         ];
         nftables::replace(table, &chains).context(|| format!("write the nftables table {table}"))
@@ -67,16 +67,28 @@ impl Rules {
         nftables::remove(table).context(|| format!("remove the nftables table {table}"))
     }
 
-    fn redirecting(&self) -> Vec<Vec<Expression>> {
+    /// Only of the node's own pods: nodes of other clusters on this machine may have the same addresses for services of theirs.
+    fn arriving(&self) -> Vec<Vec<Expression>> {
         let mut rules = Vec::new();
-        for (protocol, from, to) in &self.redirects {
-            rules.push(vec![
-                to_address(from.ip()),
-                Expression::Protocol(protocol.number()),
-                Expression::DestinationPort(from.port()),
-                Expression::Redirect { to: to.ip(), port: to.port() },
-            ]);
+        for redirect in &self.redirects {
+            for range in self.pod_ranges.iter().filter(|range| range.is_v6() == redirect.1.is_ipv6()) {
+                let source = Expression::Address { source: true, range: range.clone(), is_in: true };
+                rules.push([source].into_iter().chain(redirected(redirect)).collect());
+            }
         }
+        rules.extend(self.to_host_ports());
+        rules
+    }
+
+    /// Of this machine's own processes, pods in its network among them.
+    fn sent_here(&self) -> Vec<Vec<Expression>> {
+        let mut rules: Vec<_> = self.redirects.iter().map(|redirect| redirected(redirect).into()).collect();
+        rules.extend(self.to_host_ports());
+        rules
+    }
+
+    fn to_host_ports(&self) -> Vec<Vec<Expression>> {
+        let mut rules = Vec::new();
         for port in &self.host_ports {
             let to = match port.host {
                 Some(host) => to_address(host),
@@ -170,6 +182,15 @@ pub(crate) fn remove_guard(bridge: &str) -> Result<(), Error> {
 
 fn guard_table(bridge: &str) -> String {
     format!("{bridge}-guard")
+}
+
+fn redirected(&(protocol, from, to): &(Protocol, SocketAddr, SocketAddr)) -> [Expression; 4] {
+    [
+        to_address(from.ip()),
+        Expression::Protocol(protocol.number()),
+        Expression::DestinationPort(from.port()),
+        Expression::Redirect { to: to.ip(), port: to.port() },
+    ]
 }
 
 fn to_address(address: IpAddr) -> Expression {

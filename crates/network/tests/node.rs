@@ -102,6 +102,13 @@ fn pods_reach_each_other_host_ports_and_services() {
     // A host port, from the machine, from its loopback, from the pod's neighbour and from itself; and an address that is nowhere.
     let service: SocketAddr = "10.96.0.1:443".parse().unwrap();
     machine.run(move || {
+        // A node of another cluster, whose table comes first, has the same address for something else.
+        let others = Rules {
+            pod_ranges: vec![Cidr::parse("10.78.0.0/24").unwrap()],
+            redirects: vec![(Protocol::Tcp, service, "10.77.0.1:1".parse().unwrap())],
+            ..Rules::default()
+        };
+        others.apply("setpoint-other").unwrap();
         let rules = Rules {
             pod_ranges: vec![Cidr::parse("10.77.0.0/24").unwrap(), Cidr::parse("fd77::/64").unwrap()],
             cluster_ranges: Vec::new(),
@@ -112,7 +119,8 @@ fn pods_reach_each_other_host_ports_and_services() {
         rules.apply("setpoint-test").unwrap();
         let mut tables = tables().unwrap();
         tables.sort();
-        assert_eq!(tables, ["setpoint-test", "sp-test0-guard"]);
+        assert_eq!(tables, ["setpoint-other", "setpoint-test", "sp-test0-guard"]);
+        assert!(ask(service).is_err(), "of the machine's own processes the first decides");
     });
     let host_port: SocketAddr = "10.77.0.1:8080".parse().unwrap();
     let loopback: SocketAddr = "127.0.0.1:8080".parse().unwrap();
@@ -121,6 +129,7 @@ fn pods_reach_each_other_host_ports_and_services() {
     assert!(pods[0].run(move || ask(host_port)).is_ok());
     assert!(pods[1].run(move || ask(service)).is_ok());
     machine.run(|| {
+        Rules::remove("setpoint-other").unwrap();
         Rules::remove("setpoint-test").unwrap();
         Rules::remove("setpoint-test").unwrap();
     });

@@ -317,13 +317,6 @@ pub fn ask_from(pid: u32, url: &str, flags: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// Addresses of Services for a cluster whose pods look for the API server: on one machine nodes redirect the address of the `kubernetes`
-/// Service for all that they hear, so clusters beside each other need addresses of their own.
-pub fn services(number: u8) -> (String, String) {
-    let net = format!("10.{}.{number}", 200 + std::process::id() % 50);
-    (format!("--service-cluster-ip-range={net}.0/24"), format!("{net}.1"))
-}
-
 fn start(data: &Path, flags: &[String]) -> Proc {
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     Proc::start_by("up", data, &flags)
