@@ -90,7 +90,7 @@ fn configure(api: &Arc<Api>) -> Result<(), Status> {
 pub struct SeatGuard {
     seat: Seat,
     api: Arc<Api>,
-    _slot: InFlightSlot,
+    slot: InFlightSlot,
 }
 
 impl SeatGuard {
@@ -129,6 +129,8 @@ struct Outcome {
     /// How long it waited for its seats.
     waited: Duration,
     rejected: Option<flowcontrol::Rejected>,
+    /// Of a request that has given its seats back.
+    _in_flight: Option<InFlightSlot>,
 }
 
 impl<'a> AuthorizedRequest<'a> {
@@ -175,7 +177,7 @@ impl<'a> AuthorizedRequest<'a> {
         match seat {
             Ok(seat) => {
                 let slot = self.api.metrics.enter(is_mutating(&self.parts.method));
-                self.outcome.lock().guard = Some(SeatGuard { seat, api: self.api.clone(), _slot: slot });
+                self.outcome.lock().guard = Some(SeatGuard { seat, api: self.api.clone(), slot });
                 Ok(())
             }
             Err(rejected) => {
@@ -233,10 +235,15 @@ impl<'a> AuthorizedRequest<'a> {
 }
 
 // Differs from kube-apiserver, where a request keeps its seats while a webhook is asked: one that hangs must not keep the users of its
-// level from being served. Its calls are limited instead.
+// level from being served.
 impl Seats for AuthorizedRequest<'_> {
     fn give_back(&self) {
-        drop(self.take_guard());
+        let mut outcome = self.outcome.lock();
+        if let Some(SeatGuard { seat, slot, .. }) = outcome.guard.take() {
+            outcome._in_flight = Some(slot);
+            drop(outcome);
+            drop(seat);
+        }
     }
 }
 

@@ -4,6 +4,7 @@ mod call;
 mod hook;
 mod metrics;
 mod response;
+mod waiting;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -553,27 +554,6 @@ mod tests {
                 assert_eq!(message.as_deref(), refused.then_some(why), "{side_effects}");
             });
         }
-    }
-
-    #[tokio::test]
-    async fn of_calls_of_one_webhook_only_so_many_wait() {
-        let world = World::new();
-        configure(&world, "").await;
-        let (webhooks, mut object) = (webhooks(), value(r#"{"metadata":{"name":"a"}}"#));
-        world.with(Operation::Create, ("", "configmaps", None), Duration::from_secs(60), |attempt| {
-            let hooks = webhooks.configured(attempt).expect("they can be read");
-            let (_, hook) = hooks.candidates(attempt).next().expect("there is one");
-            let all = u32::try_from(hook::MAX_CALLS).expect("a small number");
-            let _all = hook.places.try_acquire_many(all).expect("nobody is asked yet");
-            let (mut invocations, mut effects) = (Invocations::default(), Effects::default());
-            let asked = webhooks.mutate(attempt, Some(&mut object), &mut invocations, &mut effects);
-            let answer = futures_util::FutureExt::now_or_never(asked).expect("it does not wait");
-            let message = answer.expect_err("it is refused").message;
-            assert!(
-                message.ends_with("not sent: too many calls to this webhook have no answer yet"),
-                "{message}"
-            );
-        });
     }
 
     #[tokio::test]

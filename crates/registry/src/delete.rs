@@ -269,7 +269,9 @@ impl Registry {
         let storage = request.storage()?;
         let mut warnings = Vec::new();
         for obj in &selected.items {
-            let one = RequestContext { name: obj.name(), namespace: obj.namespace(), ..*request };
+            // What a webhook is asked about is one of many: the work goes on after its answer.
+            let (name, namespace) = (obj.name(), obj.namespace());
+            let one = RequestContext { name, namespace, seats: None, ..*request };
             match self.remove(&one, storage, options, Extended::Whole).await {
                 Ok(mut deleted) => warnings.append(&mut deleted.warnings),
                 Err(status) if status.code == 404 => {}

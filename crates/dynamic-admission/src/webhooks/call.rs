@@ -23,9 +23,6 @@ pub struct Call<'a> {
     pub mutating: bool,
 }
 
-/// Why a call is not even to wait for its turn.
-const BUSY: &str = "not sent: too many calls to this webhook have no answer yet";
-
 /// Why a webhook's yes was not had.
 #[derive(Debug)]
 pub enum Failure {
@@ -68,8 +65,8 @@ impl Call<'_> {
             canceled: error.cause() == webhook::Cause::Canceled,
         };
         // However long it takes, others are served meanwhile.
-        let Ok(_place) = hook.places.try_acquire() else { return Err(self.calling(BUSY, 500)) };
-        if let Some(seats) = attempt.request.seats {
+        let waiting = hook.waiting.begin(&attempt.request.user.name);
+        if let (Some(_), Some(seats)) = (&waiting, attempt.request.seats) {
             seats.give_back();
         }
         // Within the request's own time.

@@ -9,10 +9,10 @@ use admission_policy::{FailurePolicy, Inputs, MatchConditions, Matching};
 use codec::json;
 use object::{Obj, Status, Value, quote};
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
 use webhook::{ClientConfig, ConfigError};
 
 use super::Webhooks;
+use super::waiting::Waiting;
 use crate::authorizer::RequestAuthorizer;
 use crate::conditions::Whose;
 use crate::criteria::{Invocation, MatchCriteria};
@@ -22,10 +22,6 @@ use crate::rule::texts;
 use crate::turn::is_over;
 
 const DEFAULT_TIMEOUT_SECONDS: i64 = 10;
-
-/// Calls of one webhook under way and waiting. They hold no seats, so it is this that bounds them: about as many as upstream serves
-/// requests at once.
-pub const MAX_CALLS: usize = 640;
 
 pub struct Webhook {
     /// Configuration, name, and which of those of that name.
@@ -44,8 +40,7 @@ pub struct Webhook {
     pub client: Result<ClientConfig, ConfigError>,
     /// `reinvocationPolicy: IfNeeded`.
     pub reinvocable: bool,
-    /// For calls, those included that wait for their turn at the server.
-    pub places: Semaphore,
+    pub waiting: Waiting,
 }
 
 /// Uid and generation of a configuration: what its webhooks were read from.
@@ -112,7 +107,7 @@ impl Webhook {
             review_version: versions.iter().find_map(spoken),
             client: ClientConfig::from_value(hook.get("clientConfig").unwrap_or(&nothing)),
             reinvocable: text("reinvocationPolicy") == Some("IfNeeded"),
-            places: Semaphore::new(MAX_CALLS),
+            waiting: Waiting::default(),
             name,
         }
     }
