@@ -136,9 +136,12 @@ impl Ipam {
         for _ in 0..TRIES {
             let patch = Patch::Strategic(patch.clone());
             match self.client.patch(NODES.of(node), patch, WriteOptions::default()).await {
-                Ok(_) => return Ok(()),
+                Ok(_) => {
+                    self.blocks.lock().note_answer(node.name(), 200);
+                    return Ok(());
+                }
                 Err(status) => {
-                    self.blocks.lock().note_failure(node.name(), status.code);
+                    self.blocks.lock().note_answer(node.name(), status.code);
                     failed = Some(status);
                 }
             }

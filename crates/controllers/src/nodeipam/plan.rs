@@ -97,10 +97,10 @@ impl Allocator {
         Plan::Assign { blocks, patch }
     }
 
-    /// A write of what [`plan`](Allocator::plan) gave the node was answered with an error. After some nobody knows whether it was
-    /// written: whatever later tries are answered, the blocks stay taken. Better lost until the next start than given twice.
-    pub fn note_failure(&mut self, name: &str, code: u16) {
-        if code >= 500 {
+    /// How a write of what [`plan`](Allocator::plan) gave the node was answered. After some errors nobody knows whether it was written:
+    /// whatever later tries are answered, the blocks stay taken. Better lost until the next start than given twice.
+    pub fn note_answer(&mut self, name: &str, code: u16) {
+        if code == 200 || code >= 500 {
             self.unwritten.remove(name);
         }
     }
