@@ -135,7 +135,7 @@ pub fn folder() -> tempfile::TempDir {
 pub fn root(test: &str) -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
-        eprintln!("{test} is skipped: it needs root");
+        println!("\nskipped: {test} needs root");
     }
     root
 }

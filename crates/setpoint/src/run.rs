@@ -638,11 +638,13 @@ async fn bootstrap_later(env: Env, api: Arc<Api>, engine: Arc<dyn Engine>, mut s
             tracing::info!("bootstrap is complete");
             return;
         };
+        wait = next_bootstrap_wait(wait, engine.full().is_some());
         if status.message != said {
             said = status.message;
             tracing::warn!(reason = said, "bootstrap is incomplete");
+            // Something happens.
+            wait = CHECK_INTERVAL;
         }
-        wait = next_bootstrap_wait(wait, engine.full().is_some());
     }
 }
 

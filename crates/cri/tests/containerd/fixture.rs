@@ -31,7 +31,7 @@ impl Containerd {
             daemon::missing()
         };
         if let Some(missing) = missing {
-            eprintln!("{test} is skipped: it needs {missing}");
+            println!("\nskipped: {test} needs {missing}");
             return None;
         }
         let (env, folder) = (Env::machine(), tempfile::tempdir().unwrap());

@@ -131,22 +131,25 @@ fn without_root_nothing_is_asked_of_the_cluster() {
     if !rustix::process::geteuid().is_root() {
         return skipped("becoming another user needs root");
     }
-    let mut command = Command::new(SETPOINT);
+    let folder = folder();
+    std::os::unix::fs::chown(folder.path(), Some(65534), Some(65534)).unwrap();
+    // Where another user may run it from.
+    let program = folder.path().join("setpoint");
+    std::fs::copy(SETPOINT, &program).unwrap();
+    let mut command = Command::new(&program);
     command.args(["node", "--server", "https://127.0.0.1:1", "--token", "abcdef.0123456789abcdef"]);
     let ran = run(command.args(["--data-dir", "/nowhere"]).uid(65534).gid(65534));
     let error = String::from_utf8_lossy(&ran.stderr);
     assert!(!ran.status.success() && error.contains("needs root: run `setpoint node` as root"), "{error}");
 
-    let mut command = Command::new(SETPOINT);
+    let mut command = Command::new(&program);
     let ran = run(command.args(["up", "--node=true", "--data-dir", "/nowhere"]).uid(65534).gid(65534));
     let error = String::from_utf8_lossy(&ran.stderr);
     let told = "containers need root; run as root, or use simulated nodes with --simulated-nodes 3";
     assert!(!ran.status.success() && error.contains(told) && error.lines().count() == 1, "{error}");
 
     // Where none is asked for, there is none.
-    let folder = folder();
-    std::os::unix::fs::chown(folder.path(), Some(65534), Some(65534)).unwrap();
-    let mut command = Command::new(SETPOINT);
+    let mut command = Command::new(&program);
     command.uid(65534).gid(65534);
     let up = Proc::start_as(
         command,

@@ -12,7 +12,7 @@ metadata: {name: polite}
 spec:
   nodeName: worker-1
   hostUsers: false
-  terminationGracePeriodSeconds: 20
+  terminationGracePeriodSeconds: 60
   containers:
   - name: c
     image: IMAGE
@@ -56,7 +56,7 @@ fn status(machine: &Machine, pod: &str) -> Value {
 
 #[test]
 fn pods_end_with_their_machine_and_say_so() {
-    let more = "shutdownGracePeriod: 40s\nshutdownGracePeriodCriticalPods: 10s\n";
+    let more = "shutdownGracePeriod: 120s\nshutdownGracePeriodCriticalPods: 10s\n";
     let Some(mut machine) = Machine::start(78, more) else { return };
     join(&mut machine);
     machine.wait("the node", || machine.kubectl.run("get nodes -o name").contains("node/worker-1"));
