@@ -1,6 +1,6 @@
 //! What is known of one pod: its sandbox, and of each container the run it is at and the one before.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use node::container_runtime::{
@@ -113,8 +113,13 @@ pub struct Slot {
     pub created: Option<String>,
     /// The number of that run.
     created_attempt: u32,
-    /// The run that is asked about until the runtime says how it is.
-    pub asked_again: Option<String>,
+    /// The last run that this process made.
+    pub own: Option<String>,
+    /// When the start was asked for, this run had begun already, or is ended to make room: any other that has begun is one whose
+    /// start seemed to fail.
+    begun_before: Option<String>,
+    /// The runs that are asked about until the runtime says how they are.
+    pub asked_again: BTreeSet<String>,
     /// How the run ended that is not wholly started yet: what people saw running is not told to wait.
     ended_early: Option<Run>,
     /// Told whenever a run may have ended.
@@ -188,6 +193,10 @@ impl Run {
     pub fn is_running(&self) -> bool {
         matches!(self.state, RunState::Running { .. })
     }
+    /// It runs, or did, for all that is known.
+    fn has_begun(&self) -> bool {
+        matches!(self.state, RunState::Running { .. } | RunState::Exited(_))
+    }
     /// Something of it is there that may have to be ended.
     pub fn may_run(&self) -> bool {
         matches!(self.state, RunState::Running { .. } | RunState::Unknown)
@@ -206,6 +215,25 @@ impl Slot {
         if !self.is_unsure() {
             self.created = None;
         }
+        self.begun_before = self.run.as_ref().filter(|run| run.has_begun()).map(|run| run.id.clone());
+    }
+
+    /// The run that has begun since the start was asked for, as the one before it came to something after all.
+    pub fn begun_since(&self) -> Option<&str> {
+        let run = self.run.as_ref().filter(|run| run.has_begun())?;
+        Some(&*run.id).filter(|id| self.begun_before.as_deref() != Some(*id))
+    }
+
+    /// The run to be ended before another is made. `Err`: the one before came to something after all, and is to stay.
+    pub fn to_replace(&mut self) -> Result<Option<String>, String> {
+        if let Some(id) = self.begun_since() {
+            return Err(id.to_owned());
+        }
+        let running = self.running().map(str::to_owned);
+        if running.is_some() {
+            self.begun_before.clone_from(&running);
+        }
+        Ok(running)
     }
 
     /// What was made before has ended: the next run may be made.
@@ -218,6 +246,7 @@ impl Slot {
 
     /// The runtime made a run.
     pub fn made(&mut self, id: String, attempt: u32) {
+        self.own = Some(id.clone());
         (self.created, self.created_attempt) = (Some(id), attempt);
     }
 
@@ -238,7 +267,7 @@ impl Slot {
 
     /// What was made runs, or did.
     pub fn has_begun(&self) -> bool {
-        let begun = |run: &Run| self.created.as_ref() == Some(&run.id) && run.state.stage() > 0;
+        let begun = |run: &Run| self.created.as_ref() == Some(&run.id) && run.has_begun();
         self.run.as_ref().is_some_and(begun)
     }
 
@@ -253,7 +282,7 @@ impl Slot {
         }
         match run.state {
             RunState::Running { .. } => self.saw(run),
-            _ => self.made(run.id, run.attempt),
+            _ => (self.created, self.created_attempt) = (Some(run.id), run.attempt),
         }
     }
 
@@ -369,16 +398,18 @@ impl Slot {
         known.into_iter().chain(self.created.as_deref()).find(|id| self.may_run(id))
     }
 
-    /// The runtime does not know a run any more that had not ended: somebody removed it.
+    /// The runtime does not know a run any more that had not ended: somebody removed it. One that never ran has no end, and its number
+    /// stays taken.
     pub fn lose(&mut self, id: &str, runtime: &str, now: Millis) {
         if self.created.as_deref() == Some(id) && self.run.as_ref().is_none_or(|run| run.id != id) {
             self.created = None;
         }
         self.news.notify_waiters();
-        let Some(run) = self.run.as_mut().filter(|run| run.id == id && run.exit().is_none()) else { return };
+        let Some(run) = self.run.as_mut().filter(|run| run.id == id) else { return };
         let started = match run.state {
             RunState::Running { since } => since,
-            _ => now,
+            RunState::Unknown => now,
+            RunState::Created | RunState::Exited(_) => return,
         };
         let mut exit = Exit::new(137, started, now, format!("{runtime}://{id}"));
         exit.reason = "ContainerStatusUnknown".into();
@@ -394,7 +425,7 @@ impl Slot {
                 image_id: run.map(|run| run.image_id.clone()).unwrap_or_default(),
                 image: run.map(|run| run.image.clone()).unwrap_or_default(),
                 outdated: run.is_some_and(|run| run.hash != hash),
-                needs_restart: run.is_some_and(|run| self.restart_for.as_ref() == Some(&run.id)),
+                needs_restart: false,
                 user: run.and_then(|run| run.user.clone()),
                 attempt: run.map_or(0, |run| run.attempt),
                 replaced: run.is_some_and(|run| self.replaced.as_ref() == Some(&run.id)),
@@ -424,12 +455,13 @@ impl Slot {
         }
         match self.run.as_ref().map(|run| &run.state) {
             Some(RunState::Running { since }) => {
+                let id = self.run.as_ref().map(|run| &run.id);
                 let Probed { started, ready, .. } = probed;
                 let mut seen =
                     of_run(Container::Running { since: *since, started, ready }, self.last().cloned());
                 // Its successor is on the way.
                 seen.outdated &= !self.starting;
-                seen.needs_restart &= !self.starting;
+                seen.needs_restart = !self.starting && self.restart_for.as_ref() == id;
                 Some(seen)
             }
             Some(RunState::Exited(exit)) if self.starting => {
@@ -681,6 +713,20 @@ mod tests {
             slot.end_start();
             assert!(matches!(slot.view("test", HASH, PROBED).unwrap().state, Container::Exited(_)));
         }
+    }
+
+    #[test]
+    fn only_a_run_that_this_process_made_is_its_own_and_only_one_that_runs_is_to_be_restarted() {
+        let mut slot = Slot::default();
+        slot.listed(run(0, RunState::Unknown));
+        assert_eq!((slot.unsure(), &slot.own), (Some("id-0"), &None));
+        slot.made("id-1".to_owned(), 1);
+        assert_eq!(slot.own.as_deref(), Some("id-1"));
+        slot.restart_for = slot.own.clone();
+        slot.saw(run(1, RunState::Running { since: 5 }));
+        assert!(slot.view("test", HASH, PROBED).unwrap().needs_restart);
+        slot.saw(exited(1, 0));
+        assert!(!slot.view("test", HASH, PROBED).unwrap().needs_restart);
     }
 
     #[test]

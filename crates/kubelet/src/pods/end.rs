@@ -10,16 +10,14 @@ use object::Value;
 use runtime::Severity;
 use tokio::sync::watch;
 
-use super::cache::{RunState, Slot};
+use super::cache::{Run, RunState, Slot};
+use super::news::{FIRST_PAUSE, MOST_PAUSE};
 use super::stop::TerminationOrder;
 use super::{PodTask, Shared};
 use crate::hooks::{Hook, HookEvent};
 
 /// A container has at least so long to end after its signal, whatever is left of the grace.
 pub const LEAST_GRACE_SECONDS: i64 = 2;
-/// Until the runtime is asked again that failed to: at first, and at most, as often as by kubelet.
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const MOST_PAUSE: Duration = Duration::from_secs(10);
 
 /// A run that is being ended.
 pub struct Ending {
@@ -145,23 +143,36 @@ pub async fn end_in_turn(
     while task.is_ended_by(name, turn) {
         let seconds = left.seconds(shared);
         let stopped = stop_container(shared, task, name, id, seconds).await;
-        // One that is lost makes room for another once nothing runs in it.
-        let is_over = || task.is_stopping() || task.may_run(name, id) && task.has_lost_sandbox();
-        if !stopped && seconds <= 0 && is_over() {
-            // With all that is in it.
-            if let Err(error) = shared.stop_sandbox(task).await {
-                tracing::warn!(pod = task.key.as_str(), %error, "failed to stop sandbox");
-            }
-            shared.refresh(task, name, id).await;
-            shared.wake(task);
-        }
         if !task.may_run(name, id) {
             return;
+        }
+        // One that is lost makes room for another once nothing runs in it.
+        let is_given_up = task.is_stopping() || task.has_lost_sandbox();
+        // What the runtime says it stopped, it has some more time to tell of.
+        if is_given_up && seconds <= 0 && (!stopped || pause == MOST_PAUSE) {
+            end_with_sandbox(shared, task, name, id).await;
+            if !task.may_run(name, id) {
+                return;
+            }
         }
         // It is time for the next attempt either way.
         let _ = shared.parts.env.timeout(pause, task.ended(name, id)).await;
         pause = (pause * 2).min(MOST_PAUSE);
     }
+}
+
+/// With all that is in the sandbox: once the runtime has stopped that, a run has ended unless the runtime says otherwise.
+async fn end_with_sandbox(shared: &Arc<Shared>, task: &Arc<PodTask>, name: &str, id: &str) {
+    let stopped = shared.stop_sandbox(task).await;
+    if let Err(error) = &stopped {
+        tracing::warn!(pod = task.key.as_str(), %error, "failed to stop sandbox");
+    }
+    let is_known = shared.refresh(task, name, id).await;
+    let runs = is_known && task.cache.lock().slot(name).run.as_ref().is_some_and(Run::is_running);
+    if stopped.is_ok() && !runs {
+        shared.lose(task, name, id);
+    }
+    shared.wake(task);
 }
 
 /// What is left of a grace.
@@ -234,11 +245,10 @@ async fn stop_container(
     }
     shared.refresh(task, name, id).await;
     if failed.is_none() {
-        let mut cache = task.cache.lock();
-        let slot = cache.slot(name);
-        if slot.run.as_ref().is_some_and(|run| run.id == id && run.state == RunState::Unknown) {
+        let run = task.cache.lock().slot(name).run.clone();
+        if run.is_some_and(|run| run.id == id && run.state == RunState::Unknown) {
             // It has ended it, and still cannot tell how it is.
-            slot.lose(id, &shared.parts.runtime_name, shared.now());
+            shared.lose(task, name, id);
         }
     }
     shared.wake(task);

@@ -20,7 +20,7 @@ use crate::probes::{Outcome, Outcomes};
 const RELIST: Duration = Duration::from_secs(1);
 /// And one that does, in case it forgot something.
 const RELIST_RARELY: Duration = Duration::from_secs(300);
-/// Until it is asked again how a container is, after it could not say: at first, and at most.
+/// Until it is asked again that could not say how a container is, or failed to end one: at first, and at most, as often as by kubelet.
 pub const FIRST_PAUSE: Duration = Duration::from_millis(200);
 pub const MOST_PAUSE: Duration = Duration::from_secs(10);
 
@@ -211,16 +211,7 @@ impl Shared {
             }
             Ok(_) => false,
             Err(error) if error.code == cri::Code::NotFound => {
-                let is_latest = {
-                    let mut cache = task.cache.lock();
-                    let slot = cache.slot(name);
-                    let is_latest = slot.is(id);
-                    slot.lose(id, &self.parts.runtime_name, self.now());
-                    is_latest
-                };
-                if is_latest {
-                    self.probes.stop(&task.uid, name);
-                }
+                self.lose(task, name, id);
                 true
             }
             Err(error) => {
@@ -230,7 +221,21 @@ impl Shared {
         }
     }
 
-    /// The same where nobody else would ask again.
+    /// A run is over, and nobody will say how it ended.
+    pub(super) fn lose(&self, task: &PodTask, name: &str, id: &str) {
+        let is_latest = {
+            let mut cache = task.cache.lock();
+            let slot = cache.slot(name);
+            let is_latest = slot.is(id);
+            slot.lose(id, &self.parts.runtime_name, self.now());
+            is_latest
+        };
+        if is_latest {
+            self.probes.stop(&task.uid, name);
+        }
+    }
+
+    /// The same as [`Shared::refresh`] where nobody else would ask again.
     pub(super) async fn look_or_ask_again(self: &Arc<Shared>, task: &Arc<PodTask>, name: &str, id: &str) {
         if !self.refresh(task, name, id).await {
             self.ask_again(task, name, id);
@@ -241,11 +246,9 @@ impl Shared {
     pub(super) fn ask_again(self: &Arc<Shared>, task: &Arc<PodTask>, name: &str, id: &str) {
         {
             let mut cache = task.cache.lock();
-            let asked = &mut cache.slot(name).asked_again;
-            if asked.as_deref() == Some(id) {
+            if !cache.slot(name).asked_again.insert(id.to_owned()) {
                 return;
             }
-            *asked = Some(id.to_owned());
         }
         let (shared, task) = (Arc::downgrade(self), Arc::downgrade(task));
         let (name, id) = (name.to_owned(), id.to_owned());
@@ -256,7 +259,7 @@ impl Shared {
                 env.sleep(pause).await;
                 let Some((shared, task)) = shared.upgrade().zip(task.upgrade()) else { return };
                 if shared.refresh(&task, &name, &id).await {
-                    task.cache.lock().slot(&name).asked_again.take_if(|asked| *asked == id);
+                    task.cache.lock().slot(&name).asked_again.remove(&id);
                     return shared.wake(&task);
                 }
                 pause = (pause * 2).min(MOST_PAUSE);

@@ -203,7 +203,7 @@ async fn statuses(
         else {
             continue;
         };
-        if is_known(&task, name, &container) || remove_unstarted(shared, &task, name, &container).await {
+        if is_known(&task, name, &container) || remove_left_over(shared, &task, name, &container).await {
             continue;
         }
         if !shared.refresh(&task, name, &container.id).await {
@@ -219,7 +219,7 @@ async fn statuses(
 
 /// A container that a process before this one made and did not come to start: it never ran, and has the name of the one that is to
 /// be made in its place. Kubelet keeps it and counts a restart. `false`: it is none of those, or still there.
-async fn remove_unstarted(
+async fn remove_left_over(
     shared: &Arc<Shared>,
     task: &PodTask,
     name: &str,

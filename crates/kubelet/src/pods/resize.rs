@@ -174,7 +174,7 @@ fn changes(shared: &Shared, task: &PodTask, tree: &Value) -> (Vec<Change>, bool)
         if before.is_some_and(|before| by_restart(container.spec, before, &resources)) {
             restarts = true;
             // Of the others, only the runtime's word is there to go by.
-            slot.restart_for = slot.created.clone().filter(|created| *created == run.id);
+            slot.restart_for = slot.own.clone().filter(|own| *own == run.id);
             continue;
         }
         let limit = resources.memory_limit_in_bytes;

@@ -9,7 +9,6 @@ use object::Value;
 use runtime::Severity;
 
 use super::inputs::VolumeImages;
-use super::news::{FIRST_PAUSE, MOST_PAUSE};
 use super::{PodTask, Shared, recover, resize, stop};
 use crate::generate::labels::container_hash;
 use crate::hooks::{Hook, HookEvent};
@@ -49,23 +48,35 @@ pub async fn start(shared: &Arc<Shared>, task: &Arc<PodTask>, name: &str, attemp
         // It stays asked for: the agent would ask again at once, and again.
         return;
     }
-    if let Err(Some(failed)) = &outcome {
-        shared.parts.metrics.container_failed(&Pod::read(&pod), name, &failed.reason);
-    }
-    let is_unsure = matches!(&outcome, Err(Some(failed)) if failed.reason == CREATE_FAILED);
-    end(shared, task, name, outcome);
-    if is_unsure {
-        // A call that gave up, of this process or the one before, may have made one all the same: it has the number of the next.
-        recover::containers(shared, task).await;
+    match outcome {
+        Ok(id) => {
+            // Not before: what a probe looks for may be made by the hook.
+            begin_probes(shared, task, &pod, name, &id);
+            end(shared, task, name, None);
+            // The runtime may have said only meanwhile that it runs.
+            begin_probes(shared, task, &pod, name, &id);
+        }
+        Err(failed) => {
+            if let Some(failed) = &failed {
+                shared.parts.metrics.container_failed(&Pod::read(&pod), name, &failed.reason);
+            }
+            let is_unsure = failed.as_ref().is_some_and(|failed| failed.reason == CREATE_FAILED);
+            end(shared, task, name, failed);
+            if is_unsure {
+                // A call that gave up, of this process or the one before, may have made one all the same: it has the number of the
+                // next.
+                recover::containers(shared, task).await;
+            }
+        }
     }
 }
 
-fn end(shared: &Shared, task: &PodTask, name: &str, outcome: Result<(), Option<Failed>>) {
+fn end(shared: &Shared, task: &PodTask, name: &str, failed: Option<Failed>) {
     let mut cache = task.cache.lock();
     let slot = cache.slot(name);
     slot.end_start();
     slot.hook_error = None;
-    if let Err(Some(failed)) = outcome {
+    if let Some(failed) = failed {
         let Failed { stage, reason, message, volume_image } = failed;
         tracing::info!(
             pod = task.key.as_str(),
@@ -85,26 +96,27 @@ fn end(shared: &Shared, task: &PodTask, name: &str, outcome: Result<(), Option<F
     }
 }
 
-/// `Err(None)`: it is not wanted any more, or what happened is shown by the container itself.
+/// The run there is now, to be probed. `Err(None)`: it is not wanted any more.
 async fn run(
     shared: &Arc<Shared>,
     task: &Arc<PodTask>,
     tree: &Arc<Value>,
     name: &str,
     attempt: u32,
-) -> Result<(), Option<Failed>> {
+) -> Result<String, Option<Failed>> {
     let pod = Pod::read(tree);
     let container = pod.containers.iter().find(|container| container.name == name).ok_or(None)?;
     let unsure = task.cache.lock().slot(name).unsure().map(str::to_owned);
-    if let Some(id) = unsure
-        && shared.refresh(task, name, &id).await
-        && task.cache.lock().slot(name).has_begun()
-    {
-        // Its start seemed to fail.
-        begin_probes(shared, task, tree, name, &id);
-        return Err(None);
+    if let Some(id) = unsure {
+        shared.refresh(task, name, &id).await;
     }
-    stop::replace(shared, task, &pod, container).await;
+    let before = task.cache.lock().slot(name).to_replace();
+    match before {
+        // It makes room for its successor: nothing is started beside it.
+        Ok(Some(id)) => stop::container(shared, task, tree, name, &id, pod.grace_seconds).await,
+        Ok(None) => {}
+        Err(id) => return Ok(id),
+    }
     task.cache.lock().slot(name).make_room();
     if task.is_stopping() || !task.sandbox().is_some_and(|sandbox| sandbox.ready) {
         return Err(None);
@@ -141,8 +153,10 @@ async fn run(
         return Err(None);
     }
     let sandbox = task.sandbox().filter(|sandbox| sandbox.ready).ok_or(None)?;
-    let removed = remove_unstarted(shared, task, name).await;
-    removed.map_err(|error| failed(RUN_FAILED, error.to_string()))?;
+    let late = remove_unstarted(shared, task, name).await;
+    if let Some(id) = late.map_err(|error| failed(RUN_FAILED, error.to_string()))? {
+        return Ok(id);
+    }
     // The end of the run before, or the image, took its time: it gets what the pod was given meanwhile.
     let tree = &latest(task, tree, container);
     let pod = Pod::read(tree);
@@ -167,17 +181,13 @@ async fn run(
     tell(Severity::Normal, "Created", "Container created".to_owned());
     let started =
         shared.parts.cri.start_container(cri::StartContainerRequest { container_id: id.clone() }).await;
-    let mut is_known = shared.refresh(task, name, &id).await;
+    shared.look_or_ask_again(task, name, &id).await;
     if let Err(error) = started {
         let told = failed(RUN_FAILED, error.message);
-        if !is_known {
-            shared.ask_again(task, name, &id);
-        }
         // It shows itself what it came to, where the runtime says so: a call that gave up may have started it all the same.
         if task.cache.lock().slot(name).has_begun() {
             shared.parts.metrics.container_failed(&pod, name, RUN_FAILED);
-            begin_probes(shared, task, tree, name, &id);
-            return Err(None);
+            return Ok(id);
         }
         return Err(told);
     }
@@ -185,25 +195,10 @@ async fn run(
     shared.link_log(tree, name, &id, attempt).await;
     drop(guard);
     shared.wake(task);
-    let mut pause = FIRST_PAUSE;
-    while !is_known {
-        tokio::select! {
-            biased;
-            () = task.stopped() => return Err(None),
-            () = shared.parts.env.sleep(pause) => {}
-        }
-        pause = (pause * 2).min(MOST_PAUSE);
-        is_known = shared.refresh(task, name, &id).await;
+    if container.role != Role::Ephemeral {
+        post_start(shared, task, tree, &pod, container, &id).await?;
     }
-    let hooked = match container.role {
-        Role::Ephemeral => Ok(()),
-        _ => post_start(shared, task, tree, &pod, container, &id).await,
-    };
-    if !matches!(hooked, Err(Some(_))) {
-        // Not before: what a probe looks for may be made by the hook.
-        begin_probes(shared, task, tree, container.name, &id);
-    }
-    hooked
+    Ok(id)
 }
 
 /// The pod as it is by now; as it was, where it asks for another image since: that gets a run of its own.
@@ -214,13 +209,23 @@ fn latest(task: &PodTask, tree: &Arc<Value>, container: &Container<'_>) -> Arc<V
     if Pod::read(&latest).containers.iter().any(is_same) { latest } else { tree.clone() }
 }
 
-/// The run before, if its start failed: a call that gave up might start it beside this one.
-async fn remove_unstarted(shared: &Shared, task: &PodTask, name: &str) -> Result<(), cri::Error> {
+/// The run before, if its start failed: a call that gave up might start it beside this one. Its id, if it has done so by now.
+async fn remove_unstarted(
+    shared: &Arc<Shared>,
+    task: &Arc<PodTask>,
+    name: &str,
+) -> Result<Option<String>, cri::Error> {
     let unstarted = task.cache.lock().slot(name).unstarted().map(str::to_owned);
-    let Some(container_id) = unstarted else { return Ok(()) };
+    if let Some(id) = &unstarted {
+        shared.refresh(task, name, id).await;
+    }
+    if let Some(late) = task.cache.lock().slot(name).begun_since() {
+        return Ok(Some(late.to_owned()));
+    }
+    let Some(container_id) = unstarted else { return Ok(None) };
     match shared.parts.cri.remove_container(cri::RemoveContainerRequest { container_id }).await {
         Err(error) if error.code != cri::Code::NotFound => Err(error),
-        _ => Ok(()),
+        _ => Ok(None),
     }
 }
 
@@ -255,7 +260,7 @@ async fn ensure_images(
     Ok((image.map_err(|error| (error, None))?, volumes))
 }
 
-/// The hook; the container is ended if it fails.
+/// The hook, as long as the pod is to go on; the container is ended if it fails.
 async fn post_start(
     shared: &Arc<Shared>,
     task: &Arc<PodTask>,
@@ -263,7 +268,7 @@ async fn post_start(
     pod: &Pod<'_>,
     container: &Container<'_>,
     id: &str,
-) -> Result<(), Option<Failed>> {
+) -> Result<(), Failed> {
     let target = shared.target(task, tree, id);
     let events = |event: HookEvent| {
         task.cache.lock().tell(container.name, Severity::Warning, event.reason, event.message);
@@ -271,7 +276,7 @@ async fn post_start(
     let hook = Hook { pod: tree, container: container.spec, target: &*target, events: &events };
     let done = tokio::select! {
         biased;
-        () = task.stopped() => return Err(None),
+        () = task.stopped() => return Ok(()),
         done = shared.parts.hooks.post_start(hook) => done,
     };
     let Err(error) = done else { return Ok(()) };
@@ -283,5 +288,5 @@ async fn post_start(
     );
     task.cache.lock().tell(container.name, Severity::Normal, "Killing", "FailedPostStartHook");
     stop::container(shared, task, tree, container.name, id, pod.grace_seconds).await;
-    Err(Some(Failed { stage: Stage::Hook, ..Failed::new(HOOK_FAILED, error.message) }))
+    Err(Failed { stage: Stage::Hook, ..Failed::new(HOOK_FAILED, error.message) })
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use node::container_runtime::Evicted;
-use node::pod::{self, Pod, Role, short_uid};
+use node::pod::{Pod, Role, short_uid};
 use object::Value;
 use runtime::Severity;
 use tokio::sync::watch;
@@ -190,22 +190,25 @@ pub fn kill(shared: &Arc<Shared>, task: &Arc<PodTask>, name: &str) {
     });
 }
 
-/// A container that still runs makes room for its successor: nothing is started beside it.
-pub async fn replace(shared: &Arc<Shared>, task: &Arc<PodTask>, pod: &Pod<'_>, of_pod: &pod::Container<'_>) {
-    let running = running(task).into_iter().find(|(name, _)| name == of_pod.name);
-    if let Some((_, id)) = running {
-        let tree = task.cache.lock().pod.clone();
-        container(shared, task, &tree, of_pod.name, &id, pod.grace_seconds).await;
+/// Nothing is started any more; how many seconds what still runs has to end.
+fn begin_stopping(shared: &Shared, task: &PodTask) -> i64 {
+    let first = !task.stopping.send_replace(true);
+    let cache = task.cache.lock();
+    match cache.stop_by {
+        // A second that has begun is one: with less time than before, this would take over.
+        Some(by) => ((by - shared.now()).max(0) + 999) / 1000,
+        None if first && cache.pod.as_map().is_some() => Pod::read(&cache.pod).grace_seconds,
+        None => LEAST_GRACE_SECONDS,
     }
 }
 
-/// Gives back what a pod does not need any more in which nothing runs.
+/// Gives back what a pod does not need any more in which nothing runs. What nobody knows to have ended is ended first.
 pub fn release(shared: &Arc<Shared>, task: &Arc<PodTask>) {
-    task.stopping.send_replace(true);
+    let grace_seconds = begin_stopping(shared, task);
     let (shared, task) = (shared.clone(), task.clone());
     let env = shared.parts.env.clone();
     env.spawn("release pod", async move {
-        drop(task.uninterrupted.lock().await);
+        end_all(&shared, &task, grace_seconds).await;
         give_back(&shared, &task).await;
         let evicted = {
             let mut cache = task.cache.lock();
@@ -270,16 +273,7 @@ pub fn remove(shared: &Arc<Shared>, task: &Arc<PodTask>) {
     if task.removing.swap(true, Ordering::Relaxed) {
         return;
     }
-    let first = !task.stopping.send_replace(true);
-    let grace_seconds = {
-        let cache = task.cache.lock();
-        match cache.stop_by {
-            // A second that has begun is one: with less time than before, this would take over.
-            Some(by) => ((by - shared.now()).max(0) + 999) / 1000,
-            None if first && cache.pod.as_map().is_some() => Pod::read(&cache.pod).grace_seconds,
-            None => LEAST_GRACE_SECONDS,
-        }
-    };
+    let grace_seconds = begin_stopping(shared, task);
     shared.probes.terminate(&task.uid);
     let (shared, task) = (shared.clone(), task.clone());
     let env = shared.parts.env.clone();

@@ -203,6 +203,7 @@ async fn a_container_that_failed_its_probe_is_ended_however_often_that_fails() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_started_beside_a_run_that_has_not_ended() {
     let case = Case::running(PLAIN, |runtime| runtime.unstoppable = 2.into()).await;
+    case.task.cache.lock().slot("main").begin_start();
     start::start(&case.pods.shared, &case.task, "main", 1).await;
     let stop = "0s stop main within 30s";
     assert_eq!(case.runtime.asked(), [stop, stop, stop, "0s create main-1", "0s start main-1"]);
