@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use object::Value;
 use object::quantity::Quantity;
 
+use crate::pod::resources::HUGEPAGES;
 use crate::pod::{Pod, Requests, Role, short_uid};
 
 pub use affinity::no_execute;
@@ -270,7 +271,7 @@ fn is_scalar(name: &str) -> bool {
 }
 
 fn is_hugepages(name: &str) -> bool {
-    name.starts_with("hugepages-")
+    name.starts_with(HUGEPAGES)
 }
 
 fn amount(value: &Value) -> Option<i64> {

@@ -12,7 +12,7 @@ fn list<'a>(tree: &'a Value, path: &[&str]) -> &'a [Value] {
 /// Amounts by the names of what they are of.
 pub type Amounts = BTreeMap<String, Quantity>;
 
-const HUGEPAGES: &str = "hugepages-";
+pub const HUGEPAGES: &str = "hugepages-";
 
 /// Of a map of quantities; what is none is left out.
 pub fn amounts(map: Option<&Value>) -> Amounts {

@@ -221,7 +221,7 @@ fn run_at(sandbox: &Sandbox, index: usize) -> Option<u32> {
 }
 
 /// Does the container have to be restarted for it? The pod's limit is that of a container without one of its own.
-fn needs_restart(pod: &Pod<'_>, container: &Container<'_>) -> bool {
+fn will_restart(pod: &Pod<'_>, container: &Container<'_>) -> bool {
     let Some(said) = said(pod, container) else { return false };
     let wanted = resources(container.spec);
     let wanted_of_pod = pod.tree.at(&["spec", "resources"]);
@@ -302,9 +302,9 @@ impl PodWorker {
             Ok(()) => {
                 let sandbox = self.look(pod, runtime, now);
                 let all = pod.containers.iter().enumerate();
-                let restarts = all.filter(|(_, c)| needs_restart(pod, c));
+                let restarts = all.filter(|(_, c)| will_restart(pod, c));
                 let restarts = restarts.filter_map(|(index, _)| Some((index, run_at(&sandbox, index)?)));
-                let restarts: BTreeMap<usize, u32> = restarts.collect();
+                let mut restarts: BTreeMap<usize, u32> = restarts.collect();
                 let mut allocated = Allocation::of(pod);
                 let named = restarts.iter().map(|(index, at)| (pod.containers[*index].name.to_owned(), *at));
                 allocated.restarts = named.collect();
@@ -322,8 +322,11 @@ impl PodWorker {
                 // The next run of those is on its way, and gets what is given now.
                 let Progress { mut asked, restarts: before, .. } =
                     self.resize.progress.take().map_or_else(Progress::default, |before| *before);
-                asked
-                    .retain(|index| restarts.contains_key(index) && restarts.get(index) == before.get(index));
+                asked.retain(|index| {
+                    let at = run_at(&sandbox, *index).filter(|at| before.get(index) == Some(at));
+                    restarts.extend(at.map(|at| (*index, at)));
+                    at.is_some()
+                });
                 self.resize.progress = Some(Box::new(Progress { generation, error: None, restarts, asked }));
                 let told_of = condition(pod, conditions::RESIZE_IN_PROGRESS).and_then(observed_generation);
                 if told_of != Some(generation) {

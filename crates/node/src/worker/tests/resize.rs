@@ -553,6 +553,21 @@ fn a_run_that_began_with_something_else_is_restarted_before_the_resize_is_over()
 }
 
 #[test]
+fn a_resize_is_not_over_while_the_successor_of_a_run_is_on_its_way() {
+    let policy = r#"{"resourceName":"cpu","restartPolicy":"RestartContainer"}"#;
+    let mut life = Life::new(&spec(ONE, policy));
+    life.step();
+    life.runtime.holds_starts = true;
+    life.ask_for(&spec(TWO, policy));
+    assert_eq!(reasons(&life.step_with(true)), ["ResizeStarted", "Killing"]);
+    // What the run has that is being ended.
+    life.ask_for(&spec(ONE, policy));
+    assert_eq!(reasons(&life.step_with(true)), ["ResizeStarted"]);
+    life.runtime.there.get_mut(&0).unwrap().attempt = 1;
+    assert_eq!(reasons(&life.step_with(true)), ["ResizeCompleted"]);
+}
+
+#[test]
 fn what_is_infeasible_is_said_and_waits_for_no_room() {
     let mut life = Life::new(&spec(ONE, ""));
     life.step();
