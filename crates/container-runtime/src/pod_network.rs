@@ -34,8 +34,8 @@ struct State {
     host_ports: BTreeMap<String, Vec<HostPort>>,
     /// Of sandboxes that are gone; the kernel may still have rules for them.
     closing: Vec<HostPort>,
-    /// Nobody's any more, and nobody's again before those rules are gone.
-    withheld: Vec<IpAddr>,
+    /// Of sandboxes that are gone and could not be disconnected: nobody's before that is done.
+    withheld: Vec<(String, Vec<IpAddr>)>,
 }
 
 impl PodNetwork {
@@ -103,14 +103,26 @@ impl PodNetwork {
             pools.iter_mut().for_each(|pool| pool.keep(address));
         }
         let mut state = self.state.lock();
+        for address in state.withheld.iter().flat_map(|(_, addresses)| addresses) {
+            pools.iter_mut().for_each(|pool| pool.keep(*address));
+        }
         state.pools = pools;
-        // Nothing leads to them any more, and here nobody took them yet.
-        state.withheld.clear();
         Ok(())
     }
 
     /// One address of each range.
     pub fn take(&self) -> Result<Vec<IpAddr>, network::Error> {
+        self.take_by(&Kernel(self))
+    }
+
+    fn take_by(&self, network: &dyn Change) -> Result<Vec<IpAddr>, network::Error> {
+        self.take_free().or_else(|_| {
+            self.free_withheld(network);
+            self.take_free()
+        })
+    }
+
+    fn take_free(&self) -> Result<Vec<IpAddr>, network::Error> {
         let mut state = self.state.lock();
         let mut taken = Vec::new();
         for at in 0..state.pools.len() {
@@ -187,9 +199,21 @@ impl PodNetwork {
         Ok(())
     }
 
-    /// Of a pod that could not be disconnected, and that nobody will ask for again.
-    pub fn withhold(&self, addresses: &[IpAddr]) {
-        self.state.lock().withheld.extend_from_slice(addresses);
+    /// Of a sandbox that could not be disconnected, and that nobody will ask for again.
+    pub fn withhold(&self, sandbox: &str, addresses: &[IpAddr]) {
+        self.state.lock().withheld.push((sandbox.to_owned(), addresses.to_vec()));
+    }
+
+    /// Disconnects those, as far as that works by now.
+    fn free_withheld(&self, network: &dyn Change) {
+        // Out of the list meanwhile: writing rules looks at it as well.
+        let withheld = std::mem::take(&mut self.state.lock().withheld);
+        for (sandbox, addresses) in withheld {
+            if let Err(error) = self.disconnect_by(&sandbox, &addresses, network) {
+                tracing::debug!(sandbox, %error, "still failed to disconnect what is left of a sandbox");
+                self.withhold(&sandbox, &addresses);
+            }
+        }
     }
 
     pub fn give_back(&self, addresses: &[IpAddr]) {
@@ -200,16 +224,15 @@ impl PodNetwork {
     }
 
     fn write_rules(&self, network: &dyn Change) -> Result<(), network::Error> {
-        let (closed, withheld): (Vec<HostPort>, Vec<IpAddr>) = {
+        let closed: Vec<HostPort> = {
             let _writing = self.writing.lock();
             // Only here they become fewer.
             let closing = self.state.lock().closing.len();
             network.write(&self.rules(self.ranges()))?;
-            let mut state = self.state.lock();
-            (state.closing.drain(..closing).collect(), std::mem::take(&mut state.withheld))
+            self.state.lock().closing.drain(..closing).collect()
         };
         tell_of_flows(network::rules::forget_flows_to(&closed));
-        self.give_back(&withheld);
+        self.free_withheld(network);
         Ok(())
     }
 
@@ -353,7 +376,7 @@ mod tests {
         network.set_ranges_by(&ranges, taken(), works).unwrap();
         assert_eq!(applied, Some((ranges.to_vec(), ranges.to_vec())));
         assert_eq!(
-            network.take().unwrap(),
+            network.take_free().unwrap(),
             ["10.0.0.3".parse::<IpAddr>().unwrap()],
             "the first is a pod's already"
         );
@@ -364,6 +387,8 @@ mod tests {
     #[derive(Default)]
     struct ByHand {
         fails: Cell<bool>,
+        /// Interfaces cannot be removed.
+        stays: Cell<bool>,
         log: RefCell<Vec<String>>,
     }
 
@@ -376,6 +401,9 @@ mod tests {
             Ok(())
         }
         fn disconnect(&self, pod: u128) -> Result<(), network::Error> {
+            if self.stays.get() {
+                return Err(Cidr::parse("nothing").unwrap_err());
+            }
             self.log.borrow_mut().push(format!("pod {pod:x}"));
             Ok(())
         }
@@ -385,9 +413,9 @@ mod tests {
     fn full() -> (PodNetwork, String, Vec<IpAddr>) {
         let (network, ranges) = (network(), [Cidr::parse("10.0.0.0/30").unwrap()]);
         network.set_ranges_by(&ranges, std::iter::empty(), |_, _| Ok(())).unwrap();
-        let (sandbox, addresses) = ("0".repeat(64), network.take().unwrap());
+        let (sandbox, addresses) = ("0".repeat(64), network.take_free().unwrap());
         let tcp = cri::PortMapping { container_port: 80, host_port: 80, ..Default::default() };
-        assert!(network.keep_ports(&sandbox, &[tcp], &addresses) && network.take().is_err());
+        assert!(network.keep_ports(&sandbox, &[tcp], &addresses) && network.take_free().is_err());
         (network, sandbox, addresses)
     }
 
@@ -398,7 +426,7 @@ mod tests {
         kernel.fails.set(true);
         for _ in 0..2 {
             network.disconnect_by(&sandbox, &addresses, &kernel).unwrap_err();
-            assert!(network.take().is_err());
+            assert!(network.take_free().is_err());
         }
         assert_eq!(kernel.log.take(), ["pod 0", "pod 0"], "its interface goes all the same");
         let others = ["10.0.0.9".parse().unwrap()];
@@ -407,7 +435,7 @@ mod tests {
         kernel.fails.set(false);
         network.disconnect_by(&sandbox, &addresses, &kernel).unwrap();
         assert_eq!(kernel.log.take(), ["0 ports", "pod 0"]);
-        assert_eq!(network.take().unwrap(), addresses);
+        assert_eq!(network.take_free().unwrap(), addresses);
     }
 
     #[test]
@@ -416,12 +444,35 @@ mod tests {
         let kernel = ByHand::default();
         kernel.fails.set(true);
         network.disconnect_by(&sandbox, &addresses, &kernel).unwrap_err();
-        network.withhold(&addresses);
+        network.withhold(&sandbox, &addresses);
         network.write_rules(&kernel).unwrap_err();
-        assert!(network.take().is_err());
+        assert!(network.take_by(&kernel).is_err());
         kernel.fails.set(false);
+        kernel.stays.set(true);
         network.write_rules(&kernel).unwrap();
-        assert_eq!(network.take().unwrap(), addresses);
+        assert!(network.take_by(&kernel).is_err(), "its interface is there");
+        kernel.stays.set(false);
+        kernel.log.take();
+        network.write_rules(&kernel).unwrap();
+        assert_eq!(kernel.log.take(), ["0 ports", "pod 0"]);
+        assert_eq!(network.take_by(&kernel).unwrap(), addresses);
+    }
+
+    #[test]
+    fn what_nobody_asks_for_again_is_looked_at_before_a_range_is_full() {
+        let (network, sandbox, addresses) = full();
+        let kernel = ByHand::default();
+        kernel.stays.set(true);
+        network.disconnect_by(&sandbox, &addresses, &kernel).unwrap_err();
+        network.withhold(&sandbox, &addresses);
+        assert!(network.take_by(&kernel).is_err());
+        // The same range, anew: somebody has that address still.
+        network.set_ranges_by(&[], std::iter::empty(), |_, _| Ok(())).unwrap();
+        let ranges = [Cidr::parse("10.0.0.0/30").unwrap()];
+        network.set_ranges_by(&ranges, std::iter::empty(), |_, _| Ok(())).unwrap();
+        assert!(network.take_by(&kernel).is_err());
+        kernel.stays.set(false);
+        assert_eq!(network.take_by(&kernel).unwrap(), addresses);
     }
 
     #[test]

@@ -175,7 +175,7 @@ impl Inner {
     pub fn take_down(&self, id: &str, directory: &Path, addresses: &[IpAddr]) -> Result<(), Error> {
         end_helper(directory).context(|| "failed to end the pod's helper".to_owned())?;
         let disconnected = self.network.disconnect(id, addresses);
-        let disconnected = disconnected.inspect_err(|_| self.network.withhold(addresses));
+        let disconnected = disconnected.inspect_err(|_| self.network.withhold(id, addresses));
         disconnected.context(|| "failed to destroy its network".to_owned())?;
         unless_missing(container::tree::remove(directory), directory)
     }
