@@ -225,7 +225,7 @@ impl Slot {
     }
 
     /// The run to be ended before another is made. `Err`: the one before came to something after all, and is to stay.
-    pub fn to_replace(&mut self) -> Result<Option<String>, String> {
+    pub fn begin_replacing(&mut self) -> Result<Option<String>, String> {
         if let Some(id) = self.begun_since() {
             return Err(id.to_owned());
         }

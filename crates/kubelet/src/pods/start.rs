@@ -110,7 +110,7 @@ async fn run(
     if let Some(id) = unsure {
         shared.refresh(task, name, &id).await;
     }
-    let before = task.cache.lock().slot(name).to_replace();
+    let before = task.cache.lock().slot(name).begin_replacing();
     match before {
         // It makes room for its successor: nothing is started beside it.
         Ok(Some(id)) => stop::container(shared, task, tree, name, &id, pod.grace_seconds).await,
