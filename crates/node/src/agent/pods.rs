@@ -27,12 +27,12 @@ impl Agent {
         }
         let ours = self.ahead_of(key, obj);
         let obj = ours.as_ref().unwrap_or(obj);
-        if self.is_settled(key, obj) {
+        if let Some(again) = self.settled(key, obj) {
             if let Some(observer) = &self.observer {
                 observer.shown(short_uid(obj.uid()));
             }
             request.plan(|| format!("{}: nothing, it is as written", self.name));
-            return Again::OnChange;
+            return again;
         }
         let mut tree = runtime::tree(obj);
         let prepared = self.prepare(&tree).await;
@@ -63,15 +63,15 @@ impl Agent {
         step.wake.map_or(Again::OnChange, Again::At)
     }
 
-    /// Nothing happened but what this agent wrote itself, and no time has come: not worth reading the object.
-    fn is_settled(&self, key: &Key, obj: &Obj) -> bool {
+    /// Nothing happened but what this agent wrote itself, and no time has come: not worth reading the object. When to look again: of
+    /// several times the queue keeps the earliest alone, which may have been another's.
+    pub(super) fn settled(&self, key: &Key, obj: &Obj) -> Option<Again> {
         let now = self.now();
         let inner = self.inner.lock();
-        inner.pods.get(key).is_some_and(|worker| {
-            worker.written == obj.revision()
-                && worker.uid == short_uid(obj.uid())
-                && worker.wake.is_none_or(|wake| now < wake)
-        })
+        let is_written =
+            |worker: &&PodWorker| worker.written == obj.revision() && worker.uid == short_uid(obj.uid());
+        let wake = inner.pods.get(key).filter(is_written)?.wake;
+        wake.is_none_or(|wake| now < wake).then(|| wake.map_or(Again::OnChange, Again::At))
     }
 
     pub(super) fn decide(

@@ -288,6 +288,7 @@ fn share_restart_and_end(cluster: Option<Cluster>, runtime: Runtime) {
     std::fs::create_dir(&out).unwrap();
     let text = PODS.replace("OUT", out.to_str().unwrap());
     cluster.apply(&text);
+    cluster.run_pod("eats", EATS);
 
     // Namespaces.
     cluster.wait_for("Running", &["together", "of-host"]);
@@ -335,7 +336,17 @@ fn share_restart_and_end(cluster: Option<Cluster>, runtime: Runtime) {
 
     // Ends and their reasons.
     cluster.wait_for("Failed", &["eats", "late"]);
-    let eaten = &cluster.container("eats", "c")["state"]["terminated"];
+    let eaten = |cluster: &Cluster| cluster.container("eats", "c")["state"]["terminated"].clone();
+    // containerd may say that a container has ended before it has heard why.
+    for _ in 0..5 {
+        if cluster.containerd.is_none() || eaten(&cluster)["reason"] != "Error" {
+            break;
+        }
+        cluster.kubectl.run("delete pod eats --wait=true");
+        cluster.run_pod("eats", EATS);
+        cluster.wait_for("Failed", &["eats"]);
+    }
+    let eaten = eaten(&cluster);
     assert_eq!((&eaten["reason"], &eaten["exitCode"]), (&"OOMKilled".into(), &137.into()));
     assert_eq!(cluster.pod("late")["status"]["reason"], "DeadlineExceeded");
     for (pod, reason, message) in [
@@ -355,6 +366,8 @@ fn share_restart_and_end(cluster: Option<Cluster>, runtime: Runtime) {
     assert_eq!(std::fs::read_to_string(out.join("end")).unwrap(), "hook\nterm\n");
     cluster.kubectl.run("delete pod --all --wait=true");
 }
+
+const EATS: &str = "restartPolicy: Never, containers: [{name: c, image: IMAGE, command: [/bin/busybox, tail, /dev/zero], resources: {limits: {memory: 16Mi}}}]";
 
 const PODS: &str = r#"
 apiVersion: node.k8s.io/v1
@@ -429,11 +442,6 @@ metadata: {name: unhealthy}
 spec:
   terminationGracePeriodSeconds: 1
   containers: [{name: c, image: IMAGE, command: [/bin/busybox, sleep, "1000"], livenessProbe: {exec: {command: [/bin/busybox, "false"]}, periodSeconds: 1, failureThreshold: 1}}]
----
-apiVersion: v1
-kind: Pod
-metadata: {name: eats}
-spec: {restartPolicy: Never, containers: [{name: c, image: IMAGE, command: [/bin/busybox, tail, /dev/zero], resources: {limits: {memory: 16Mi}}}]}
 ---
 apiVersion: v1
 kind: Pod

@@ -17,7 +17,7 @@ use runtime::queue::{Limits, NORMAL};
 use runtime::{Key, WorkQueue};
 
 use crate::admit::Rejection;
-use crate::agent::{Agent, HeartbeatPeriods, HostIps, Parts};
+use crate::agent::{Again, Agent, HeartbeatPeriods, HostIps, Parts};
 use crate::allocation::Allocation;
 use crate::container_runtime::{
     Container, Exit, Health, Held, Millis, PodEvent, Running, Runtime, Sandbox, Wake,
@@ -202,16 +202,18 @@ impl Node {
     fn begin(&self) {
         let pods: Vec<Key> = self.pods.lock().keys().cloned().collect();
         pods.iter().for_each(|key| assert!(!self.agent.takes(key)));
-        let catalog = Catalog::builtin();
-        let storage = catalog.find_storage(&PODS.group, &PODS.plural).unwrap();
-        let find = |key: &Key| {
-            let body = codec::json::to_vec(self.pods.lock().get(key)?);
-            let at = storage.key(key.namespace(), key.name());
-            Some(Arc::new(Obj::publish(storage, &at, &body, Revision(1), None).unwrap()))
-        };
         let now = self.agent.now();
+        let find = |key: &Key| self.find(key);
         let (_, awake) = self.agent.inner.lock().hear(Some(&Value::map()), None, &find, now);
         self.woken.lock().extend(awake);
+    }
+
+    fn find(&self, key: &Key) -> Option<Arc<Obj>> {
+        let catalog = Catalog::builtin();
+        let storage = catalog.find_storage(&PODS.group, &PODS.plural).unwrap();
+        let body = codec::json::to_vec(self.pods.lock().get(key)?);
+        let at = storage.key(key.namespace(), key.name());
+        Some(Arc::new(Obj::publish(storage, &at, &body, Revision(1), None).unwrap()))
     }
 
     /// A pod that runs.
@@ -528,4 +530,23 @@ async fn room_goes_as_in_one_loop_with_many_workers_at_once() {
         }
         assert_eq!(node.taken(), CPUS - left);
     }
+}
+
+/// The queue keeps the earliest of the times that a pod was to be looked at again, which may be before the last one.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_looked_at_too_early_is_looked_at_when_its_time_comes() {
+    let node = Node::new(&Env::simulated(9));
+    node.run("a", 0, "Burstable", 1000);
+    let (key, now) = (key("a"), node.agent.now());
+    let obj = node.find(&key).unwrap();
+    let settled = |wake: Option<Millis>| {
+        let mut inner = node.agent.inner.lock();
+        let worker = inner.pods.get_mut(&key).unwrap();
+        (worker.written, worker.wake) = (obj.revision(), wake);
+        drop(inner);
+        node.agent.settled(&key, &obj)
+    };
+    assert_eq!(settled(Some(now + 1)), Some(Again::At(now + 1)));
+    assert_eq!(settled(None), Some(Again::OnChange));
+    assert_eq!(settled(Some(now)), None, "it has come");
 }
