@@ -1,6 +1,7 @@
 //! What nobody needs any more: dead containers and sandboxes, unused images, directories, logs and groups of pods that are gone.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -100,23 +101,16 @@ async fn try_collect_containers(shared: &Arc<Shared>, over: bool) -> Result<(), 
     let plan = containers(&listed.containers, &ContainerPolicy::default(), now, &gone);
     let mut left = listed.containers;
     for removal in plan {
-        let container_id = removal.id.clone();
         if removal.stop_first {
-            let request = cri::StopContainerRequest { container_id: container_id.clone(), timeout: 2 };
+            let request = cri::StopContainerRequest { container_id: removal.id.clone(), timeout: 2 };
             if cri.stop_container(request).await.is_err() {
                 continue;
             }
         }
-        match cri.remove_container(cri::RemoveContainerRequest { container_id }).await {
-            Ok(_) => {
-                let at = left.iter().position(|container| container.id == removal.id);
-                if let Some(container) = at.map(|at| left.swap_remove(at)) {
-                    let shared = shared.clone();
-                    // What cannot be removed goes with its pod.
-                    let _ = block(move || remove_log(&shared, &container)).await;
-                }
-            }
-            Err(error) => tracing::warn!(id = removal.id, %error, "failed to remove a dead container"),
+        let Some(at) = left.iter().position(|container| container.id == removal.id) else { continue };
+        match remove_container(shared, left[at].clone()).await {
+            Ok(()) => drop(left.swap_remove(at)),
+            Err(error) => tracing::warn!(id = removal.id, error, "failed to remove a dead container"),
         }
     }
     let known: BTreeSet<String> = left.iter().map(|container| container.id.clone()).collect();
@@ -138,18 +132,29 @@ async fn try_collect_containers(shared: &Arc<Shared>, over: bool) -> Result<(), 
     Ok(())
 }
 
-/// With the link of log collectors.
-fn remove_log(shared: &Shared, container: &cri::Container) -> Option<()> {
-    let label = |name: &str| container.labels.get(name).map(String::as_str);
-    let (namespace, name) = (label("io.kubernetes.pod.namespace")?, label("io.kubernetes.pod.name")?);
-    let metadata = container.metadata.as_ref()?;
+/// Its log goes first, as in kubelet: who is killed in between finds a container without a log, and not a log that nobody knows.
+async fn remove_container(shared: &Arc<Shared>, container: cri::Container) -> Result<(), String> {
+    let container_id = container.id.clone();
+    let of = shared.clone();
+    let removed = block(move || remove_log(&of, &container)).await.unwrap_or_else(Err);
+    removed.map_err(|error| format!("failed to remove its log: {error}"))?;
+    let request = cri::RemoveContainerRequest { container_id };
+    shared.parts.cri.remove_container(request).await.map(drop).map_err(|error| error.to_string())
+}
+
+/// With the link of log collectors. What no pod can be told of has none.
+fn remove_log(shared: &Shared, container: &cri::Container) -> io::Result<()> {
+    let label = |of: &str| container.labels.get(&format!("io.kubernetes.pod.{of}")).map(String::as_str);
+    let pod = (label("namespace"), label("name"), label("uid"));
+    let ((Some(namespace), Some(name), Some(uid)), Some(metadata)) = (pod, &container.metadata) else {
+        return Ok(());
+    };
     let config = &shared.parts.config;
-    let uid = label("io.kubernetes.pod.uid")?;
-    let pod = container_log::pod_directory(&config.pod_logs_directory, namespace, name, uid);
-    let log = container_log::container_log(&pod, &metadata.name, metadata.attempt);
-    container_log::remove(&log).ok()?;
+    let directory = container_log::pod_directory(&config.pod_logs_directory, namespace, name, uid);
+    let log = container_log::container_log(&directory, &metadata.name, metadata.attempt);
+    container_log::remove(&log)?;
     let of = ContainerLog { namespace, pod: name, container: &metadata.name, id: &container.id };
-    PodLogs::of(config).unlink(of, &log).ok()
+    PodLogs::of(config).unlink(of, &log)
 }
 
 /// Of pods that were not known at the last look either. Those found now.

@@ -42,6 +42,8 @@ pub struct Fake {
     pub sandboxes: Semaphore,
     /// Containers that are listed, by id.
     pub runs: Mutex<Vec<String>>,
+    /// Containers that ended, as they are listed.
+    pub dead: Mutex<Vec<cri::Container>>,
     /// What somebody else removed, by id.
     pub gone: Mutex<BTreeSet<&'static str>>,
     /// Sandboxes it knows of.
@@ -83,6 +85,7 @@ impl Fake {
             unstoppable_sandboxes: AtomicU32::new(0),
             sandboxes: Semaphore::new(Semaphore::MAX_PERMITS),
             runs: Mutex::default(),
+            dead: Mutex::default(),
             gone: Mutex::default(),
             listed: Mutex::default(),
             leaves: Mutex::default(),
@@ -141,7 +144,7 @@ impl cri::PartialRuntime for Fake {
 
     fn list_containers(&self, _: cri::ListContainersRequest) -> Call<'_, cri::ListContainersResponse> {
         let listed = |id: &String| cri::Container { id: id.clone(), ..Default::default() };
-        let containers = self.runs.lock().iter().map(listed).collect();
+        let containers = self.runs.lock().iter().map(listed).chain(self.dead.lock().clone()).collect();
         let listed = fails(&self.unlisted).map(|()| cri::ListContainersResponse { containers });
         Box::pin(async { listed })
     }

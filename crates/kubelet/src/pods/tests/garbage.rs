@@ -45,3 +45,24 @@ async fn a_node_tells_that_it_cannot_look_for_dead_containers() {
     let told = "ContainerGCFailed: rpc error: code = Unavailable desc = busy".to_owned();
     assert!(case.of_node.lock().contains(&told), "{:?}", case.of_node.lock());
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_log_of_a_dead_container_goes_before_it() {
+    let case = Case::new("{containers: [{name: c, image: 'i:1'}]}", |_| {}).await;
+    let config = &case.pods.shared.parts.config;
+    let folder = container_log::pod_directory(&config.pod_logs_directory, "d", "gone", "u-1");
+    let log = container_log::container_log(&folder, "c", 0);
+    std::fs::create_dir_all(log.parent().unwrap()).unwrap();
+    std::fs::write(&log, "2026-01-01T00:00:00Z stdout F said\n").unwrap();
+    let labels = [("namespace", "d"), ("name", "gone"), ("uid", "u-1")];
+    let labels = labels.map(|(name, value)| (format!("io.kubernetes.pod.{name}"), value.to_owned()));
+    let metadata = Some(cri::ContainerMetadata { name: "c".to_owned(), attempt: 0 });
+    let state = cri::ContainerState::Exited as i32;
+    let (id, labels) = ("c-0".to_owned(), labels.into());
+    let dead = cri::Container { id, metadata, labels, state, ..Default::default() };
+    case.runtime.dead.lock().push(dead);
+    case.runtime.unremoved.store(1, Ordering::Relaxed);
+    garbage::collect_containers(&case.pods.shared, true).await;
+    assert_eq!(case.runtime.unremoved.load(Ordering::Relaxed), 0, "it was to be removed");
+    assert!(!log.exists(), "who is killed now must not leave it");
+}
