@@ -6,6 +6,7 @@ use std::sync::Arc;
 use auth::{Attributes, UserInfo};
 use catalog::{Catalog, Resource, Storage, Verbs};
 use object::{About, Status, WriteOptions};
+use store::BoxFuture;
 use tokio::time::Instant;
 
 use crate::Trace;
@@ -17,6 +18,9 @@ const FIELD_MANAGER_CHARS: usize = 128;
 pub trait Seats: Sync {
     /// Somebody else decides how long it takes from here: it must not keep others from being served.
     fn give_back(&self);
+
+    /// To its end; it takes them again if it gave them back. Too many wait for others without any.
+    fn keep(&self) -> BoxFuture<'_, Result<(), Status>>;
 }
 
 /// Who wants what, how, and until when.

@@ -160,7 +160,7 @@ impl Api {
         }
         let Ok(served) = served else {
             *outcome = Outcome::TimedOut;
-            return Err(Status::timeout("request did not complete within the allowed duration"));
+            return Err(Status::timeout("request did not complete within the allotted timeout"));
         };
         let mut answer = served?;
         // What is streamed keeps its seats until it is sent.

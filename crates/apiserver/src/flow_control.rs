@@ -121,16 +121,21 @@ pub struct AuthorizedRequest<'a> {
     pub trace: Trace,
     /// Guards what the verb takes and the chain releases.
     outcome: Mutex<Outcome>,
+    keeping: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
 struct Outcome {
     guard: Option<SeatGuard>,
+    /// They are not given back any more.
+    keeps: bool,
+    /// Of its body, which the number of seats goes by.
+    bytes: usize,
     /// How long it waited for its seats.
     waited: Duration,
     rejected: Option<flowcontrol::Rejected>,
     /// Of a request that has given its seats back.
-    _in_flight: Option<InFlightSlot>,
+    in_flight: Option<InFlightSlot>,
 }
 
 impl<'a> AuthorizedRequest<'a> {
@@ -158,6 +163,7 @@ impl<'a> AuthorizedRequest<'a> {
             deadline,
             trace: Trace::default(),
             outcome,
+            keeping: tokio::sync::Mutex::default(),
         }
     }
 
@@ -173,15 +179,18 @@ impl<'a> AuthorizedRequest<'a> {
         let env = self.api.registry.env();
         let begun = env.monotonic();
         let seat = control.seat(self.classified, &digest, about, estimate, Some(self.wait)).await;
-        self.outcome.lock().waited = env.monotonic() - begun;
+        let mut outcome = self.outcome.lock();
+        outcome.waited += env.monotonic() - begun;
+        outcome.bytes = bytes;
         match seat {
             Ok(seat) => {
-                let slot = self.api.metrics.enter(is_mutating(&self.parts.method));
-                self.outcome.lock().guard = Some(SeatGuard { seat, api: self.api.clone(), slot });
+                let enter = || self.api.metrics.enter(is_mutating(&self.parts.method));
+                let slot = outcome.in_flight.take().unwrap_or_else(enter);
+                outcome.guard = Some(SeatGuard { seat, api: self.api.clone(), slot });
                 Ok(())
             }
             Err(rejected) => {
-                self.outcome.lock().rejected = Some(rejected);
+                outcome.rejected = Some(rejected);
                 Err(Status::too_many_requests(TOO_MANY, rejected.retry_after_seconds))
             }
         }
@@ -239,11 +248,27 @@ impl<'a> AuthorizedRequest<'a> {
 impl Seats for AuthorizedRequest<'_> {
     fn give_back(&self) {
         let mut outcome = self.outcome.lock();
+        if outcome.keeps {
+            return;
+        }
         if let Some(SeatGuard { seat, slot, .. }) = outcome.guard.take() {
-            outcome._in_flight = Some(slot);
+            outcome.in_flight = Some(slot);
             drop(outcome);
             drop(seat);
         }
+    }
+
+    fn keep(&self) -> BoxFuture<'_, Result<(), Status>> {
+        Box::pin(async {
+            // Of webhooks that are asked at once each waits for the same seats.
+            let _one = self.keeping.lock().await;
+            let bytes = {
+                let mut outcome = self.outcome.lock();
+                outcome.keeps = true;
+                outcome.bytes
+            };
+            self.take_seats(bytes).await
+        })
     }
 }
 

@@ -91,10 +91,6 @@ impl Health {
         *self.incomplete.lock() = Some(why.to_owned());
     }
 
-    pub fn is_incomplete(&self) -> bool {
-        self.incomplete.lock().is_some()
-    }
-
     /// `None` when the path is no health endpoint.
     pub fn serve(&self, api: &Api, path: &str, query: &Query<'_>) -> Option<Answer> {
         let path = path.strip_prefix('/')?;

@@ -87,6 +87,7 @@ pub use aggregation::certificate::ProxyClientCertificate;
 pub use api::{Api, ControllerStatus};
 pub use authenticate::Caller;
 pub use body::{Body, RequestBody};
+pub use bootstrap::Bootstrap;
 pub use certificate_rotation::{CertificateRotation, WriteKubeconfig};
 pub use config::{ApiConfig, Authorization, AuthorizationMode, ClusterSettings};
 pub use connect::{Dialer, KubeletClient, KubeletClientCertificate, KubeletClientConfig};

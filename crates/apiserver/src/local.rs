@@ -140,7 +140,7 @@ impl LocalClient {
         let seat = self.api.flow.seat(&classified, &digest, about, estimate, None).await;
         let seat = seat.map_err(|r| Status::too_many_requests("no seat", r.retry_after_seconds))?;
         let (options, deadline) =
-            (WriteOptions::default(), self.api.registry().env().monotonic() + deadline::MAX);
+            (WriteOptions::default(), self.api.registry().env().monotonic() + deadline::longest(verb));
         let target = *target;
         Ok(Admitted {
             client: self,
@@ -195,6 +195,11 @@ struct Admitted<'a> {
 impl Seats for Admitted<'_> {
     fn give_back(&self) {
         drop(self.seat.lock().take());
+    }
+
+    /// There are no more of them than there are workers of controllers.
+    fn keep(&self) -> BoxFuture<'_, Result<(), Status>> {
+        Box::pin(std::future::ready(Ok(())))
     }
 }
 

@@ -18,6 +18,7 @@ mod scale;
 mod token;
 mod watch;
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use catalog::{Catalog, Resource, Subresource, Verbs};
@@ -30,6 +31,7 @@ use registry::RequestContext;
 use crate::api::Api;
 use crate::body::RequestBody;
 use crate::connect::Connect;
+use crate::deadline;
 use crate::flow_control::AuthorizedRequest;
 use crate::negotiate::{Offer, negotiate_error};
 use crate::request_info::{Query, RequestInfo};
@@ -76,6 +78,9 @@ async fn serve_resource(
 ) -> Result<Answer, Status> {
     let AuthorizedRequest { api, user, parts, query, catalog, .. } = authorized;
     let (verb, subresource) = check(info, resource, &parts.method)?;
+    let env = api.registry.env();
+    let longest = if info.is_connect() { deadline::MAX } else { deadline::longest(info.verb) };
+    let cut = Some(env.monotonic() + longest).filter(|cut| *cut < authorized.deadline());
     let request = RequestContext {
         user,
         user_agent: parts.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or(""),
@@ -87,17 +92,23 @@ async fn serve_resource(
         // One handler serves all paths of custom resources, and creates whatever the path names.
         name: if verb == Verbs::CREATE && resource.custom { "" } else { &info.name },
         options: WriteOptions::default(),
-        deadline: authorized.deadline(),
+        deadline: cut.unwrap_or(authorized.deadline()),
         fence: None,
         trace: Some(&authorized.trace),
         seats: Some(authorized),
     };
-    let answer = Call { api, parts, query, info, request, authorized }.dispatch(body).await;
+    let call = Call { api, parts, query, info, request, authorized };
+    let mut work = pin!(call.dispatch(body));
+    let answer = match cut {
+        None => work.await,
+        // What is cut off may still be committed.
+        Some(cut) => env.timeout_at(cut, work.as_mut()).await.unwrap_or_else(|_| Err(Status::out_of_time())),
+    };
     let dry_run = query.find("dryRun").is_some_and(|text| !text.is_empty());
     let request = RequestContext { options: WriteOptions { dry_run, ..request.options }, ..request };
     let audit_id =
         || parts.headers.get(AUDIT_ID).and_then(|id| id.to_str().ok()).unwrap_or_default().to_owned();
-    api.admission_log.record(&request, audit_id, api.registry.env(), answer.as_ref().err());
+    api.admission_log.record(&request, audit_id, env, answer.as_ref().err());
     answer
 }
 

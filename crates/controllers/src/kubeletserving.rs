@@ -14,13 +14,13 @@ mod tests;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use client::Client;
 use client::resources::{CERTIFICATE_SIGNING_REQUESTS, ENDPOINTS, NODES, SERVICES};
+use client::{Client, Gvr};
 use futures_util::future::BoxFuture;
 use runtime::{Action, Failure, Informer, InformerEvent, Key, Reconcile, ReconcileRequest, tree};
 use tokio::task::JoinHandle;
 
-use crate::{Context, csr};
+use crate::{Context, ServingNames, csr};
 use plan::{Decision, Others};
 
 pub const NAME: &str = "kubelet-serving-approver-controller";
@@ -37,9 +37,17 @@ struct Approver {
     client: Arc<dyn Client>,
     requests: Arc<Informer>,
     nodes: Arc<Informer>,
-    /// The DNS names of the API server's certificate, in lower case, and its addresses.
-    server_names: Vec<String>,
-    server_addresses: Vec<IpAddr>,
+    serving_names: Option<ServingNames>,
+}
+
+/// What is known of the API server.
+struct Server {
+    /// Where clients expect it.
+    addresses: Vec<IpAddr>,
+    /// Of its machines: what it advertises.
+    machines: Vec<IpAddr>,
+    /// The DNS names of its certificate, in lower case.
+    names: Vec<String>,
 }
 
 pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
@@ -54,24 +62,27 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         _ => asking.store().by_index(BY_NODE, event.obj().name()).iter().map(|csr| Key::of(csr)).collect(),
     });
     let client = context.clients.controller(IDENTITY);
-    let names = context.trust.serving_names.iter().map(|name| name.to_ascii_lowercase());
-    let (server_addresses, server_names) = plan::addresses_and_names(names);
-    let approver = Arc::new(Approver { client, requests, nodes, server_names, server_addresses });
+    let serving_names = context.trust.serving_names.clone();
+    let approver = Arc::new(Approver { client, requests, nodes, serving_names });
     controller.start(&context.controllers, approver, context.stop.clone())
 }
 
 impl Approver {
-    /// Where clients expect the API server.
-    async fn control_plane(&self) -> Result<Vec<IpAddr>, Failure> {
-        let mut addresses = self.server_addresses.clone();
-        for resource in [&SERVICES, &ENDPOINTS] {
-            match self.client.get(resource.at("default", KUBERNETES)).await {
-                Ok(obj) => addresses.extend(plan::addresses_in(&tree(&obj))),
-                Err(status) if status.code == 404 => {}
-                Err(status) => return Err(status.into()),
-            }
+    async fn server(&self) -> Result<Server, Failure> {
+        let names = self.serving_names.as_ref().map(|names| names()).unwrap_or_default();
+        let (mut addresses, names) =
+            plan::addresses_and_names(names.iter().map(|name| name.to_ascii_lowercase()));
+        let [service, machines] = [self.addresses_of(&SERVICES).await?, self.addresses_of(&ENDPOINTS).await?];
+        addresses.extend(service.iter().chain(&machines));
+        Ok(Server { addresses, machines, names })
+    }
+
+    async fn addresses_of(&self, resource: &Gvr) -> Result<Vec<IpAddr>, Failure> {
+        match self.client.get(resource.at("default", KUBERNETES)).await {
+            Ok(obj) => Ok(plan::addresses_in(&tree(&obj))),
+            Err(status) if status.code == 404 => Ok(Vec::new()),
+            Err(status) => Err(status.into()),
         }
-        Ok(addresses)
     }
 }
 
@@ -84,7 +95,7 @@ impl Reconcile for Approver {
             let csr = tree(&obj);
             let Some(name) = plan::asking_node(&csr) else { return Ok(Action::AwaitChange) };
             let node = self.nodes.store().get("", &name).map(|node| tree(&node));
-            let control_plane = self.control_plane().await?;
+            let server = self.server().await?;
             let decision = {
                 let nodes = self.nodes.store();
                 let taken = |address: &str| {
@@ -92,8 +103,9 @@ impl Reconcile for Approver {
                 };
                 let others = Others {
                     taken: &taken,
-                    control_plane: &control_plane,
-                    control_plane_names: &self.server_names,
+                    control_plane: &server.addresses,
+                    control_plane_machines: &server.machines,
+                    control_plane_names: &server.names,
                 };
                 plan::decide(&csr, node.as_ref(), &others)
             };

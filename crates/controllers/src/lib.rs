@@ -98,9 +98,12 @@ pub struct Trust {
     pub sign: Option<SignToken>,
     /// Signs certificates of the cluster's own signers.
     pub issuer: Option<Issuer>,
-    /// DNS names and addresses of the server's own certificate: no node gets them.
-    pub serving_names: Vec<String>,
+    /// No node gets them.
+    pub serving_names: Option<ServingNames>,
 }
+
+/// The DNS names and addresses of the server's own certificate as it is now.
+pub type ServingNames = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 
 /// A token for a service account that is good as long as the Secret holds it.
 pub type SignToken = Arc<dyn Fn(&Obj, &Obj) -> Result<String, Status> + Send + Sync>;

@@ -120,6 +120,12 @@ impl Env {
         tokio::time::timeout(limit, work)
     }
 
+    /// The same, until an instant of [`monotonic`](Env::monotonic).
+    #[allow(clippy::disallowed_methods)]
+    pub fn timeout_at<F: Future>(&self, deadline: Instant, work: F) -> tokio::time::Timeout<F> {
+        tokio::time::timeout_at(deadline, work)
+    }
+
     /// Spawns a task. The caller owns the handle: join or abort it.
     #[allow(clippy::disallowed_methods)]
     pub fn spawn<F>(&self, name: &'static str, task: F) -> tokio::task::JoinHandle<F::Output>

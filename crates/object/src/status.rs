@@ -285,6 +285,11 @@ impl Status {
         Status::new(504, "Timeout", format!("Timeout: {}", message.as_ref())).with_empty_details()
     }
 
+    /// A request whose deadline has passed.
+    pub fn out_of_time() -> Status {
+        Status::timeout("request did not complete within requested timeout - context deadline exceeded")
+    }
+
     /// The Status object a client receives.
     pub fn to_value(&self) -> Value {
         if let Some(document) = &self.document {

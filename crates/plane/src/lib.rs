@@ -22,8 +22,8 @@ use tokio::task::{AbortHandle, JoinHandle};
 
 pub use controllers::{
     CONCURRENCY, Cidr, Context, Endpoints, HorizontalPodAutoscaler, KUBELET_SERVING_APPROVER,
-    LOCAL_PROVISIONER, MaskSizes, NodeIpam, NodeIpamError, NodeLifecycle, Settings as ControllerSettings,
-    Trust, local_storage_class,
+    LOCAL_PROVISIONER, MaskSizes, NodeIpam, NodeIpamError, NodeLifecycle, ServingNames,
+    Settings as ControllerSettings, Trust, local_storage_class,
 };
 pub use leader_election::Candidate;
 pub use selection::{ControllerSelection, UnknownController};

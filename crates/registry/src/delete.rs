@@ -124,10 +124,11 @@ impl Registry {
             attempt.delete_options = Some(&asked);
             let mut effects = Effects::default();
             let is_shown = !matches!(extended, Extended::Not);
-            let phases = if is_shown { self.phases(&attempt) } else { Phases::default() };
+            let seen = as_extensions_see(&attempt);
+            let phases = if is_shown { self.phases(&seen) } else { Phases::default() };
             if !phases.any() {
                 for phase in [Phase::Admit, Phase::Validate].into_iter().filter(|_| is_shown) {
-                    self.admission.note_unmatched(&attempt, phase);
+                    self.admission.note_unmatched(&seen, phase);
                 }
                 self.admission.pass_deletion(&attempt);
                 let judged = self.admission.validate_built_in(&attempt, None, &mut effects);
@@ -217,17 +218,13 @@ impl Registry {
         old: &Arc<Obj>,
         effects: &mut Effects,
     ) -> Result<(), Status> {
-        let mut attempt = *attempt;
+        let mut attempt = as_extensions_see(attempt);
         let served;
         if kinds::kind_of(attempt.storage).converts_last() {
             // In the request's version, as admission has objects of such kinds.
             let converted = self.convert_one(attempt.resource, old, Asked::Now).await?;
             served = convert::body_in(attempt.resource, attempt.storage, &converted);
             attempt.old = Some(&served);
-        }
-        if attempt.verb.contains(Verbs::DELETE_COLLECTION) {
-            // Of a whole collection nobody is named.
-            attempt.name = "";
         }
         let judged = async {
             self.admission.mutate_deletion(&attempt, effects).await?;
@@ -312,6 +309,12 @@ impl Registry {
             .map_err(|e| Status::internal(format!("the object no longer fits its type: {e}")))?;
         Ok(json::to_vec(&new))
     }
+}
+
+/// For policies and webhooks: of a whole collection nobody is named.
+fn as_extensions_see<'a>(attempt: &Attempt<'a>) -> Attempt<'a> {
+    let is_collection = attempt.verb.contains(Verbs::DELETE_COLLECTION);
+    Attempt { name: if is_collection { "" } else { attempt.name }, ..*attempt }
 }
 
 /// The object with another value, as it is at a revision.

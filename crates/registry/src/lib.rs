@@ -176,7 +176,7 @@ impl Registry {
     pub(crate) fn check_deadline(&self, request: &RequestContext<'_>) -> Result<(), Status> {
         match self.env.monotonic() < request.deadline {
             true => Ok(()),
-            false => Err(Status::timeout("request did not complete within the allowed duration")),
+            false => Err(Status::out_of_time()),
         }
     }
 

@@ -127,12 +127,6 @@ pub struct GivenCertificate {
     pub followed: Followed,
 }
 
-/// The DNS names and addresses of the first certificate.
-pub fn certificate_names(pem: &str) -> Vec<String> {
-    let chain = certificates_from_pem(pem.as_bytes()).unwrap_or_default();
-    chain.first().and_then(|first| auth::pki::certificate_names(first)).unwrap_or_default()
-}
-
 fn modes<'a>(names: impl Iterator<Item = &'a str>) -> Result<Authorization> {
     let mut modes = Vec::new();
     for name in names {
@@ -218,9 +212,15 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let names = ["*.example.com", "10.0.0.1", "fd00::1"].map(str::to_owned);
         let pki = auth::Pki::open_or_create(&home.path().join("pki"), 1_700_000_000, &names).unwrap();
-        let found = certificate_names(&pki.serving().certificate_pem());
+        let serving = ServingCertificate::new(pki.serving()).unwrap();
+        let found = serving.names();
         assert!(names.iter().all(|name| found.contains(name)), "{found:?}");
-        assert!(certificate_names("").is_empty());
+        // They follow the certificate.
+        let more = ["later.example.com".to_owned()];
+        let pki = auth::Pki::open_or_create(&home.path().join("other"), 1_700_000_000, &more).unwrap();
+        serving.swap(pki.serving()).unwrap();
+        let found = serving.names();
+        assert!(found.contains(&more[0]) && !found.contains(&names[0]), "{found:?}");
     }
 
     #[test]

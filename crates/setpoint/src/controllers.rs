@@ -10,7 +10,7 @@ use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use codec::yaml;
 use env::Env;
 use object::Value;
-use plane::{Candidate, Cidr, ControllerSelection, Plane, Settings, Trust};
+use plane::{Candidate, Cidr, ControllerSelection, Plane, ServingNames, Settings, Trust};
 
 pub fn flags() -> [Arg; 4] {
     [
@@ -99,14 +99,20 @@ fn metrics_reader() -> Value {
 
 /// Starts them, and exposes them under `/debug/controllers` and in `/metrics`. `shared`: other servers may use the same
 /// store, so leader election is on. `names`: the server's own.
-pub fn start(env: &Env, api: &Arc<Api>, settings: &Settings, names: &[String], shared: bool) -> Arc<Plane> {
+pub fn start(
+    env: &Env,
+    api: &Arc<Api>,
+    settings: &Settings,
+    names: ServingNames,
+    shared: bool,
+) -> Arc<Plane> {
     let mut settings = settings.clone();
     let signer = api.clone();
     settings.trust = Trust {
         root_ca: api.root_ca(),
         sign: Some(Arc::new(move |account, secret| signer.sign_secret_token(account, secret))),
         issuer: api.issuer(),
-        serving_names: names.to_vec(),
+        serving_names: Some(names),
     };
     settings.registry = Some(api.controller_registry());
     if shared {

@@ -8,14 +8,16 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use apiserver::{
-    Advertised, Api, ApiConfig, CertificateRotation, ClusterSettings, KubeletClientCertificate, Limits,
-    Pools, PortRange, ProxyClientCertificate, Server, ServerError, ServiceRanges, Tls, WriteKubeconfig,
+    Advertised, Api, ApiConfig, Bootstrap, CertificateRotation, ClusterSettings, KubeletClientCertificate,
+    Limits, Pools, PortRange, ProxyClientCertificate, Server, ServerError, ServiceRanges, Tls,
+    WriteKubeconfig,
 };
 use auth::pki::{FrontProxy, ServingCertificate};
 use auth::{CaBundle, Pki, RequestHeaders, Tokens};
 use catalog::Catalog;
 use clap::ArgMatches;
 use env::Env;
+use plane::ServingNames;
 use store::Engine;
 use table::Table;
 use tokio::runtime::Runtime;
@@ -285,7 +287,7 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
         let _ = env.timeout(SHUTDOWN, engine.close()).await;
         return Ok(());
     };
-    let bootstrapping = bootstrapped?;
+    let incomplete = bootstrapped?;
     let url = server_url(bound);
     api.set_external_address(url.trim_start_matches("https://"));
     for path in &kubeconfigs {
@@ -301,8 +303,13 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
         None => None,
     };
     let serving = env.spawn("server", server.run());
-    let plane =
-        controllers::start(&env, &api, &settings.controllers, &keys.names, settings.store.is_shared());
+    let plane = controllers::start(
+        &env,
+        &api,
+        &settings.controllers,
+        keys.serving_names(),
+        settings.store.is_shared(),
+    );
     let client_ca = keys.client_ca.clone();
     let node = match settings.node.as_ref().zip(containers) {
         Some((node, containers)) => Some(local_node::start(&env, &api, node, client_ca, containers).await?),
@@ -312,9 +319,13 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
         // Nodes of this machine, and those that join.
         env.spawn("node-metrics", api.clone().scrape_kubelets());
     }
-    let warning = node.as_ref().and_then(|node| node.warning());
     if settings.announced {
-        announce(&settings, &url, node.as_ref().map(|node| &*node.name), warning);
+        let missing = incomplete.as_ref().map(|incomplete| {
+            let why = &incomplete.why;
+            format!("initial objects are missing and are tried again, and /readyz fails until then: {why}")
+        });
+        let warnings = missing.into_iter().chain(node.as_ref().and_then(|node| node.warning()));
+        announce(&settings, &url, node.as_ref().map(|node| &*node.name), warnings);
     }
     let followed = std::mem::take(&mut keys.followed).into_iter();
     let mut until_shutdown: Vec<_> = followed
@@ -325,8 +336,8 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
 
     let failed = signals.interrupts(supervise(&env, &api, &engine, &pools)).await;
     let stopped_by = failed.map_or(Ok(()), Err);
-    if let Some(bootstrapping) = bootstrapping {
-        bootstrapping.abort();
+    if let Some(incomplete) = incomplete {
+        incomplete.completing.abort();
     }
     if let Some(node) = node.as_ref().filter(|_| signals.going_down) {
         tracing::info!("the machine goes down: ending pods");
@@ -452,7 +463,7 @@ struct Keys {
     proxy_client: Arc<ProxyClientCertificate>,
     request_headers: Arc<RequestHeaders>,
     advertised: IpAddr,
-    /// Under which this server is known: DNS names and addresses.
+    /// Under which this server is known beside those of its certificate: DNS names and addresses.
     names: Vec<String>,
     /// The files of what was given, which others renew.
     followed: Vec<Followed>,
@@ -470,7 +481,6 @@ impl Keys {
         let mut followed = Vec::new();
         let (certificate, root_ca) = match given {
             Some(given) => {
-                names.extend(access::certificate_names(&given.chain));
                 followed.push(given.followed);
                 (given.serving, access::joined(pki.ca_pem(), &given.chain))
             }
@@ -502,6 +512,12 @@ impl Keys {
             names,
             followed,
         })
+    }
+
+    /// Those of the certificate as it is when they are asked for.
+    fn serving_names(&self) -> ServingNames {
+        let (names, certificate) = (self.names.clone(), self.certificate.clone());
+        Arc::new(move || names.iter().cloned().chain(certificate.names()).collect())
     }
 
     fn admin_kubeconfig(&self, url: &str) -> String {
@@ -580,34 +596,34 @@ fn initial_objects(settings: &Settings) -> Vec<object::Value> {
     objects
 }
 
+/// A bootstrap that lacks something while the server serves.
+struct Incomplete {
+    why: String,
+    completing: tokio::task::JoinHandle<()>,
+}
+
 /// Creates the initial objects. On a full disk, or where a webhook or policy refuses some, it goes on in the background while the
 /// server serves: who makes space, or deletes the webhook, needs it.
-async fn bootstrap(
-    env: &Env,
-    api: &Arc<Api>,
-    engine: &Arc<dyn Engine>,
-) -> Result<Option<tokio::task::JoinHandle<()>>> {
-    let Err(status) = api.bootstrap().await else { return Ok(None) };
+async fn bootstrap(env: &Env, api: &Arc<Api>, engine: &Arc<dyn Engine>) -> Result<Option<Incomplete>> {
+    let refused = |why: String| anyhow!("bootstrap failed: cannot create the initial objects: {why}");
+    let mut bootstrap = Bootstrap::new(api).map_err(|status| refused(status.message))?;
+    let Err(status) = bootstrap.attempt().await else { return Ok(None) };
     match (engine.health(), engine.full()) {
-        (Err(why), _) => Err(anyhow!("{why}")),
+        (Err(why), _) => return Err(anyhow!("{why}")),
         (Ok(()), Some(why)) => {
             tracing::error!(reason = %why, "bootstrap is incomplete: some initial objects are missing");
-            let later = bootstrap_later(env.clone(), api.clone(), engine.clone(), status.message);
-            Ok(Some(env.spawn("bootstrap", later)))
         }
-        (Ok(()), None) if api.serves_incomplete() => {
+        (Ok(()), None) if bootstrap.can_serve_incomplete() => {
             // A webhook that is down, say. It can be deleted only where somebody serves.
             tracing::error!(
                 reason = status.message,
                 "bootstrap is incomplete: initial objects were refused; it goes on while this server serves"
             );
-            let later = bootstrap_later(env.clone(), api.clone(), engine.clone(), status.message);
-            Ok(Some(env.spawn("bootstrap", later)))
         }
-        (Ok(()), None) => {
-            Err(anyhow!("bootstrap failed: cannot create the initial objects: {}", status.message))
-        }
+        (Ok(()), None) => return Err(refused(status.message)),
     }
+    let later = bootstrap_later(env.clone(), bootstrap, engine.clone(), status.message.clone());
+    Ok(Some(Incomplete { why: status.message, completing: env.spawn("bootstrap", later) }))
 }
 
 /// Gives memory back from time to time, until the store fails: then it says why.
@@ -630,11 +646,11 @@ fn is_full_disk(error: &anyhow::Error) -> bool {
 }
 
 /// Retries until nothing is missing. `said`: why something was at first.
-async fn bootstrap_later(env: Env, api: Arc<Api>, engine: Arc<dyn Engine>, mut said: String) {
+async fn bootstrap_later(env: Env, mut bootstrap: Bootstrap, engine: Arc<dyn Engine>, mut said: String) {
     let mut wait = CHECK_INTERVAL;
     loop {
         env.sleep(wait).await;
-        let Err(status) = api.bootstrap().await else {
+        let Err(status) = bootstrap.attempt().await else {
             tracing::info!("bootstrap is complete");
             return;
         };
@@ -648,7 +664,7 @@ async fn bootstrap_later(env: Env, api: Arc<Api>, engine: Arc<dyn Engine>, mut s
     }
 }
 
-/// Whoever refuses the objects is asked about all of them again, each time. A full disk may have space again at any time.
+/// Whoever refuses objects is asked about them again, each time. A full disk may have space again at any time.
 fn next_bootstrap_wait(wait: Duration, full: bool) -> Duration {
     if full { CHECK_INTERVAL } else { (2 * wait).min(MAX_BOOTSTRAP_WAIT) }
 }
@@ -698,9 +714,9 @@ fn explain_listen(error: ServerError, flag: &str) -> anyhow::Error {
 /// Starts the last line of the announcement.
 pub const NEXT: &str = "Next: ";
 
-fn announce(settings: &Settings, url: &str, node: Option<&str>, warning: Option<String>) {
+fn announce(settings: &Settings, url: &str, node: Option<&str>, warnings: impl IntoIterator<Item = String>) {
     let mut text = announcement(settings, url, node);
-    if let Some(warning) = warning {
+    for warning in warnings {
         text.push_str(&format!("warning: {warning}\n"));
     }
     // Nobody may be reading any more; the server runs all the same.

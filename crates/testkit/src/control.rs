@@ -83,7 +83,7 @@ impl TestCluster {
             root_ca,
             sign: Some(Arc::new(move |account, secret| api.sign_secret_token(account, secret))),
             issuer,
-            serving_names: Vec::new(),
+            serving_names: None,
         }
     }
 

@@ -21,10 +21,11 @@ impl Call<'_> {
         let of = BodyType::of(request.resource);
         let (bytes, permit) = self.read(body).await?;
         let (value, warnings) = self.decode(&bytes, of, request.options.field_validation)?;
+        // A webhook may take its time: nobody waits for the permit meanwhile.
+        drop(permit);
         // The body itself is all that another try needs.
         let again = || self.decode(&bytes, of, FieldValidation::Ignore).map(|(value, _)| value);
         let mut written = self.api.registry.create(&request, value, &again).await?;
-        drop(permit);
         self.effect(&request, &written).await;
         written.warnings.splice(0..0, warnings);
         Ok(self.written(written, wanted))

@@ -126,6 +126,12 @@ impl ServingCertificate {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = next;
         Ok(())
     }
+
+    /// The DNS names and addresses it is for.
+    pub fn names(&self) -> Vec<String> {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner).clone();
+        current.cert.first().and_then(|leaf| super::certificate_names(leaf)).unwrap_or_default()
+    }
 }
 
 impl ResolvesServerCert for ServingCertificate {

@@ -26,9 +26,9 @@ const SETTLE: Duration = Duration::from_secs(15);
 /// Shorter than any lease is renewed in, so that each counts once.
 const WINDOW: Duration = Duration::from_millis(1900);
 const WINDOWS: u32 = 30;
-/// Of each call.
 /// Unless `--pods` says otherwise.
 const PODS: u64 = 10_000;
+/// Of each call.
 const OBJECTS: u64 = 1_000;
 const LEASES: &str = "/apis/coordination.k8s.io/v1/leases";
 

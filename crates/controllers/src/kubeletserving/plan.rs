@@ -25,6 +25,8 @@ pub struct Others<'a> {
     /// Another Node is known by it.
     pub taken: &'a dyn Fn(&str) -> bool,
     pub control_plane: &'a [IpAddr],
+    /// Those of its machines; the others may be a load balancer's, which many come from.
+    pub control_plane_machines: &'a [IpAddr],
     /// The DNS names of the API server's certificate, in lower case; `*.` stands for any label.
     pub control_plane_names: &'a [String],
 }
@@ -89,7 +91,9 @@ fn check(csr: &Value, node: Option<&Value>, others: &Others<'_>) -> Result<(), S
         }
     }
     let at_api_server = |source: &&str| {
-        source.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback() || others.control_plane.contains(&ip))
+        source
+            .parse::<IpAddr>()
+            .is_ok_and(|ip| ip.is_loopback() || others.control_plane_machines.contains(&ip))
     };
     for name in request.dns_names.iter().map(|name| name.to_ascii_lowercase()) {
         // Its certificate proves no other; what the Node says of itself proves nothing.

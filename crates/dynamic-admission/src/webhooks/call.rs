@@ -66,8 +66,10 @@ impl Call<'_> {
         };
         // However long it takes, others are served meanwhile.
         let waiting = hook.waiting.begin(&attempt.request.user.name);
-        if let (Some(_), Some(seats)) = (&waiting, attempt.request.seats) {
-            seats.give_back();
+        match (&waiting, attempt.request.seats) {
+            (Some(_), Some(seats)) => seats.give_back(),
+            (None, Some(seats)) => seats.keep().await.map_err(Failure::Internal)?,
+            (_, None) => {}
         }
         // Within the request's own time.
         let left = attempt.deadline.saturating_duration_since(attempt.env.monotonic());

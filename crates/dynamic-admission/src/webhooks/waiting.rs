@@ -22,7 +22,7 @@ pub struct WaitingCall<'a> {
 }
 
 impl Waiting {
-    /// `None`: too many wait already, and the request keeps its seats, which bound how many more there are.
+    /// `None`: too many wait already, so the request must keep its seats, which bound how many more there are.
     pub fn begin<'a>(&'a self, user: &'a str) -> Option<WaitingCall<'a>> {
         let mut calls = self.calls.lock();
         let own = calls.get(user).copied().unwrap_or_default();

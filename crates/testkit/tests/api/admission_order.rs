@@ -67,6 +67,48 @@ async fn nobody_is_asked_about_a_deletion_that_fails_a_precondition_or_is_under_
     cluster.shutdown().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_exclusion_by_name_is_none_of_a_whole_collection() {
+    let cluster = TestCluster::simulated(2306).await;
+    refuse(&cluster, "kept", rule("", json!(["v1"]), "DELETE", "configmaps"), "'kept'").await;
+    let mut excluded = rule("", json!(["v1"]), "DELETE", "configmaps");
+    excluded["resourceNames"] = json!(["free"]);
+    let but_free = json!({"spec": {"matchConstraints": {"excludeResourceRules": [excluded]}}});
+    cluster.merge(format!("{GROUP}/validatingadmissionpolicies/kept"), but_free).await.ok(200);
+    let free = json!({"metadata": {"name": "free", "labels": {"app": "a"}}});
+    cluster.post(MAPS, free.clone()).await.ok(201);
+    cluster.delete(format!("{MAPS}/free")).await.ok(200);
+    // The same whether or not somebody else is asked too.
+    cluster.post(MAPS, free).await.ok(201);
+    let all = format!("{MAPS}?labelSelector=app%3Da");
+    assert!(message(&cluster.delete(&all).await.ok(422)).ends_with("kept"));
+    refuse(&cluster, "other", rule("", json!(["v1"]), "DELETE", "configmaps"), "'other'").await;
+    cluster.delete(&all).await.ok(422);
+    cluster.get(format!("{MAPS}/free")).await.ok(200);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_has_34_seconds_however_many_webhooks_hang() {
+    let cluster = TestCluster::simulated(2307).await;
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}/", silent.local_addr().unwrap());
+    let hook = |name: &str| {
+        json!({"name": name, "sideEffects": "None", "admissionReviewVersions": ["v1"], "clientConfig": {"url": url},
+            "timeoutSeconds": 30, "failurePolicy": "Ignore", "rules": [rule("", json!(["v1"]), "*", "configmaps")]})
+    };
+    // Each has ten seconds for its handshake.
+    let hooks = ["a", "b", "c", "d"].map(|name| hook(&format!("{name}.example.io")));
+    let hooks = json!({"metadata": {"name": "hooks"}, "webhooks": hooks});
+    cluster.post(format!("{GROUP}/mutatingwebhookconfigurations"), hooks).await.ok(201);
+    let begun = cluster.env().monotonic();
+    let refused = cluster.post(MAPS, json!({"metadata": {"name": "a"}})).await.ok(504);
+    assert_eq!((cluster.env().monotonic() - begun).as_secs(), 34);
+    let wanted = "Timeout: request did not complete within requested timeout";
+    assert!(message(&refused).starts_with(wanted), "{refused}");
+    cluster.shutdown().await;
+}
+
 /// Gadgets, in v1alpha1 that is served no more, v2, and v1 that is stored.
 async fn define_gadgets(cluster: &TestCluster) {
     let version = |name: &str, served: bool, storage: bool| {
@@ -197,18 +239,21 @@ async fn a_webhook_that_is_down_does_not_keep_a_cluster_from_being_served() {
         cluster.delete(format!("{roles}/{role}")).await.ok(200);
     }
     // As a restart does it.
-    let refused = cluster.api().bootstrap().await.unwrap_err();
+    let mut bootstrap = apiserver::Bootstrap::new(cluster.api()).unwrap();
+    let refused = bootstrap.attempt().await.unwrap_err();
     let missing = ["ClusterRole \"view\": ", "ClusterRole \"edit\": "];
     assert!(missing.iter().any(|missing| refused.message.starts_with(missing)), "{}", refused.message);
     assert!(refused.message.contains("failed calling webhook"), "{}", refused.message);
     assert!(refused.message.ends_with("; and 1 more"), "{}", refused.message);
-    assert!(cluster.api().serves_incomplete());
+    assert!(bootstrap.can_serve_incomplete());
     cluster.delete(format!("{hooks}/hook")).await.ok(200);
-    cluster.api().bootstrap().await.unwrap();
-    assert!(!cluster.api().serves_incomplete());
+    // What was there already is the users' by now.
+    cluster.delete(format!("{roles}/admin")).await.ok(200);
+    bootstrap.attempt().await.unwrap();
     for role in ["view", "edit"] {
         cluster.get(format!("{roles}/{role}")).await.ok(200);
     }
+    cluster.get(format!("{roles}/admin")).await.ok(404);
     cluster.shutdown().await;
 }
 

@@ -154,11 +154,8 @@ fn schema(name: &str, level: &str, user: &str) -> Value {
     })
 }
 
-/// Webhooks are real sockets, so time is real too.
-#[tokio::test]
-async fn a_webhook_that_hangs_keeps_nobody_from_being_served() {
-    let cluster = TestCluster::start().await;
-    allow_workers(&cluster).await;
+/// One level with few seats, of the users `flood` and `other`.
+async fn narrow_level(cluster: &TestCluster) {
     let queue = json!({"type": "Queue", "queuing": {"queues": 1, "queueLengthLimit": 50, "handSize": 1}});
     let narrow = cluster.post(format!("{FLOW}/prioritylevelconfigurations"), level("narrow", queue)).await;
     let uid = narrow.ok(201)["metadata"]["uid"].as_str().unwrap().to_owned();
@@ -172,14 +169,28 @@ async fn a_webhook_that_hangs_keeps_nobody_from_being_served() {
             settle(&cluster).await;
         }
     }
-    let server = WebhookServer::start(|_, _| webhook_server::Reply::Never).await;
-    let hook = json!({
-        "name": "never.example.io", "clientConfig": server.config("/"), "sideEffects": "None", "admissionReviewVersions": ["v1"],
-        "timeoutSeconds": 30,
+}
+
+/// Asked about ConfigMaps that are created.
+async fn hook_of_maps(cluster: &TestCluster, server: &WebhookServer, kind: &str, name: &str, more: Value) {
+    let mut hook = json!({
+        "name": format!("{name}.example.io"), "clientConfig": server.config("/"), "sideEffects": "None",
+        "admissionReviewVersions": ["v1"], "timeoutSeconds": 30,
         "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}],
     });
-    let validating = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
-    cluster.post(validating, json!({"metadata": {"name": "never"}, "webhooks": [hook]})).await.ok(201);
+    hook.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let path = format!("/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations");
+    cluster.post(path, json!({"metadata": {"name": name}, "webhooks": [hook]})).await.ok(201);
+}
+
+/// Webhooks are real sockets, so time is real too.
+#[tokio::test]
+async fn a_webhook_that_hangs_keeps_nobody_from_being_served() {
+    let cluster = TestCluster::start().await;
+    allow_workers(&cluster).await;
+    narrow_level(&cluster).await;
+    let server = WebhookServer::start(|_, _| webhook_server::Reply::Never).await;
+    hook_of_maps(&cluster, &server, "validating", "never", json!({})).await;
 
     let more_than_seats = seats(&cluster, "narrow").await + 5;
     let flood: Vec<_> = (0..more_than_seats)
@@ -192,6 +203,75 @@ async fn a_webhook_that_hangs_keeps_nobody_from_being_served() {
     cluster.request("GET", MAPS).by(user("other")).send().await.ok(200);
     assert!(flood.iter().all(|task| !task.is_finished()), "they still wait for the webhook");
     flood.iter().for_each(JoinHandle::abort);
+    cluster.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_webhook_that_hangs_holds_a_bounded_number_of_requests_whoever_was_asked_before() {
+    let cluster = TestCluster::start().await;
+    allow_workers(&cluster).await;
+    narrow_level(&cluster).await;
+    let first = WebhookServer::start(|_, review| {
+        let response = json!({"uid": review["request"]["uid"], "allowed": true});
+        webhook_server::Reply::Review(
+            json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}),
+        )
+    })
+    .await;
+    let labelled = json!({"objectSelector": {"matchLabels": {"asks": "both"}}});
+    hook_of_maps(&cluster, &first, "mutating", "first", labelled).await;
+    let last = WebhookServer::start(|_, _| webhook_server::Reply::Never).await;
+    hook_of_maps(&cluster, &last, "validating", "last", json!({})).await;
+
+    let ask = |name: String, labels: Value| {
+        let map = json!({"metadata": {"name": name, "labels": labels}});
+        send(&cluster, cluster.request("POST", MAPS).by(user("flood")).json(&map))
+    };
+    // A quarter of all that may wait for one webhook without a seat. A few at a time: the queue is short.
+    const OF_A_USER: usize = 160;
+    let mut waiting = Vec::new();
+    let of_flood = "{flow_schema=\"flood\",priority_level=\"narrow\"}";
+    let (taken, queued) = (
+        format!("apiserver_flowcontrol_current_executing_seats{of_flood}"),
+        format!("apiserver_flowcontrol_current_inqueue_requests{of_flood}"),
+    );
+    let in_flight = "apiserver_current_inflight_requests{request_kind=\"mutating\"}";
+    while waiting.len() < OF_A_USER {
+        let begun = waiting.len();
+        waiting.extend((begun..begun + 40).map(|n| ask(format!("m{n}"), json!({}))));
+        while figure(&cluster, in_flight).await < waiting.len() as f64 || figure(&cluster, &taken).await > 0.0
+        {
+            settle(&cluster).await;
+        }
+    }
+    let (seats, more) = (seats(&cluster, "narrow").await, 5);
+    waiting.extend((0..seats + more).map(|n| ask(format!("both{n}"), json!({"asks": "both"}))));
+    // Those that have passed the first one take seats again, and keep them.
+    while figure(&cluster, &taken).await < seats as f64 || figure(&cluster, &queued).await < more as f64 {
+        assert!(waiting.iter().all(|task| !task.is_finished()), "all wait for the webhook, or for a seat");
+        settle(&cluster).await;
+    }
+    waiting.iter().for_each(JoinHandle::abort);
+    cluster.shutdown().await;
+}
+
+#[tokio::test]
+async fn large_objects_that_wait_for_a_webhook_keep_nobody_from_being_served() {
+    let cluster = TestCluster::start().await;
+    allow_workers(&cluster).await;
+    let server = WebhookServer::start(|_, _| webhook_server::Reply::Never).await;
+    hook_of_maps(&cluster, &server, "validating", "never", json!({})).await;
+    // More than may be decoded at once.
+    let many = 2 * std::thread::available_parallelism().map_or(1, usize::from) + 1;
+    let large = |n: usize| {
+        let map = json!({"metadata": {"name": format!("m{n}")}, "data": {"a": "x".repeat(80 << 10)}});
+        send(&cluster, cluster.request("POST", MAPS).json(&map))
+    };
+    let waiting: Vec<_> = (0..many).map(large).collect();
+    server.is_asked_times(many).await;
+    cluster.request("GET", MAPS).by(user("jane")).send().await.ok(200);
+    assert!(waiting.iter().all(|task| !task.is_finished()), "they still wait for the webhook");
+    waiting.iter().for_each(JoinHandle::abort);
     cluster.shutdown().await;
 }
 
