@@ -184,6 +184,18 @@ async fn nothing_of_a_lost_sandbox_is_left_when_another_is_made() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_sandbox_that_was_made_meanwhile_is_left_alone() {
+    let mut case = Case::running(PLAIN, |_| {}).await;
+    let sandbox = case.task.sandbox();
+    // Whoever heard that the one before is lost asks for it once more.
+    case.task.create();
+    case.wakes.recv().await.unwrap();
+    case.cluster.env().sleep(Duration::from_secs(60)).await;
+    assert!(case.runtime.asked().is_empty(), "{:?}", case.runtime.asked());
+    assert!(case.is_running() && case.task.sandbox() == sandbox);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lost_sandbox_is_stopped_with_what_the_runtime_fails_to_stop() {
     let spec = "{terminationGracePeriodSeconds: 2, containers: [{name: c, image: 'i:1'}]}";
     let mut case = Case::running(spec, |runtime| runtime.unstoppable = u32::MAX.into()).await;
