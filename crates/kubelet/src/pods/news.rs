@@ -300,6 +300,15 @@ pub fn tell_changed(cache: &mut Cache) -> bool {
     if mains.all(is_done) {
         return false;
     }
+    // As kubelet, which decides on all of them when it decides on the sandbox, but where init containers come first decides anew after
+    // those, by policy.
+    for container in pod.containers.iter().filter(|container| container.role == Role::Main) {
+        let Some(slot) = cache.containers.get_mut(container.name) else { continue };
+        let has_succeeded =
+            matches!(slot.run.as_ref().map(|run| &run.state), Some(RunState::Exited(exit)) if exit.code == 0);
+        let is_over = pod.policy(container) == Restart::OnFailure && has_succeeded;
+        slot.starts_again = slot.run.is_some() && !is_over && !pod.has_init_containers();
+    }
     let told = "Pod sandbox changed, it will be killed and re-created.";
     cache.tell("", Severity::Normal, "SandboxChanged", told);
     true
