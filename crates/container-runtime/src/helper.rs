@@ -90,8 +90,10 @@ pub async fn next_reply(socket: &mut tokio::net::UnixStream) -> io::Result<Optio
     Ok(Some(serde_json::from_slice(&frame)?))
 }
 
-/// The helper of a directory, if it lives: what its file says may be of before the machine was started.
+/// The helper of a directory, if it lives: what its file says may be of before the machine was started, and that process now another
+/// agent's helper. Nobody but the directory's own listens there.
 pub fn process(directory: &Path) -> Option<Pid> {
+    Connection::open(directory).ok()?;
     let pid = std::fs::read_to_string(directory.join("helper.pid")).ok()?;
     let pid = pid.trim().parse().ok().and_then(Pid::from_raw)?;
     let name = std::fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero())).ok()?;

@@ -238,16 +238,21 @@ mod tests {
             std::fs::create_dir_all(&sandbox).unwrap();
             std::fs::write(sandbox.join("helper.pid"), helper).unwrap();
             marks.iter().for_each(|mark| records::mark(&sandbox, mark).unwrap());
+            std::os::unix::net::UnixListener::bind(sandbox.join(helper::SOCKET)).unwrap()
         };
         // By its name, this thread is one.
         std::fs::write("/proc/thread-self/comm", "setpoint-pod").unwrap();
         let own = rustix::thread::gettid().as_raw_nonzero().to_string();
-        make("runs", &own, &[records::READY]);
-        make("stopped", &own, &[records::READY, records::STOPPED]);
-        make("half-made", &own, &[]);
-        // Its number is another's.
-        make("gone", &std::process::id().to_string(), &[records::READY]);
-        make("none", "4294967295", &[records::READY]);
+        let _listen = [
+            make("runs", &own, &[records::READY]),
+            make("stopped", &own, &[records::READY, records::STOPPED]),
+            make("half-made", &own, &[]),
+            // Its number is another's.
+            make("gone", &std::process::id().to_string(), &[records::READY]),
+            make("none", "4294967295", &[records::READY]),
+        ];
+        // Its number is that of another agent's helper since the machine was started.
+        drop(make("before", &own, &[records::READY]));
         assert_eq!(running_pods(directory.path()), 1);
     }
 }

@@ -1,6 +1,6 @@
 //! The network of the node's pods: whose address is which, and which ports of the machine lead to pods.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
@@ -30,12 +30,30 @@ pub struct PodNetwork {
 #[derive(Default)]
 struct State {
     pools: Vec<Addresses>,
+    /// Whatever was taken and not given back, of ranges before these as well: they may come back.
+    in_use: BTreeSet<IpAddr>,
     /// By sandbox.
     host_ports: BTreeMap<String, Vec<HostPort>>,
     /// Of sandboxes that are gone; the kernel may still have rules for them.
     closing: Vec<HostPort>,
     /// Of sandboxes that are gone and could not be disconnected: nobody's before that is done.
     withheld: Vec<(String, Vec<IpAddr>)>,
+}
+
+impl State {
+    fn keep(&mut self, addresses: &[IpAddr]) {
+        for address in addresses {
+            self.in_use.insert(*address);
+            self.pools.iter_mut().for_each(|pool| pool.keep(*address));
+        }
+    }
+
+    fn give_back(&mut self, addresses: &[IpAddr]) {
+        for address in addresses {
+            self.in_use.remove(address);
+            self.pools.iter_mut().for_each(|pool| pool.give_back(*address));
+        }
+    }
 }
 
 impl PodNetwork {
@@ -68,13 +86,9 @@ impl PodNetwork {
         self.state.lock().pools.iter().map(|pool| pool.range().clone()).collect()
     }
 
-    /// The node's ranges, and the addresses of them that pods have. The same ranges again change nothing.
-    pub fn set_ranges(
-        &self,
-        ranges: &[Cidr],
-        taken: impl Iterator<Item = IpAddr>,
-    ) -> Result<(), network::Error> {
-        self.set_ranges_by(ranges, taken, |bridge, rules| {
+    /// The node's ranges. The same ranges again change nothing.
+    pub fn set_ranges(&self, ranges: &[Cidr]) -> Result<(), network::Error> {
+        self.set_ranges_by(ranges, |bridge, rules| {
             bridge.ensure()?;
             rules.apply(&self.table)?;
             warn_of_forward_drops(&self.bridge);
@@ -87,7 +101,6 @@ impl PodNetwork {
     fn set_ranges_by(
         &self,
         ranges: &[Cidr],
-        taken: impl Iterator<Item = IpAddr>,
         apply: impl FnOnce(&Bridge, &Rules) -> Result<(), network::Error>,
     ) -> Result<(), network::Error> {
         // Until the ranges are the ones that others write rules for.
@@ -99,15 +112,21 @@ impl PodNetwork {
             apply(&self.bridge_of(ranges.to_vec()), &self.rules(ranges.to_vec()))?;
         }
         let mut pools: Vec<Addresses> = ranges.iter().cloned().map(Addresses::new).collect();
-        for address in taken {
-            pools.iter_mut().for_each(|pool| pool.keep(address));
-        }
         let mut state = self.state.lock();
-        for address in state.withheld.iter().flat_map(|(_, addresses)| addresses) {
+        for address in &state.in_use {
             pools.iter_mut().for_each(|pool| pool.keep(*address));
         }
         state.pools = pools;
         Ok(())
+    }
+
+    /// Pods have these already, from a process before this one.
+    pub fn keep(&self, addresses: &[IpAddr]) {
+        self.state.lock().keep(addresses);
+    }
+
+    pub fn is_in_use(&self, address: IpAddr) -> bool {
+        self.state.lock().in_use.contains(&address)
     }
 
     /// One address of each range.
@@ -129,13 +148,12 @@ impl PodNetwork {
             match state.pools[at].take() {
                 Ok(address) => taken.push(address),
                 Err(full) => {
-                    for address in taken {
-                        state.pools.iter_mut().for_each(|pool| pool.give_back(address));
-                    }
+                    state.give_back(&taken);
                     return Err(full);
                 }
             }
         }
+        state.in_use.extend(&taken);
         Ok(taken)
     }
 
@@ -217,10 +235,7 @@ impl PodNetwork {
     }
 
     pub fn give_back(&self, addresses: &[IpAddr]) {
-        let mut state = self.state.lock();
-        for address in addresses {
-            state.pools.iter_mut().for_each(|pool| pool.give_back(*address));
-        }
+        self.state.lock().give_back(addresses);
     }
 
     fn write_rules(&self, network: &dyn Change) -> Result<(), network::Error> {
@@ -360,27 +375,24 @@ mod tests {
     #[test]
     fn ranges_that_could_not_be_set_up_are_tried_again() {
         let (network, ranges) = (network(), [Cidr::parse("10.0.0.0/24").unwrap()]);
-        let taken = || std::iter::once("10.0.0.2".parse().unwrap());
+        network.keep(&["10.0.0.2".parse().unwrap()]);
         let fails = |_: &Bridge, _: &Rules| Err(Cidr::parse("nothing").unwrap_err());
-        assert!(network.set_ranges_by(&ranges, taken(), fails).is_err());
+        assert!(network.set_ranges_by(&ranges, fails).is_err());
         assert!(!network.is_ready(), "pods would get addresses that lead nowhere");
-        assert!(
-            network.set_ranges_by(&ranges, taken(), fails).is_err(),
-            "the same ranges again are no success"
-        );
+        assert!(network.set_ranges_by(&ranges, fails).is_err(), "the same ranges again are no success");
         let mut applied = None;
         let works = |bridge: &Bridge, rules: &Rules| {
             applied = Some((bridge.ranges.clone(), rules.pod_ranges.clone()));
             Ok(())
         };
-        network.set_ranges_by(&ranges, taken(), works).unwrap();
+        network.set_ranges_by(&ranges, works).unwrap();
         assert_eq!(applied, Some((ranges.to_vec(), ranges.to_vec())));
         assert_eq!(
             network.take_free().unwrap(),
             ["10.0.0.3".parse::<IpAddr>().unwrap()],
             "the first is a pod's already"
         );
-        network.set_ranges_by(&ranges, taken(), fails).expect("nothing to do");
+        network.set_ranges_by(&ranges, fails).expect("nothing to do");
     }
 
     /// Notes how many ports are open with each write, and whose interface goes.
@@ -412,7 +424,7 @@ mod tests {
     /// With one address, which is taken by a pod that has a port of the machine.
     fn full() -> (PodNetwork, String, Vec<IpAddr>) {
         let (network, ranges) = (network(), [Cidr::parse("10.0.0.0/30").unwrap()]);
-        network.set_ranges_by(&ranges, std::iter::empty(), |_, _| Ok(())).unwrap();
+        network.set_ranges_by(&ranges, |_, _| Ok(())).unwrap();
         let (sandbox, addresses) = ("0".repeat(64), network.take_free().unwrap());
         let tcp = cri::PortMapping { container_port: 80, host_port: 80, ..Default::default() };
         assert!(network.keep_ports(&sandbox, &[tcp], &addresses) && network.take_free().is_err());
@@ -467,12 +479,46 @@ mod tests {
         network.withhold(&sandbox, &addresses);
         assert!(network.take_by(&kernel).is_err());
         // The same range, anew: somebody has that address still.
-        network.set_ranges_by(&[], std::iter::empty(), |_, _| Ok(())).unwrap();
+        network.set_ranges_by(&[], |_, _| Ok(())).unwrap();
         let ranges = [Cidr::parse("10.0.0.0/30").unwrap()];
-        network.set_ranges_by(&ranges, std::iter::empty(), |_, _| Ok(())).unwrap();
+        network.set_ranges_by(&ranges, |_, _| Ok(())).unwrap();
         assert!(network.take_by(&kernel).is_err());
         kernel.stays.set(false);
         assert_eq!(network.take_by(&kernel).unwrap(), addresses);
+    }
+
+    /// The range changes, and changes back, while an interface cannot be removed.
+    struct Unsteady<'a>(&'a PodNetwork);
+
+    impl Change for Unsteady<'_> {
+        fn write(&self, _: &Rules) -> Result<(), network::Error> {
+            Ok(())
+        }
+        fn disconnect(&self, _: u128) -> Result<(), network::Error> {
+            let ranges = self.0.ranges();
+            for ranges in [&[Cidr::parse("10.0.1.0/30")?], &ranges[..]] {
+                self.0.set_ranges_by(ranges, |_, _| Ok(()))?;
+            }
+            Err(Cidr::parse("nothing").unwrap_err())
+        }
+    }
+
+    #[test]
+    fn an_address_stays_taken_whatever_becomes_of_the_ranges_meanwhile() {
+        // Of a sandbox that is being made.
+        let (network, sandbox, addresses) = full();
+        for range in ["10.0.1.0/30", "10.0.0.0/30"] {
+            network.set_ranges_by(&[Cidr::parse(range).unwrap()], |_, _| Ok(())).unwrap();
+        }
+        assert!(network.take_free().is_err());
+        // Of one that is being ended, and then is nobody's.
+        network.disconnect_by(&sandbox, &addresses, &Unsteady(&network)).unwrap_err();
+        assert!(network.take_free().is_err());
+        network.withhold(&sandbox, &addresses);
+        assert!(network.take_by(&Unsteady(&network)).is_err());
+        assert_eq!(network.take_by(&ByHand::default()).unwrap(), addresses);
+        network.give_back(&addresses);
+        assert_eq!(network.take_free().unwrap(), addresses);
     }
 
     #[test]

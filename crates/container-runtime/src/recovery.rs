@@ -30,15 +30,19 @@ impl Inner {
             }
         }
         let sandboxes: Vec<Arc<Sandbox>> = self.pods.lock().sandboxes.values().cloned().collect();
-        let living = || sandboxes.iter().filter(|sandbox| !sandbox.state.lock().stopped);
-        for sandbox in living() {
-            let ports = sandbox.record.config().port_mappings;
-            self.network.keep_ports(&sandbox.record.id, &ports, &addresses_of(&sandbox.record));
+        let living = sandboxes.iter().filter(|sandbox| !sandbox.state.lock().stopped);
+        for sandbox in living {
+            let (ports, addresses) = (sandbox.record.config().port_mappings, addresses_of(&sandbox.record));
+            self.network.keep_ports(&sandbox.record.id, &ports, &addresses);
+            self.network.keep(&addresses);
         }
-        let taken = living().flat_map(|sandbox| addresses_of(&sandbox.record));
-        self.network.set_ranges(&self.settings.pod_ranges, taken)?;
+        self.network.set_ranges(&self.settings.pod_ranges)?;
         for (record, directory) in half_done {
-            if let Err(error) = self.take_down(&record.id, &directory, &[]) {
+            // Nobody else's, unless a process before this one thought that they were free.
+            let mut addresses = addresses_of(&record);
+            addresses.retain(|address| !self.network.is_in_use(*address));
+            self.network.keep(&addresses);
+            if let Err(error) = self.take_down(&record.id, &directory, &addresses) {
                 tracing::warn!(directory = %directory.display(), %error, "half a sandbox stays");
             }
         }

@@ -173,9 +173,11 @@ impl Inner {
 
     /// Removes what was made of a sandbox that did not become one.
     pub fn take_down(&self, id: &str, directory: &Path, addresses: &[IpAddr]) -> Result<(), Error> {
-        end_helper(directory).context(|| "failed to end the pod's helper".to_owned())?;
+        let ended = end_helper(directory);
+        // Of one that does not end as well: nobody will ask for this sandbox again, and its addresses and ports are to be another's.
         let disconnected = self.network.disconnect(id, addresses);
         let disconnected = disconnected.inspect_err(|_| self.network.withhold(id, addresses));
+        ended.context(|| "failed to end the pod's helper".to_owned())?;
         disconnected.context(|| "failed to destroy its network".to_owned())?;
         unless_missing(container::tree::remove(directory), directory)
     }

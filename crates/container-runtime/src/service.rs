@@ -11,7 +11,6 @@ use network::addresses::Cidr;
 
 use crate::blocking::block;
 use crate::error::{Context, invalid};
-use crate::sandbox::addresses_of;
 use crate::{Embedded, Inner, containers, events, forward, images, status, streams};
 
 /// What kubelet shows with a Node: `setpoint://VERSION`.
@@ -90,13 +89,8 @@ impl Runtime for Embedded {
             let texts = config.pod_cidr.split(',').map(str::trim).filter(|text| !text.is_empty());
             let ranges = texts.map(Cidr::parse).collect::<Result<Vec<_>, _>>().map_err(invalid)?;
             if !ranges.is_empty() {
-                let sandboxes: Vec<_> = inner.pods.lock().sandboxes.values().cloned().collect();
-                let living = sandboxes.iter().filter(|sandbox| !sandbox.state.lock().stopped);
-                let taken = living.flat_map(|sandbox| addresses_of(&sandbox.record));
-                inner
-                    .network
-                    .set_ranges(&ranges, taken)
-                    .context(|| "failed to set up the network".to_owned())?;
+                let set = inner.network.set_ranges(&ranges);
+                set.context(|| "failed to set up the network".to_owned())?;
             }
             Ok(cri::UpdateRuntimeConfigResponse {})
         })

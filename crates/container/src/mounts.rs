@@ -20,8 +20,8 @@ pub struct Mounted {
     pub file_system: String,
     id: u64,
     parent: u64,
-    /// With other mounts: what is mounted or unmounted below it is so below them, too.
-    shared: bool,
+    /// With other mounts: what is mounted or unmounted below one of this group is so below all of them.
+    peer_group: Option<u64>,
 }
 
 /// What is mounted at a place.
@@ -34,9 +34,12 @@ pub enum FileSystem {
 
 /// Mounts at the directory and below it, those on top of others last.
 pub fn below(directory: &Path) -> io::Result<Vec<Mounted>> {
+    Ok(parse(&table()?).filter(|mounted| mounted.path.starts_with(directory)).collect())
+}
+
+fn table() -> io::Result<Vec<u8>> {
     // The namespace is the thread's.
-    let table = std::fs::read("/proc/thread-self/mountinfo")?;
-    Ok(parse(&table).filter(|mounted| mounted.path.starts_with(directory)).collect())
+    std::fs::read("/proc/thread-self/mountinfo")
 }
 
 /// What is mounted at this very place; `None`: nothing. Asks the kernel about the place alone: the table of a node with many pods is
@@ -98,7 +101,7 @@ pub fn detach_below(directory: &Path) -> io::Result<()> {
 }
 
 fn end_below(directory: &Path, flags: UnmountFlags) -> io::Result<()> {
-    let mut all = below(directory)?;
+    let (mut all, mut others) = below_and_groups_of_others(directory)?;
     let carriers = shared_carriers(&all);
     if !carriers.is_empty() {
         for mounted in carriers {
@@ -107,11 +110,12 @@ fn end_below(directory: &Path, flags: UnmountFlags) -> io::Result<()> {
                 present(mount_change(path, MountPropagationFlags::PRIVATE))?;
             }
         }
-        all = below(directory)?;
+        (all, others) = below_and_groups_of_others(directory)?;
     }
-    // Covered by another mount at the same place, where no path leads to it.
-    let shared: BTreeSet<u64> =
-        all.iter().filter(|mounted| mounted.shared).map(|mounted| mounted.id).collect();
+    // Covered by another mount at the same place, where no path leads to it, and shared with what is to stay. A volume that is nobody
+    // else's may lose what its pod mounted on it.
+    let is_theirs = |mounted: &&Mounted| mounted.peer_group.is_some_and(|group| others.contains(&group));
+    let shared: BTreeSet<u64> = all.iter().filter(is_theirs).map(|mounted| mounted.id).collect();
     for mounted in all.iter().rev() {
         let path = mounted.path.display();
         if shared.contains(&mounted.parent) {
@@ -130,11 +134,24 @@ fn end_below(directory: &Path, flags: UnmountFlags) -> io::Result<()> {
     }
 }
 
+/// What [`below`] gives, and the peer groups of all that is mounted elsewhere.
+fn below_and_groups_of_others(directory: &Path) -> io::Result<(Vec<Mounted>, BTreeSet<u64>)> {
+    let (mut below, mut groups) = (Vec::new(), BTreeSet::new());
+    for mounted in parse(&table()?) {
+        if mounted.path.starts_with(directory) {
+            below.push(mounted);
+        } else {
+            groups.extend(mounted.peer_group);
+        }
+    }
+    Ok((below, groups))
+}
+
 /// Shared as a bind is with what it was made from, on most machines: what is unmounted on it would be unmounted there. The others
 /// are not to be opened: with an NFS server that is gone, that fails or blocks, and unmounting does not.
 fn shared_carriers(all: &[Mounted]) -> Vec<&Mounted> {
     let parents: BTreeSet<u64> = all.iter().map(|mounted| mounted.parent).collect();
-    all.iter().filter(|mounted| mounted.shared && parents.contains(&mounted.id)).collect()
+    all.iter().filter(|mounted| mounted.peer_group.is_some() && parents.contains(&mounted.id)).collect()
 }
 
 fn unmount_one(path: &Path, flags: UnmountFlags) -> rustix::io::Result<()> {
@@ -169,8 +186,9 @@ fn parse(table: &[u8]) -> impl Iterator<Item = Mounted> {
         let path = PathBuf::from(OsString::from_vec(unescape(fields.nth(2)?)));
         let optional = fields.by_ref().skip(1).take_while(|field| *field != b"-");
         // To their end: what follows is the file system.
-        let shared = optional.filter(|field| field.starts_with(b"shared:")).count() > 0;
-        Some(Mounted { path, file_system: text(fields.next()?), id, parent, shared })
+        let group = |field: &[u8]| text(field.strip_prefix(b"shared:")?).parse().ok();
+        let peer_group = optional.filter_map(group).last();
+        Some(Mounted { path, file_system: text(fields.next()?), id, parent, peer_group })
     })
 }
 

@@ -320,6 +320,10 @@ impl PodTask {
     fn sandbox(&self) -> Option<SandboxRef> {
         self.cache.lock().sandbox.clone()
     }
+
+    fn has_ready_sandbox(&self) -> bool {
+        self.cache.lock().sandbox.as_ref().is_some_and(|sandbox| sandbox.ready)
+    }
 }
 
 /// Carries out what is asked of a pod, one thing after the other, until the pod is forgotten.

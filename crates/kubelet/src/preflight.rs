@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
+use container::mounts;
 use cri::{CgroupDriver, Code, RuntimeConfigRequest};
 use env::Env;
-use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use rustix::mount::{MountFlags, mount};
 
 use crate::config::Config;
 use crate::{directories, machine};
@@ -76,20 +77,21 @@ pub fn swaps_memory_volumes(root: &Path, keeps_out: impl FnOnce() -> bool) -> bo
     swaps
 }
 
-/// Mounts a file system that is to stay out of swap below that directory, and removes it.
+/// Mounts a file system that is to stay out of swap below that directory, and removes it. Whether it could be mounted counts, not what
+/// a process that was killed left there.
 pub fn keeps_tmpfs_out_of_swap(directory: &Path) -> bool {
     let place = directory.join("tmpfs-noswap-test");
     let attempt = || -> std::io::Result<()> {
+        mounts::unmount_below(&place)?;
         directories::make(&place)?;
-        mount(c"tmpfs", &place, c"tmpfs", MountFlags::empty(), c"noswap")?;
-        unmount(&place, UnmountFlags::empty())?;
-        std::fs::remove_dir(&place)
+        Ok(mount(c"tmpfs", &place, c"tmpfs", MountFlags::empty(), c"noswap")?)
     };
     let done = attempt();
     if let Err(error) = &done {
         tracing::debug!(%error, "failed to mount a tmpfs that stays out of swap");
-        // Left where something is mounted there.
-        let _ = std::fs::remove_dir(&place);
+    }
+    if let Err(error) = mounts::unmount_below(&place).and_then(|()| std::fs::remove_dir(&place)) {
+        tracing::debug!(%error, "failed to remove a tmpfs");
     }
     done.is_ok()
 }

@@ -301,8 +301,10 @@ impl Volumes {
         let set_up = match found {
             LocalVolume::HostPath { path, kind } => SetUp::HostPath { path, kind },
             LocalVolume::Local { path, options } => {
-                let target = self.pod_directory(uid).join("volumes").join(LOCAL_VOLUME).join(&spec_name);
-                SetUp::Local { path, options, target, pods: self.pods_directory(), read_only, owner }
+                let below =
+                    |part: &str| self.pod_directory(uid).join(part).join(LOCAL_VOLUME).join(&spec_name);
+                let (target, ready, pods) = (below("volumes"), below("plugins"), self.pods_directory());
+                SetUp::Local { path, options, target, ready, pods, read_only, owner }
             }
             LocalVolume::Provisioned { path } => {
                 let owner = owner.filter(|_| !read_only);

@@ -133,6 +133,8 @@ pub struct Sandbox {
     pub resize_error: Option<String>,
     /// The places of containers that last ran in a sandbox before this one: what has to come first comes first again.
     pub outlived: Vec<usize>,
+    /// The places of those that are started in the sandbox that is new, or being made, whatever their policy.
+    pub starts_again: Vec<usize>,
 }
 
 /// Why a node ends a pod by itself, in kubelet's words.

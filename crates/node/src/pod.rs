@@ -157,8 +157,7 @@ impl<'a> Pod<'a> {
         if matches!(container.rule(code), Some("Restart" | "RestartAllContainers")) {
             return true;
         }
-        let policy = Restart::read(container.spec.str_at(&["restartPolicy"])).unwrap_or(self.restart);
-        match policy {
+        match self.policy(container) {
             // An init container that is done is done.
             Restart::Always => container.role == Role::Main || code != 0,
             Restart::OnFailure => code != 0,
@@ -168,8 +167,12 @@ impl<'a> Pod<'a> {
 
     /// Is a container that the node ends, and that so has no exit code for its rules, started again?
     pub fn restarts_by_policy(&self, container: &Container<'_>) -> bool {
-        let policy = Restart::read(container.spec.str_at(&["restartPolicy"])).unwrap_or(self.restart);
-        policy != Restart::Never
+        self.policy(container) != Restart::Never
+    }
+
+    /// The container's own, or the pod's.
+    pub fn policy(&self, container: &Container<'_>) -> Restart {
+        Restart::read(container.spec.str_at(&["restartPolicy"])).unwrap_or(self.restart)
     }
 }
 

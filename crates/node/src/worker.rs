@@ -591,7 +591,7 @@ impl PodWorker {
                     false
                 }
                 Some((Container::Exited(exit), attempt)) => {
-                    if there.is_some_and(|there| self.restarts(pod, index, there, exit.code)) {
+                    if there.is_some_and(|there| self.restarts(pod, sandbox, index, there, exit.code)) {
                         let backoff = self.backoff(pod, index);
                         let from = there.and_then(|there| backoff.begins(there));
                         let verdict =
@@ -627,7 +627,7 @@ impl PodWorker {
         let ended = |index: usize| {
             let there = sandbox.container(index)?;
             let Container::Exited(exit) = &there.state else { return None };
-            (!self.restarts(pod, index, there, exit.code)).then_some(exit.code)
+            (!self.restarts(pod, sandbox, index, there, exit.code)).then_some(exit.code)
         };
         let mut mains = true;
         for (index, container) in pod.containers.iter().enumerate() {
@@ -640,8 +640,10 @@ impl PodWorker {
         mains
     }
 
-    fn restarts(&self, pod: &Pod<'_>, index: usize, there: &Running, code: i32) -> bool {
-        pod.restarts(&pod.containers[index], code) || in_one_go(pod, index, there, &self.backoffs)
+    fn restarts(&self, pod: &Pod<'_>, sandbox: &Sandbox, index: usize, there: &Running, code: i32) -> bool {
+        pod.restarts(&pod.containers[index], code)
+            || sandbox.starts_again.contains(&index)
+            || in_one_go(pod, index, there, &self.backoffs)
     }
 
     fn backoff(&mut self, pod: &Pod<'_>, index: usize) -> &mut BackOff {

@@ -266,8 +266,8 @@ mod tests {
         Owner { command, directory: data_dir.join("node"), data_dir }
     }
 
-    fn run_a_pod(owner: &Owner) {
-        crate::local_node::tests::run_a_pod(&owner.directory);
+    fn run_a_pod(owner: &Owner) -> std::os::unix::net::UnixListener {
+        crate::local_node::tests::run_a_pod(&owner.directory)
     }
 
     fn refused(folder: &Path, owner: &Owner) -> String {
@@ -294,7 +294,7 @@ mod tests {
 
         // The process has ended, its pods have not.
         drop(held);
-        run_a_pod(&one);
+        let _pod = run_a_pod(&one);
         let told = refused(&run, &two);
         let reset = format!("`setpoint reset --data-dir {}`", one.data_dir.display());
         assert!(told.contains("go on running") && told.contains(&reset), "{told}");
@@ -315,7 +315,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [one, two] = ["one", "two"].map(|name| owner(folder.path(), name, Command::Node));
         assert!(is_ours(folder.path(), &one), "nobody's");
-        run_a_pod(&one);
+        let _pod = run_a_pod(&one);
         drop(BridgeLock::acquire_in(folder.path(), "b0", &one).unwrap());
         let Claim::Ours(reset) = Claim::in_folder(folder.path(), "b0", &one.directory).unwrap() else {
             panic!("not ours")

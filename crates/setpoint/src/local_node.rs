@@ -611,8 +611,8 @@ impl LocalNode {
 pub mod tests {
     use super::*;
 
-    /// As the runtime has it, as long as this thread lives.
-    pub fn run_a_pod(directory: &Path) {
+    /// As the runtime has it, as long as this thread lives and what is returned is there.
+    pub fn run_a_pod(directory: &Path) -> std::os::unix::net::UnixListener {
         let sandbox = directory.join("sandboxes/pod");
         std::fs::create_dir_all(&sandbox).unwrap();
         std::fs::write(sandbox.join("ready"), "").unwrap();
@@ -620,6 +620,7 @@ pub mod tests {
         std::fs::write("/proc/thread-self/comm", "setpoint-pod").unwrap();
         let thread = std::fs::read_link("/proc/thread-self").unwrap();
         std::fs::write(sandbox.join("helper.pid"), thread.file_name().unwrap().as_encoded_bytes()).unwrap();
+        std::os::unix::net::UnixListener::bind(sandbox.join("helper.sock")).unwrap()
     }
 
     fn settings_on(on: Circumstances, flags: &[&str]) -> Result<Option<Settings>> {
@@ -686,7 +687,7 @@ pub mod tests {
 
         forget(directory, ENDPOINT).unwrap();
         assert_eq!(runtime(Some(&socket)), "", "it has no pods in the embedded runtime");
-        run_a_pod(directory);
+        let _pod = run_a_pod(directory);
         assert_eq!(runtime(None), "");
         let without = "without --container-runtime-endpoint and without containerRuntimeEndpoint in";
         assert!(runtime(Some(&socket)).contains(without));

@@ -20,6 +20,10 @@ pub const TESTS: &[Test] = &[
     ("events_tell_what_happens", events_tell_what_happens),
     ("names_are_given_once", names_are_given_once),
     ("a_machine_that_comes_back_forgets_half_of_nothing", a_machine_that_comes_back_forgets_half_of_nothing),
+    (
+        "half_a_sandbox_is_off_the_network_though_its_helper_does_not_end",
+        half_a_sandbox_is_off_the_network_though_its_helper_does_not_end,
+    ),
 ];
 
 fn a_whole_life_with_restarts() {
@@ -320,4 +324,27 @@ fn a_machine_that_comes_back_forgets_half_of_nothing() {
         (!node.helper_state(&sandbox).contains(&format!("\"id\":\"{id}\",\"pid\":0"))).then_some(())
     });
     assert_eq!(node.status(&kept).state(), ContainerState::Running);
+}
+
+fn half_a_sandbox_is_off_the_network_though_its_helper_does_not_end() {
+    let mut node = Node::empty();
+    let half = node.run(node.sandbox_config("half"));
+    let ip = |node: &Node, sandbox: &str| node.sandbox_status(sandbox).network.unwrap().ip;
+    let before = ip(&node, &half);
+    let interfaces = || std::fs::read_to_string("/proc/net/dev").unwrap().matches("veth").count();
+    assert_eq!(interfaces(), 1);
+    node.leave();
+    let directory = node.settings.directory.join("sandboxes").join(&half[..16]);
+    for file in ["ready", "helper.sock"] {
+        std::fs::remove_file(directory.join(file)).unwrap();
+    }
+    // It hears what it is asked, and says nothing.
+    let deaf = std::os::unix::net::UnixListener::bind(directory.join("helper.sock")).unwrap();
+    std::thread::spawn(move || deaf.incoming().for_each(drop));
+    node.come_back();
+    assert!(directory.exists());
+    assert_eq!(interfaces(), 0);
+    // Its address is another's.
+    let sandbox = node.run(node.sandbox_config("half"));
+    assert_eq!(ip(&node, &sandbox), before);
 }

@@ -65,7 +65,7 @@ fn what_is_in_use_stays_mounted_unless_it_is_detached() {
         let error = unmount_below(folder).unwrap_err().to_string();
         assert!(error.starts_with(&format!("unmount {}: ", pod.display())), "{error}");
         // Nothing is on it, so it was not opened: of a file system whose server is gone, that would fail or block.
-        assert!(below(folder).unwrap()[0].shared);
+        assert!(below(folder).unwrap()[0].peer_group.is_some());
         detach_below(folder).unwrap();
         assert_eq!(below(folder).unwrap(), []);
         drop(used);
@@ -97,6 +97,25 @@ fn a_mount_that_covers_what_the_host_shares_is_left_to_people() {
 }
 
 #[test]
+fn what_a_pod_mounts_over_a_volume_of_its_own_goes_with_it() {
+    for end in [unmount_below, detach_below] {
+        on_shared_mounts(move |folder| {
+            let (volume, sub_path) = (folder.join("pod/volumes/m"), folder.join("pod/volume-subpaths/m"));
+            for path in [&volume, &sub_path] {
+                std::fs::create_dir_all(path).unwrap();
+            }
+            tmpfs(&volume, None).unwrap();
+            mount_bind(&volume, &sub_path).unwrap();
+            tmpfs(&volume, None).unwrap();
+            let all = below(folder).unwrap();
+            assert!(all.len() == 4 && all[0].peer_group.is_some(), "{all:?}");
+            end(&folder.join("pod")).unwrap();
+            assert_eq!(below(folder).unwrap(), []);
+        });
+    }
+}
+
+#[test]
 fn a_link_in_a_volume_leads_to_no_other_mount() {
     on_shared_mounts(|folder| {
         let other = folder.join("other/sub");
@@ -111,14 +130,14 @@ fn a_link_in_a_volume_leads_to_no_other_mount() {
 
 #[test]
 fn mounts_are_read_with_their_odd_names() {
-    let table = b"22 28 0:21 / /proc rw,nosuid shared:5 - proc proc rw\n\
+    let table = b"22 28 0:21 / /proc rw,nosuid shared:7 - proc proc rw\n\
         40 28 0:30 /x /a\\040b\\134c rw - tmpfs tmpfs rw,size=64k\n\
         41 40 0:31 / /a\\040b\\134c/d rw shared:1 master:2 - hugetlbfs nodev rw,pagesize=2M\nbroken\n";
     let all: Vec<Mounted> = parse(table).collect();
     let seen: Vec<_> = all.iter().map(|m| (m.path.to_str().unwrap(), m.file_system.as_str())).collect();
     assert_eq!(seen, [("/proc", "proc"), ("/a b\\c", "tmpfs"), ("/a b\\c/d", "hugetlbfs")]);
-    let seen: Vec<_> = all.iter().map(|m| (m.id, m.parent, m.shared)).collect();
-    assert_eq!(seen, [(22, 28, true), (40, 28, false), (41, 40, true)]);
+    let seen: Vec<_> = all.iter().map(|m| (m.id, m.parent, m.peer_group)).collect();
+    assert_eq!(seen, [(22, 28, Some(7)), (40, 28, None), (41, 40, Some(1))]);
     assert_eq!(at(Path::new("/proc")).unwrap(), Some(FileSystem::Other));
     assert_eq!(at(Path::new("/proc/self")).unwrap(), None);
     assert_eq!(at(Path::new("/nowhere/at/all")).unwrap(), None);

@@ -156,15 +156,15 @@ impl Claims<'_> {
         Ok(Claims { directory, _lock: lock })
     }
 
-    /// `false`: it is another pod's.
+    /// `false`: it is another pod's, for all that is known: what cannot be looked at counts as taken.
     fn claim(&self, slot: u32, of: &Path) -> io::Result<bool> {
         let link = self.directory.join(slot.to_string());
         match fs::read_link(&link) {
             Ok(claimed) if claimed == of => return Ok(true),
-            Ok(claimed) if fs::exists(&claimed)? => return Ok(false),
+            Ok(claimed) if fs::exists(&claimed).unwrap_or(true) => return Ok(false),
             Ok(_) => fs::remove_file(&link)?,
             Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
+            Err(_) => return Ok(false),
         }
         symlink(of, &link)?;
         Ok(true)
@@ -280,6 +280,20 @@ mod tests {
         forget_in(&machine.path().join("two"), &claims).unwrap();
         let left: Vec<_> = fs::read_dir(&claims).unwrap().collect();
         assert!(left.is_empty(), "{left:?}");
+    }
+
+    #[test]
+    fn a_claim_that_cannot_be_looked_at_is_left_alone() {
+        let machine = tempfile::tempdir().unwrap();
+        let claims = machine.path().join("claims");
+        fs::create_dir_all(&claims).unwrap();
+        let file = machine.path().join("file");
+        fs::write(&file, "").unwrap();
+        symlink(file.join("pods/a/userns"), claims.join("1")).unwrap();
+        fs::write(claims.join("2"), "no link").unwrap();
+        let ranges = UserRanges::load(&config("n", machine.path().join("n"), &claims)).unwrap();
+        assert_eq!(ranges.range("b").unwrap().host_id, 3 * LENGTH);
+        assert!(claims.join("1").is_symlink() && claims.join("2").is_file());
     }
 
     #[test]

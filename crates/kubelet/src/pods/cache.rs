@@ -134,6 +134,8 @@ pub struct Slot {
     before_that: Option<Earlier>,
     /// The latest run was in a sandbox that is gone.
     pub outlived: bool,
+    /// It is started in the sandbox that comes next, whatever its policy.
+    pub starts_again: bool,
     /// The run that is ended because a probe failed.
     pub replaced: Option<String>,
     /// The run whose end was asked for last.
@@ -211,7 +213,7 @@ impl Run {
 
 impl Slot {
     pub fn begin_start(&mut self) {
-        (self.starting, self.error, self.outlived) = (true, None, false);
+        (self.starting, self.error, self.outlived, self.starts_again) = (true, None, false, false);
         if !self.is_unsure() {
             self.created = None;
         }
@@ -532,12 +534,14 @@ impl Cache {
             evicted: self.evicted.clone(),
             resizing: self.resizing,
             resize_error: self.resize_error.clone(),
-            outlived: self.outlived(pod),
+            outlived: self.places(pod, |slot| slot.outlived),
+            starts_again: self.places(pod, |slot| slot.starts_again),
         }
     }
 
-    fn outlived(&self, pod: &Pod<'_>) -> Vec<usize> {
-        let is = |name: &str| self.containers.get(name).is_some_and(|slot| slot.outlived);
+    /// Of those containers of which that is so.
+    fn places(&self, pod: &Pod<'_>, is: impl Fn(&Slot) -> bool) -> Vec<usize> {
+        let is = |name: &str| self.containers.get(name).is_some_and(&is);
         let all = pod.containers.iter().enumerate();
         all.filter(|(_, container)| is(container.name)).map(|(index, _)| index).collect()
     }

@@ -22,6 +22,10 @@ const NETWORK_NOT_READY: &str = "NetworkNotReady";
 
 /// Sets up the pod; tried until it is there, or not wanted any more.
 pub async fn create(shared: &Arc<Shared>, task: &Arc<PodTask>) {
+    // Asked for once more while the one before was at it.
+    if task.has_ready_sandbox() {
+        return;
+    }
     if task.sandbox().is_some() && !news::tell_changed(&mut task.cache.lock()) {
         return previous::end(shared, task).await;
     }
@@ -92,10 +96,16 @@ async fn run_sandbox(
         let cache = task.cache.lock();
         cache.sandbox.is_none() && !cache.sandbox_unsure
     };
+    if task.has_ready_sandbox() {
+        return Ok(());
+    }
     if !is_first {
         previous::end_containers(shared, task).await;
     }
     let guard = task.uninterrupted.clone().lock_owned().await;
+    if task.has_ready_sandbox() {
+        return Ok(());
+    }
     // It may have been stopped while the last of it ended: whoever does that waits for this lock.
     if shared.is_ending() || task.is_stopping() {
         return Err(None);

@@ -69,7 +69,8 @@ async fn watch(shared: Weak<Shared>) {
                 break;
             };
             let Some(strong) = shared.upgrade() else { return };
-            happened(&strong, event);
+            // What nobody knows concerns nobody.
+            let _ = happened(&strong, event);
         }
         if events.is_none() {
             env.sleep(RELIST).await;
@@ -81,7 +82,8 @@ async fn watch(shared: Weak<Shared>) {
 async fn list(shared: &Arc<Shared>, events: &mut Option<Events>) -> Result<(), cri::Error> {
     let listing = recover::all(shared);
     tokio::pin!(listing);
-    // Of each container, or sandbox, the latest: what is not known yet is known once it is listed.
+    // Of each container, or sandbox, that is not known yet, the latest: it is known once it is listed. All others are told of at once,
+    // however long the list takes.
     let mut meanwhile = BTreeMap::new();
     let listed = loop {
         let event = async {
@@ -93,26 +95,39 @@ async fn list(shared: &Arc<Shared>, events: &mut Option<Events>) -> Result<(), c
         tokio::select! {
             biased;
             event = event => match event {
-                Some(Ok(event)) => drop(meanwhile.insert(event.container_id.clone(), event)),
+                Some(Ok(event)) => {
+                    if let Err(unknown) = happened(shared, event) {
+                        meanwhile.insert(unknown.container_id.clone(), *unknown);
+                    }
+                }
                 _ => *events = None,
             },
             listed = &mut listing => break listed,
         }
     };
-    meanwhile.into_values().for_each(|event| happened(shared, event));
+    for event in meanwhile.into_values() {
+        let _ = happened(shared, event);
+    }
     listed
 }
 
-fn happened(shared: &Arc<Shared>, event: cri::ContainerEventResponse) {
-    let Some(sandbox) = event.pod_sandbox_status else { return };
-    let uid = sandbox.metadata.map(|metadata| metadata.uid).unwrap_or_default();
-    let Some(task) = shared.task(short_uid(&uid)) else { return };
+/// `Err`: it is about a pod, a sandbox or a container that is not known, or not yet.
+fn happened(
+    shared: &Arc<Shared>,
+    event: cri::ContainerEventResponse,
+) -> Result<(), Box<cri::ContainerEventResponse>> {
+    // One that does not say whose it is takes the place of none that does.
+    let Some(sandbox) = &event.pod_sandbox_status else { return Ok(()) };
+    let uid = sandbox.metadata.as_ref().map(|metadata| &*metadata.uid).unwrap_or_default();
+    let Some(task) = shared.task(short_uid(uid)) else { return Err(Box::new(event)) };
     if event.container_id == sandbox.id {
-        let is_current = task.sandbox().is_some_and(|known| known.id == sandbox.id && known.ready);
-        if is_current && sandbox.state == cri::PodSandboxState::NotReady as i32 {
+        let Some(known) = task.sandbox().filter(|known| known.id == sandbox.id) else {
+            return Err(Box::new(event));
+        };
+        if known.ready && sandbox.state == cri::PodSandboxState::NotReady as i32 {
             lost(shared, &task);
         }
-        return;
+        return Ok(());
     }
     let name = {
         let cache = task.cache.lock();
@@ -120,13 +135,14 @@ fn happened(shared: &Arc<Shared>, event: cri::ContainerEventResponse) {
         // One that is being started as well: it may have ended since whoever starts it asked how it is.
         slots.find(|(_, slot)| slot.is(&event.container_id)).map(|(name, _)| name.clone())
     };
-    let Some(name) = name else { return };
+    let Some(name) = name else { return Err(Box::new(event)) };
     let (shared, id) = (shared.clone(), event.container_id);
     let env = shared.parts.env.clone();
     env.spawn("container news", async move {
         shared.look_or_ask_again(&task, &name, &id).await;
         shared.wake(&task);
     });
+    Ok(())
 }
 
 /// The sandbox is gone and nobody asked for that: what was in it ends, and it is made anew.
@@ -283,6 +299,15 @@ pub fn tell_changed(cache: &mut Cache) -> bool {
     };
     if mains.all(is_done) {
         return false;
+    }
+    // As kubelet, which decides on all of them when it decides on the sandbox, but where init containers come first decides anew after
+    // those, by policy.
+    for container in pod.containers.iter().filter(|container| container.role == Role::Main) {
+        let Some(slot) = cache.containers.get_mut(container.name) else { continue };
+        let has_succeeded =
+            matches!(slot.run.as_ref().map(|run| &run.state), Some(RunState::Exited(exit)) if exit.code == 0);
+        let is_over = pod.policy(container) == Restart::OnFailure && has_succeeded;
+        slot.starts_again = slot.run.is_some() && !is_over && !pod.has_init_containers();
     }
     let told = "Pod sandbox changed, it will be killed and re-created.";
     cache.tell("", Severity::Normal, "SandboxChanged", told);

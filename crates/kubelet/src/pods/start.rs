@@ -118,7 +118,7 @@ async fn run(
         Err(id) => return Ok(id),
     }
     task.cache.lock().slot(name).make_room();
-    if task.is_stopping() || !task.sandbox().is_some_and(|sandbox| sandbox.ready) {
+    if task.is_stopping() || !task.has_ready_sandbox() {
         return Err(None);
     }
     shared.parts.metrics.container_begun(&pod, name);

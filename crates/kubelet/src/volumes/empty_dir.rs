@@ -148,6 +148,14 @@ pub fn set_ready(ready: &Path) -> Result<(), String> {
     write().map_err(|error| format!("{}: {error}", ready.display()))
 }
 
+/// The directory is to be made anew.
+pub fn unset_ready(ready: &Path) -> std::io::Result<()> {
+    match fs::remove_file(ready.join("ready")) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// The reverse of [`set_up`], also of half of it.
 pub fn tear_down(directory: &Path) -> std::io::Result<()> {
     mounts::unmount_below(directory)?;

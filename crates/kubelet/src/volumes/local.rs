@@ -13,7 +13,7 @@ use container::{mounts, tree};
 use object::Value;
 use rustix::mount::{MountFlags, mount_bind, mount_remount};
 
-use super::host_path;
+use super::{empty_dir, host_path};
 use crate::directories;
 
 pub const PROVISIONER: &str = "setpoint.dev/local";
@@ -118,14 +118,16 @@ pub enum Bound {
     /// None.
     First,
     Shared,
-    /// It is bound to this pod already.
+    /// It is bound to this pod already, and was made ready.
     Already,
 }
 
-/// Binds a directory of the machine to the pod's.
+/// Binds a directory of the machine to the pod's, which is not ready before that is written down at `ready`: an agent that is killed
+/// in between leaves the rest to the next one.
 pub fn bind(
     source: &str,
     target: &Path,
+    ready: &Path,
     pods: &Path,
     read_only: bool,
     options: &[String],
@@ -142,25 +144,38 @@ pub fn bind(
     let flags = flags(options)? | if read_only { MountFlags::RDONLY } else { MountFlags::empty() };
     let failed = |error: io::Error| format!("mount {source} at {}: {error}", target.display());
     let mounted = mounts::below(pods).map_err(failed)?;
-    if mounted.iter().any(|mounted| mounted.path == target) {
+    let is_bound = mounted.iter().any(|mounted| mounted.path == target);
+    if is_bound && empty_dir::is_ready(ready) {
         return Ok(Bound::Already);
     }
     let same_volume = target.file_name();
     let first = !mounted.iter().any(|mounted| {
-        mounted.path.parent().and_then(Path::file_name) == target.parent().and_then(Path::file_name)
+        mounted.path != target
+            && mounted.path.parent().and_then(Path::file_name) == target.parent().and_then(Path::file_name)
             && mounted.path.file_name() == same_volume
     });
-    directories::make(target).map_err(failed)?;
-    mount_bind(source, target).map_err(|error| failed(error.into()))?;
+    if !is_bound {
+        // Of before the machine was started.
+        empty_dir::unset_ready(ready).map_err(failed)?;
+        directories::make(target).map_err(failed)?;
+        mount_bind(source, target).map_err(|error| failed(error.into()))?;
+    }
     if !flags.is_empty() {
         let changed = mount_remount(target, MountFlags::BIND | flags, c"");
         if let Err(error) = changed {
             // Never writable where it must not be.
-            let _ = mounts::unmount_below(target);
+            unbind(target);
             return Err(failed(error.into()));
         }
     }
     Ok(if first { Bound::First } else { Bound::Shared })
+}
+
+/// The reverse of [`bind`], as far as that works: the next attempt finds what is left.
+pub fn unbind(target: &Path) {
+    if let Err(error) = mounts::unmount_below(target) {
+        tracing::warn!(directory = %target.display(), %error, "failed to unmount volume");
+    }
 }
 
 fn flags(options: &[String]) -> Result<MountFlags, String> {

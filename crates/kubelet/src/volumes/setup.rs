@@ -34,6 +34,7 @@ pub enum SetUp {
         path: String,
         options: Vec<String>,
         target: PathBuf,
+        ready: PathBuf,
         pods: PathBuf,
         read_only: bool,
         owner: Option<Ownership>,
@@ -79,15 +80,14 @@ impl SetUp {
                 host_path::check(&path, &kind)?;
                 PathBuf::from(path)
             }
-            SetUp::Local { path, options, target, pods, read_only, owner } => {
+            SetUp::Local { path, options, target, ready, pods, read_only, owner } => {
                 let failed = |error: std::io::Error| format!("{path}: {error}");
-                match (local::bind(&path, &target, &pods, read_only, &options)?, owner) {
-                    (Bound::First, Some(owner)) if !read_only => owner.apply(&target).map_err(failed)?,
-                    // It stays the group's of whoever was first.
-                    (Bound::Shared, Some(owner)) => {
-                        warning = of_another_group(&target, owner).map_err(failed)?
-                    }
-                    _ => {}
+                let bound = local::bind(&path, &target, &ready, &pods, read_only, &options)?;
+                if bound != Bound::Already {
+                    let given = give(bound, &target, owner, read_only).map_err(failed);
+                    let done = given.and_then(|told| empty_dir::set_ready(&ready).map(|()| told));
+                    // The next attempt begins anew.
+                    warning = done.inspect_err(|_| local::unbind(&target))?;
                 }
                 target
             }
@@ -101,6 +101,21 @@ impl SetUp {
             }
         };
         Ok(Ready { path, warning })
+    }
+}
+
+/// Gives a volume that was bound to a pod to its group; returns what people should know.
+fn give(
+    bound: Bound,
+    target: &Path,
+    owner: Option<Ownership>,
+    read_only: bool,
+) -> std::io::Result<Option<String>> {
+    match (bound, owner) {
+        (Bound::First, Some(owner)) if !read_only => owner.apply(target).map(|()| None),
+        // It stays the group's of whoever was first.
+        (Bound::Shared, Some(owner)) => of_another_group(target, owner),
+        _ => Ok(None),
     }
 }
 

@@ -94,6 +94,48 @@ async fn a_local_volume_is_bound_into_each_pod_and_given_to_its_group_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_local_volume_that_an_agent_left_half_done_is_made_ready() {
+    if !is_root() {
+        return;
+    }
+    let node = TestNode::new(27).await;
+    let disk = node.path().join("disk");
+    fs::create_dir(&disk).unwrap();
+    fs::write(disk.join("file"), "x").unwrap();
+    let path = disk.to_str().unwrap();
+    bound(&node, "data", "disk-1", json!({"spec": {"local": {"path": path}, "mountOptions": ["noexec"]}}))
+        .await;
+    let spec = json!({"securityContext": {"fsGroup": 77}});
+    let pod = node.pod_with("web", claimed("data"), spec).await;
+    let below = |part: &str| {
+        let directory = node.path().join("root/pods").join(uid(&pod)).join(part);
+        directory.join("kubernetes.io~local-volume/disk-1")
+    };
+    let group = || fs::metadata(disk.join("file")).unwrap().gid();
+    // Killed after it was mounted.
+    fs::create_dir_all(below("volumes")).unwrap();
+    rustix::mount::mount_bind(&disk, below("volumes")).unwrap();
+    let volume = node.mount(&pod).await;
+    let flags = rustix::fs::statvfs(&volume.host_path).unwrap().f_flag;
+    assert!(flags.contains(rustix::fs::StatVfsMountFlags::NOEXEC));
+    assert_eq!((group(), mounts_below(&below("volumes")).len()), (77, 1));
+    std::os::unix::fs::chown(disk.join("file"), None, Some(0)).unwrap();
+    node.mount(&pod).await;
+    assert_eq!(group(), 0, "once");
+    // It cannot be finished.
+    node.volumes.unmount(uid(&pod)).await.unwrap();
+    fs::create_dir_all(below("plugins").parent().unwrap()).unwrap();
+    std::os::unix::fs::symlink("nowhere", below("plugins")).unwrap();
+    node.refused(&pod).await;
+    assert!(mounts_below(&below("volumes")).is_empty());
+    fs::remove_file(below("plugins")).unwrap();
+    std::os::unix::fs::chown(disk.join("file"), None, Some(0)).unwrap();
+    node.mount(&pod).await;
+    assert_eq!(group(), 77);
+    node.end(&[&pod]).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_volume_of_another_node_is_refused() {
     let node = TestNode::new(25).await;
     let path = node.path().to_str().unwrap();

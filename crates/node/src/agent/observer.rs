@@ -4,7 +4,7 @@ use object::Value;
 
 use crate::pod::Pod;
 
-/// `decided` and `forgotten` are called under the agent's lock: nothing may take long, nor ask the agent anything.
+/// All but `turn` may be called under the agent's lock: nothing may take long, nor ask the agent anything.
 pub trait Observer: Send + Sync {
     /// The agent looks after its node, or one of its pods.
     fn turn(&self);

@@ -173,8 +173,13 @@ impl Agent {
         };
         let step = worker.step(pod, &host, &mut admit, &mut **runtime, self.now());
         worker.wake = step.wake;
-        if let Some((observer, status)) = self.observer.as_ref().zip(step.status.as_ref()) {
-            observer.decided(pod, status);
+        if let Some(observer) = &self.observer {
+            match &step.status {
+                Some(status) => observer.decided(pod, status),
+                // With what somebody else has written since, as it may be.
+                None if worker.ahead.is_none() => observer.shown(worker.uid),
+                None => {}
+            }
         }
         let after = worker.requests;
         let is_due = worker.waiting_resize().is_some_and(|pending| pending.due);

@@ -375,7 +375,7 @@ fn crash_loop(view: &View<'_>, index: usize, exit: &Exit) -> Option<ContainerSta
     let backoff = view.backoffs.get(index)?;
     backoff.waits_until(backoff.begins(view.sandbox.container(index)?)?, view.now)?;
     let container = &view.pod.containers[index];
-    if !view.pod.restarts(container, exit.code) {
+    if !view.pod.restarts(container, exit.code) && !view.sandbox.starts_again.contains(&index) {
         return None;
     }
     let wait = time::format_duration(backoff.millis() * 1_000_000);
@@ -404,7 +404,10 @@ fn phase(view: &View<'_>, shown: &[ContainerStatus]) -> &'static str {
         let again = |code: i32| {
             let of_all = |exit: &Exit| exit.reason == restart_all::REASON;
             let is_coming = matches!(there(index).map(|c| &c.state), Some(State::Restarting(_)));
-            pod.restarts(container, code) || is_coming || shown.last.as_ref().is_some_and(of_all)
+            pod.restarts(container, code)
+                || view.sandbox.starts_again.contains(&index)
+                || is_coming
+                || shown.last.as_ref().is_some_and(of_all)
         };
         let is_running = matches!(shown.state, ContainerState::Running { .. });
         let is_started =

@@ -30,6 +30,7 @@ struct ByHand {
     resizing: bool,
     resize_error: Option<String>,
     outlived: Vec<usize>,
+    starts_again: Vec<usize>,
     /// Its sandbox is still being made.
     unready: bool,
     /// What is to be started waits for something.
@@ -105,6 +106,7 @@ impl Runtime for ByHand {
             resizing: self.resizing,
             resize_error: self.resize_error.clone(),
             outlived: self.outlived.clone(),
+            starts_again: self.starts_again.clone(),
         })
     }
     fn create(&mut self, _: &Pod<'_>, _: Millis) {
@@ -117,6 +119,7 @@ impl Runtime for ByHand {
             return self.log.push(format!("start-{container}-{attempt}"));
         }
         self.outlived.retain(|index| *index != container);
+        self.starts_again.retain(|index| *index != container);
         let last = self.there.remove(&container).and_then(|c| match c.state {
             Container::Exited(exit) => Some(exit),
             _ => c.last,
@@ -424,6 +427,25 @@ fn init_containers_run_again_in_another_sandbox() {
     assert_eq!(life.runtime.log(), "start-2-1 start-3-1");
     life.step();
     assert_eq!(life.runtime.log(), "", "once");
+}
+
+#[test]
+fn another_sandbox_starts_what_it_is_to_whatever_the_policy() {
+    let spec = r#"{"restartPolicy":"Always","containers":[{"name":"c","restartPolicy":"Never"}]}"#;
+    let mut life = Life::new(spec);
+    life.step();
+    assert_eq!(life.runtime.log(), "create start-0-0");
+    // It was ended with the sandbox before, and the next one is being made.
+    life.runtime.exit(0, 137, life.now);
+    (life.runtime.unready, life.runtime.starts_again) = (true, vec![0]);
+    let step = life.step();
+    assert_eq!((&*life.runtime.log(), life.phase(), step.over), ("", "Running", false));
+    (life.runtime.unready, life.runtime.outlived) = (false, vec![0]);
+    life.step();
+    assert_eq!((&*life.runtime.log(), life.phase()), ("start-0-1", "Running"));
+    life.runtime.exit(0, 0, life.now);
+    let step = life.step();
+    assert_eq!((&*life.runtime.log(), life.phase(), step.over), ("", "Succeeded", true));
 }
 
 #[test]

@@ -158,6 +158,36 @@ async fn a_lost_sandbox_is_made_anew_only_if_something_is_left_to_start() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn another_sandbox_starts_all_containers_but_those_that_are_not_to_run_once_more() {
+    let mains = "{name: never, image: i, restartPolicy: Never}, {name: failed, image: i, restartPolicy: OnFailure},
+                 {name: done, image: i, restartPolicy: OnFailure}, {name: ends, image: i, restartPolicy: OnFailure}";
+    let ended = [("init", 0), ("never", 0), ("failed", 1), ("done", 0)];
+    for (policy, init, expected) in [
+        ("OnFailure", "", Some(vec![0, 1, 3])),
+        // Decided after those.
+        ("OnFailure", "initContainers: [{name: init, image: i}], ", Some(vec![])),
+        ("Never", "", None),
+    ] {
+        let mut case =
+            Case::running(&format!("{{restartPolicy: {policy}, {init}containers: [{mains}]}}"), |_| {}).await;
+        for (name, code) in ended {
+            if let Some(slot) = case.task.cache.lock().containers.get_mut(name) {
+                let exit = Exit::new(code, 1, 2, name.to_owned());
+                slot.run.as_mut().unwrap().state = RunState::Exited(exit);
+            }
+        }
+        news::lost(&case.pods.shared, &case.task);
+        let seen = |case: &Case| case.pods.runtime().look(&Pod::read(&case.tree), 0).unwrap();
+        case.cluster.env().clone().sleep(Duration::from_secs(60)).await;
+        let ready = seen(&case).ready;
+        assert_eq!(ready.then(|| seen(&case).starts_again), expected, "{policy} {init}");
+        let Some(first) = expected.as_ref().and_then(|all| all.first()) else { continue };
+        case.pods.runtime().start(&Pod::read(&case.tree), *first, 1, 0);
+        case.until(|case| !seen(case).starts_again.contains(first)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn nothing_of_a_lost_sandbox_is_left_when_another_is_made() {
     for (policy, is_made) in [("Always", true), ("Never", false)] {
         let spec = format!(
@@ -181,6 +211,18 @@ async fn nothing_of_a_lost_sandbox_is_left_when_another_is_made() {
         let failed = told.iter().any(|told| told.contains("with KillPodSandboxError: "));
         assert_eq!(failed, is_made, "{told:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sandbox_that_was_made_meanwhile_is_left_alone() {
+    let mut case = Case::running(PLAIN, |_| {}).await;
+    let sandbox = case.task.sandbox();
+    // Whoever heard that the one before is lost asks for it once more.
+    case.task.create();
+    case.wakes.recv().await.unwrap();
+    case.cluster.env().sleep(Duration::from_secs(60)).await;
+    assert!(case.runtime.asked().is_empty(), "{:?}", case.runtime.asked());
+    assert!(case.is_running() && case.task.sandbox() == sandbox);
 }
 
 #[tokio::test(start_paused = true)]

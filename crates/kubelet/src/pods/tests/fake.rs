@@ -66,6 +66,10 @@ pub struct Fake {
     pub made: Mutex<BTreeSet<String>>,
     /// Of these it can never tell how they are, by id.
     pub unknown: Mutex<BTreeSet<&'static str>>,
+    /// Of these it says nothing, however long that is waited for, by id.
+    pub silent: Mutex<BTreeSet<&'static str>>,
+    /// A permit for each list of sandboxes that it gives.
+    pub lists: Semaphore,
     /// What it tells by itself.
     pub events: mpsc::UnboundedSender<cri::ContainerEventResponse>,
     told: Mutex<Option<mpsc::UnboundedReceiver<cri::ContainerEventResponse>>>,
@@ -97,6 +101,8 @@ impl Fake {
             unremoved: AtomicU32::new(0),
             made: Mutex::default(),
             unknown: Mutex::default(),
+            silent: Mutex::default(),
+            lists: Semaphore::new(Semaphore::MAX_PERMITS),
             events,
             told: Mutex::new(Some(told)),
         }
@@ -139,7 +145,10 @@ fn fails(left: &AtomicU32) -> Result<(), Error> {
 
 impl cri::PartialRuntime for Fake {
     fn list_pod_sandbox(&self, _: cri::ListPodSandboxRequest) -> Call<'_, cri::ListPodSandboxResponse> {
-        Box::pin(async { Ok(cri::ListPodSandboxResponse { items: self.listed.lock().clone() }) })
+        Box::pin(async {
+            self.lists.acquire().await.expect("it is not closed").forget();
+            Ok(cri::ListPodSandboxResponse { items: self.listed.lock().clone() })
+        })
     }
 
     fn list_containers(&self, _: cri::ListContainersRequest) -> Call<'_, cri::ListContainersResponse> {
@@ -271,6 +280,9 @@ impl cri::PartialRuntime for Fake {
         Box::pin(async move {
             let id = request.container_id;
             fails(&self.unanswered)?;
+            if self.silent.lock().contains(&*id) {
+                std::future::pending::<()>().await;
+            }
             self.find(&id)?;
             self.seen.lock().insert(id.clone());
             let state = match () {

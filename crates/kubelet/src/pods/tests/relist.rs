@@ -108,6 +108,49 @@ async fn a_look_after_an_event_that_fails_is_made_once_more() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_happens_is_told_though_a_list_waits_for_an_answer() {
+    let spec = "{containers: [{name: c, image: 'i:1'}, {name: slow, image: 'i:1'}]}";
+    let mut case = Case::running(spec, |runtime| runtime.silent.lock().extend(["slow"])).await;
+    // It is not listed, and so asked for.
+    case.runtime.runs.lock().retain(|id| id != "slow");
+    case.cluster.env().sleep(Duration::from_secs(301)).await;
+    case.runtime.end("c");
+    case.runtime.tell(&case.task.uid, "c");
+    case.until(|case| !case.is_running()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_without_a_status_hides_none_that_came_during_a_list() {
+    let case = Case::new(PLAIN, |runtime| runtime.lists = tokio::sync::Semaphore::new(1)).await;
+    let (id, uid) = ("s-7".to_owned(), "2b1f0a34-5b0e-4bd5-8f2c-7f7a0a3c9d77".to_owned());
+    let metadata = cri::PodSandboxMetadata { uid: uid.clone(), ..Default::default() };
+    let (ready, not_ready) = (cri::PodSandboxState::Ready as i32, cri::PodSandboxState::NotReady as i32);
+    let status = cri::PodSandboxStatus {
+        id: id.clone(),
+        metadata: Some(metadata.clone()),
+        state: not_ready,
+        ..Default::default()
+    };
+    for pod_sandbox_status in [Some(status), None] {
+        let event = cri::ContainerEventResponse {
+            container_id: id.clone(),
+            pod_sandbox_status,
+            ..Default::default()
+        };
+        case.runtime.events.send(event).unwrap();
+    }
+    case.cluster.env().sleep(Duration::from_secs(1)).await;
+    let labels = [("io.kubernetes.pod.uid".to_owned(), uid.clone())].into();
+    // As it was before that.
+    let listed = cri::PodSandbox { id, labels, metadata: Some(metadata), state: ready, ..Default::default() };
+    case.runtime.listed.lock().push(listed);
+    case.runtime.lists.add_permits(9);
+    case.cluster.env().sleep(Duration::from_secs(1)).await;
+    let task = case.pods.shared.task(node::pod::short_uid(&uid)).unwrap();
+    assert!(!task.sandbox().unwrap().ready);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_run_before_the_one_that_is_probed_may_be_gone() {
     let case = Case::running(PLAIN, |_| {}).await;
     let (shared, task) = (&case.pods.shared, &case.task);

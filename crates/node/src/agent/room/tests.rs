@@ -17,7 +17,7 @@ use runtime::queue::{Limits, NORMAL};
 use runtime::{Key, WorkQueue};
 
 use crate::admit::Rejection;
-use crate::agent::{Again, Agent, HeartbeatPeriods, HostIps, Parts};
+use crate::agent::{Again, Agent, HeartbeatPeriods, HostIps, Observer, Parts};
 use crate::allocation::Allocation;
 use crate::container_runtime::{
     Container, Exit, Health, Held, Millis, PodEvent, Running, Runtime, Sandbox, Wake,
@@ -143,6 +143,23 @@ impl Runtime for Runs {
     }
 }
 
+/// What an observer hears of pods, in its order.
+#[derive(Default)]
+struct Heard(Mutex<Vec<&'static str>>);
+
+impl Observer for Heard {
+    fn turn(&self) {}
+    fn decided(&self, _: &Pod<'_>, _: &Value) {
+        self.0.lock().push("decided");
+    }
+    fn shown(&self, _: u128) {
+        self.0.lock().push("shown");
+    }
+    fn forgotten(&self, _: u128) {
+        self.0.lock().push("forgotten");
+    }
+}
+
 const CPUS: i64 = 10_000;
 
 /// A node of ten CPUs, and the pods that are bound to it.
@@ -153,6 +170,7 @@ struct Node {
     /// As the API has them.
     pods: Arc<Mutex<BTreeMap<Key, Value>>>,
     woken: Arc<Mutex<BTreeSet<Key>>>,
+    heard: Arc<Heard>,
     decided: AtomicUsize,
 }
 
@@ -174,6 +192,7 @@ impl Node {
             runtime_version: String::new(),
             os_image: String::new(),
         });
+        let heard = Arc::new(Heard::default());
         let parts = Parts {
             name: "n".to_owned(),
             ips: HostIps::Fixed([].into()),
@@ -187,13 +206,14 @@ impl Node {
             admit: None,
             static_pods: None,
             longest_back_off: crate::worker::LONGEST_MILLIS,
-            observer: None,
+            observer: Some(heard.clone()),
         };
         let agent = Agent::new(env, parts);
         let woken: Arc<Mutex<BTreeSet<Key>>> = Arc::default();
         let wakes = woken.clone();
         agent.wake_by(Arc::new(move |key| wakes.lock().extend([key.clone()])));
-        let node = Node { env: env.clone(), agent, machine, pods, woken, decided: AtomicUsize::new(0) };
+        let node =
+            Node { env: env.clone(), agent, machine, pods, woken, heard, decided: AtomicUsize::new(0) };
         node.begin();
         node
     }
@@ -549,4 +569,18 @@ async fn a_pod_that_is_looked_at_too_early_is_looked_at_when_its_time_comes() {
     assert_eq!(settled(Some(now + 1)), Some(Again::At(now + 1)));
     assert_eq!(settled(None), Some(Again::OnChange));
     assert_eq!(settled(Some(now)), None, "it has come");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_the_api_shows_with_what_others_wrote_is_shown() {
+    let node = Node::new(&Env::simulated(7));
+    node.run("a", 0, "Burstable", 100);
+    assert_eq!(node.heard.0.lock().split_off(0), ["decided"]);
+    // The watch shows something older.
+    let ahead = node.find(&key("a"));
+    node.agent.inner.lock().pods.get_mut(&key("a")).unwrap().ahead = ahead;
+    assert!(node.reconcile(&key("a")).status.is_none() && node.heard.0.lock().is_empty());
+    node.agent.inner.lock().pods.get_mut(&key("a")).unwrap().ahead = None;
+    assert!(node.reconcile(&key("a")).status.is_none());
+    assert_eq!(node.heard.0.lock().split_off(0), ["shown"]);
 }
