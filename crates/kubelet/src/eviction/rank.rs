@@ -56,7 +56,7 @@ fn by(
     taken_off: fn(&Requests) -> i64,
 ) {
     candidates.sort_by_cached_key(|of| {
-        let requests = Requests::of(&Pod::read(&of.pod));
+        let requests = Requests::asked_for(&Pod::read(&of.pod));
         let used = used(of);
         // One of which nothing is known goes before all others.
         let exceeds = used.map(|used| used > asked(&requests));

@@ -200,6 +200,24 @@ fn pods_above_their_request_go_first_then_the_least_important_then_the_largest()
 }
 
 #[test]
+fn what_running_it_costs_is_no_request_of_a_pod_that_asks_for_nothing() {
+    let candidate = |name: &str, priority: i64, requests: &str, used: &str| Candidate {
+        pod: pod(
+            name,
+            priority,
+            &format!("overhead: {{memory: 1Gi}}, containers: [{{name: c, resources: {{{requests}}}}}]"),
+        ),
+        stats: Some(PodStats { memory: memory_usage(used), ..PodStats::default() }),
+    };
+    let all = vec![
+        candidate("within", 0, "requests: {memory: 1Mi}", "100Mi"),
+        candidate("above", 1, "requests: {memory: 1Mi}", "2Gi"),
+        candidate("takes", 0, "", "100Mi"),
+    ];
+    assert_eq!(order(all, Signal::MemoryAvailable, ONE_DISK), "takes above within");
+}
+
+#[test]
 fn of_processes_only_their_number_counts() {
     let candidate = |name: &str, priority: i64, processes: u64| Candidate {
         pod: pod(name, priority, "containers: []"),
