@@ -43,11 +43,26 @@ use threshold::{Pressures, Threshold, thresholds};
 use usage::FileSystems;
 
 const INTERVAL: Duration = Duration::from_secs(10);
-/// A pod that was ended is waited for so long before the next look.
+/// A pod that was ended is waited for so long before the next look: until it must have ended, and then until nothing is left of it.
+const LEAST_ENDING: Duration = Duration::from_secs(10);
 const CLEAN_UP: Duration = Duration::from_secs(30);
 const CLEAN_UP_LOOK: Duration = Duration::from_secs(1);
 /// Of a pod that is ended in a hurry.
 const GRACE_SECONDS: i64 = 1;
+
+/// Pods that were ended in one look.
+#[derive(Debug, Default)]
+struct Ended {
+    uids: Vec<String>,
+    grace_seconds: i64,
+}
+
+impl Ended {
+    fn longest_wait(&self) -> Duration {
+        let grace = u32::try_from(self.grace_seconds.max(0)).unwrap_or(u32::MAX);
+        (Duration::from_secs(grace.into()) * 3 / 2).max(LEAST_ENDING) + CLEAN_UP
+    }
+}
 
 /// Ends pods when that is needed.
 pub struct Evictor {
@@ -79,11 +94,11 @@ impl Evictor {
     pub async fn run(mut self, stop: Stop) {
         loop {
             let work = async {
-                let evicted = self.synchronize().await;
-                if evicted.is_empty() {
+                let ended = self.synchronize().await;
+                if ended.uids.is_empty() {
                     self.env.sleep(INTERVAL).await;
                 } else {
-                    self.wait_for(&evicted).await;
+                    self.wait_for(&ended).await;
                 }
             };
             tokio::select! {
@@ -93,9 +108,9 @@ impl Evictor {
         }
     }
 
-    async fn wait_for(&self, evicted: &[String]) {
-        let until = self.now() + CLEAN_UP.as_millis() as Millis;
-        while self.now() < until && !evicted.iter().all(|uid| self.pods.is_cleaned_up(uid)) {
+    async fn wait_for(&self, ended: &Ended) {
+        let until = self.env.monotonic() + ended.longest_wait();
+        while self.env.monotonic() < until && !ended.uids.iter().all(|uid| self.pods.is_cleaned_up(uid)) {
             self.env.sleep(CLEAN_UP_LOOK).await;
         }
     }
@@ -104,9 +119,9 @@ impl Evictor {
         (self.env.now_nanos() / 1_000_000) as Millis
     }
 
-    /// One look; the uids of the pods that were ended.
-    async fn synchronize(&mut self) -> Vec<String> {
-        let Some(file_systems) = self.file_systems().await else { return Vec::new() };
+    /// One look.
+    async fn synchronize(&mut self) -> Ended {
+        let Some(file_systems) = self.file_systems().await else { return Ended::default() };
         let observations = self.observe(&file_systems).await;
         let transition = self.config.eviction_pressure_transition_period;
         let due = self.pressures.observe(&self.thresholds, &observations, transition, self.now());
@@ -114,14 +129,14 @@ impl Evictor {
         self.machine.set_pressure(pressure_of(conditions));
         self.pods.set_pressure(conditions);
         if self.config.local_storage_capacity_isolation {
-            let evicted = self.enforce_limits(&file_systems).await;
-            if !evicted.is_empty() {
-                return evicted;
+            let uids = self.enforce_limits(&file_systems).await;
+            if !uids.is_empty() {
+                return Ended { uids, grace_seconds: GRACE_SECONDS };
             }
         }
         let Some(first) = due.first().map(|at| self.thresholds[*at].clone()) else {
             self.told = None;
-            return Vec::new();
+            return Ended::default();
         };
         let resource = first.signal.resource();
         if self.told.replace(resource) != Some(resource) {
@@ -130,7 +145,7 @@ impl Evictor {
             self.pods.parts().events.of_node(Severity::Warning, "EvictionThresholdMet", message);
         }
         if self.reclaim(&first, &file_systems).await {
-            return Vec::new();
+            return Ended::default();
         }
         self.evict_one(&first, &due, &observations, &file_systems).await
     }
@@ -177,13 +192,13 @@ impl Evictor {
         due: &[usize],
         observations: &Observations,
         file_systems: &FileSystems,
-    ) -> Vec<String> {
+    ) -> Ended {
         let resource = threshold.signal.resource();
         let stats = match usage::pods(&self.pods, file_systems, self.env.now_nanos()).await {
             Ok(stats) => stats,
             Err(error) => {
                 tracing::error!(error, "failed to measure pods");
-                return Vec::new();
+                return Ended::default();
             }
         };
         let candidate = |pod: Arc<Value>| {
@@ -206,11 +221,11 @@ impl Evictor {
                 disruption: Some(told.message),
             };
             if let Some(uid) = self.evict(&pod, evicted, told.annotations, threshold.signal.name()) {
-                return vec![uid];
+                return Ended { uids: vec![uid], grace_seconds };
             }
         }
         tracing::error!("no pod can be evicted");
-        Vec::new()
+        Ended::default()
     }
 
     /// Ends the pods that are over a limit of their own.
