@@ -6,7 +6,8 @@
 //!  usage of pods ── rank ── message ────────────────────────────────────────────── one pod at a time
 //!               └── limits: emptyDirs, containers and pods over their own ──────── each of them
 //! ```
-//! What decides is pure. Pods are measured only while something is short, or where one has a limit of its own.
+//! What decides is pure. Pods are measured only while something is short, or where one has a limit of its own. Files are counted in the
+//! background: how many a pod has delays nothing.
 
 mod forecast;
 mod limits;
@@ -34,6 +35,7 @@ use crate::config::Config;
 use crate::generate::oom::is_critical;
 use crate::machine::LocalMachine;
 use crate::pods::Pods;
+use crate::server::stats::PodStats;
 pub use forecast::full_disk;
 pub use message::{REASON, refused};
 use rank::Candidate;
@@ -47,6 +49,9 @@ const INTERVAL: Duration = Duration::from_secs(10);
 const LEAST_ENDING: Duration = Duration::from_secs(10);
 const CLEAN_UP: Duration = Duration::from_secs(30);
 const CLEAN_UP_LOOK: Duration = Duration::from_secs(1);
+/// How long a look waits for files to be counted: for limits, and where the disk is short.
+const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE_SHORT_OF_DISK: Duration = Duration::from_secs(10);
 /// Of a pod that is ended in a hurry.
 const GRACE_SECONDS: i64 = 1;
 
@@ -129,7 +134,10 @@ impl Evictor {
         self.machine.set_pressure(pressure_of(conditions));
         self.pods.set_pressure(conditions);
         if self.config.local_storage_capacity_isolation {
-            let uids = self.enforce_limits(&file_systems).await;
+            // Memory and processes are gone sooner than files are counted.
+            let in_a_hurry = due.iter().any(|at| !self.thresholds[*at].signal.resource().is_on_disk());
+            let patience = if in_a_hurry { Duration::ZERO } else { PATIENCE };
+            let uids = self.enforce_limits(&file_systems, patience).await;
             if !uids.is_empty() {
                 return Ended { uids, grace_seconds: GRACE_SECONDS };
             }
@@ -194,7 +202,13 @@ impl Evictor {
         file_systems: &FileSystems,
     ) -> Ended {
         let resource = threshold.signal.resource();
-        let stats = match usage::pods(&self.pods, file_systems, self.env.now_nanos()).await {
+        let mut stats = usage::pods(&self.pods).await;
+        if resource.is_on_disk()
+            && let Ok(running) = stats
+        {
+            stats = usage::with_storage(&self.pods, file_systems, running, PATIENCE_SHORT_OF_DISK).await;
+        }
+        let stats = match stats {
             Ok(stats) => stats,
             Err(error) => {
                 tracing::error!(error, "failed to measure pods");
@@ -229,32 +243,40 @@ impl Evictor {
     }
 
     /// Ends the pods that are over a limit of their own.
-    async fn enforce_limits(&self, file_systems: &FileSystems) -> Vec<String> {
+    async fn enforce_limits(&self, file_systems: &FileSystems, patience: Duration) -> Vec<String> {
         let with_limits = self.pods.active().into_iter().map(|pod| (limits::limited(&pod), pod));
         let limited: Vec<(limits::Limited, Arc<Value>)> =
             with_limits.filter(|(limited, _)| limited.volumes).collect();
         if limited.is_empty() {
             return Vec::new();
         }
-        let mut measured = Vec::new();
+        let mut running = Vec::new();
         if limited.iter().any(|(limited, _)| limited.containers) {
-            match usage::pods(&self.pods, file_systems, self.env.now_nanos()).await {
-                Ok(stats) => measured = stats,
+            match usage::pods(&self.pods).await {
+                Ok(stats) => running = stats,
                 Err(error) => tracing::warn!(error, "failed to measure pods"),
             }
         }
-        let mut evicted = Vec::new();
-        for (_, pod) in limited {
+        let stats_of = |(_, pod): &(limits::Limited, Arc<Value>)| {
             let uid = pod.str_at(&["metadata", "uid"]).unwrap_or("");
-            let stats = match measured.iter().find(|stats| stats.uid == uid) {
-                Some(stats) => stats.clone(),
-                None => usage::volumes_alone(&self.pods, uid).await,
-            };
-            let exceeded = limits::exceeded(&pod, &stats, file_systems.disks.own_image_fs);
+            let stats = running.iter().find(|stats| stats.uid == uid).cloned();
+            stats.unwrap_or_else(|| PodStats { uid: uid.to_owned(), ..PodStats::default() })
+        };
+        let stats = limited.iter().map(stats_of).collect();
+        let measured = match usage::with_storage(&self.pods, file_systems, stats, patience).await {
+            Ok(measured) => measured,
+            Err(error) => {
+                tracing::warn!(error, "failed to measure pods");
+                return Vec::new();
+            }
+        };
+        let mut evicted = Vec::new();
+        for ((_, pod), stats) in limited.iter().zip(&measured) {
+            let exceeded = limits::exceeded(pod, stats, file_systems.disks.own_image_fs);
             let Some(limits::Exceeded { signal, message }) = exceeded else { continue };
             let (reason, grace_seconds) = (REASON.into(), GRACE_SECONDS);
             let why = Evicted { reason, message, grace_seconds, disruption: None };
-            evicted.extend(self.evict(&pod, why, Vec::new(), signal));
+            evicted.extend(self.evict(pod, why, Vec::new(), signal));
         }
         evicted
     }

@@ -215,6 +215,24 @@ async fn a_pod_whose_volume_grew_over_its_limit_is_evicted_and_no_other() {
     assert_eq!(case.evictor.synchronize().await.uids, [] as [&str; 0], "once");
 }
 
+#[tokio::test]
+async fn a_volume_counts_however_deep_its_files_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut case = Case::new(folder.path(), "1", Vec::new()).await;
+    let spec = "{containers: [{name: c}], volumes: [{name: x, emptyDir: {sizeLimit: 1Mi}}]}";
+    let deep = case.know("deep", spec);
+    let mut volume = folder.path().join("pods/deep/volumes/kubernetes.io~empty-dir/x");
+    for _ in 0..100 {
+        volume.push("d");
+    }
+    for name in 0..150 {
+        std::fs::create_dir_all(volume.join(format!("{name}/e"))).unwrap();
+    }
+    std::fs::write(volume.join("0/e/file"), vec![1; 2 << 20]).unwrap();
+    assert_eq!(case.evictor.synchronize().await.uids, ["deep"]);
+    assert!(case.evicted(&deep).unwrap().0.starts_with("Usage of EmptyDir volume \"x\" exceeds"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn nobody_else_is_ended_while_one_still_has_its_grace() {
     let folder = tempfile::tempdir().unwrap();
