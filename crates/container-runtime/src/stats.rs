@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use crate::Inner;
 use crate::cgroups::{self, Memory};
 use crate::pods::{Container, Sandbox};
+use crate::spec::files;
 use crate::status::selects;
 
 /// How long who asks waits for files to be counted.
@@ -79,7 +80,13 @@ impl Inner {
         });
         let wanted: Vec<Arc<Container>> = wanted.collect();
         let written = self.stats.written(&wanted, patience);
-        let stats = wanted.iter().zip(written).map(|(container, written)| self.stats_of(container, written));
+        // The files of a sandbox belong to all of its containers: the first is told to have written them.
+        let mut sandboxes = BTreeSet::new();
+        let stats = wanted.iter().zip(written).map(|(container, written)| {
+            let sandbox = &container.sandbox;
+            let own = sandboxes.insert(sandbox.record.id.as_str()).then(|| files::usage(&sandbox.directory));
+            self.stats_of(container, written.into_iter().chain(own).reduce(disk_usage::Usage::plus))
+        });
         stats.collect()
     }
 

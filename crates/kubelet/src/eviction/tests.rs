@@ -240,6 +240,11 @@ fn what_counts_is_what_a_pod_has_on_the_disk_that_is_short() {
     assert_eq!(order(all(), Signal::ContainerFsAvailable, OWN_IMAGE_FS), "root volume");
     assert_eq!(order(all(), Signal::NodeFsInodesFree, OWN_IMAGE_FS), "volume root");
     assert_eq!(order(all(), Signal::ContainerFsAvailable, SPLIT), "volume root");
+    let mut hosts = candidate("hosts", "1Mi", "1Mi", "1Mi");
+    hosts.stats.as_mut().unwrap().own_files = Some(fs("200Mi"));
+    let all = || [all(), vec![hosts.clone()]].concat();
+    assert_eq!(order(all(), Signal::NodeFsAvailable, ONE_DISK), "hosts volume root");
+    assert_eq!(order(all(), Signal::ImageFsAvailable, OWN_IMAGE_FS), "root volume hosts");
 }
 
 #[test]

@@ -105,8 +105,9 @@ pub async fn with_storage(
     let now = i64::try_from(env.now_nanos()).unwrap_or(i64::MAX);
     let completed = block(move || {
         let root = stats::fs_of(&node, now).map_err(|error| error.to_string())?;
+        let directories = stats::Directories { root: &node, logs: &logs };
         for pod in &mut all {
-            stats::complete_storage(pod, &root, &logs, now);
+            stats::complete_storage(pod, &root, directories, now);
         }
         Ok::<_, String>(all)
     });

@@ -233,6 +233,25 @@ async fn a_volume_counts_however_deep_its_files_are() {
     assert!(case.evicted(&deep).unwrap().0.starts_with("Usage of EmptyDir volume \"x\" exceeds"));
 }
 
+#[tokio::test]
+async fn a_pod_that_fills_its_hosts_file_or_its_last_words_is_over_its_limit() {
+    for file in ["etc-hosts", "containers/c/00000001"] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut case = Case::new(folder.path(), "1", vec![("fills", 1 << 20), ("other", 1 << 20)]).await;
+        let spec = "{containers: [{name: c, resources: {limits: {ephemeral-storage: 1Mi}}}]}";
+        let (fills, other) = (case.know("fills", spec), case.know("other", spec));
+        for (uid, size) in [("fills", 2 << 20), ("other", 1 << 10)] {
+            let path = folder.path().join("pods").join(uid).join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, vec![1; size]).unwrap();
+        }
+        assert_eq!(case.evictor.synchronize().await.uids, ["fills"], "{file}");
+        let (message, ..) = case.evicted(&fills).unwrap();
+        assert_eq!(message, "Pod ephemeral local storage usage exceeds the total limit of containers 1Mi. ");
+        assert_eq!(case.evicted(&other), None);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn nobody_else_is_ended_while_one_still_has_its_grace() {
     let folder = tempfile::tempdir().unwrap();
