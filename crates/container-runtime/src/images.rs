@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use base64::Engine;
+use container::disk_usage::Usage;
 use cri::{Code, Error};
 use image::{
     Credential, Digest, Image, LayerRecord, Login, PullError, Reference, RegistryError, StoreError, User,
@@ -12,6 +13,7 @@ use image::{
 
 use crate::Inner;
 use crate::error::{Context, invalid, unknown};
+use crate::stats;
 
 impl Inner {
     /// By id, tag, or repository and digest.
@@ -88,14 +90,13 @@ impl Inner {
             inodes_used: value(inodes),
         };
         let containers: Vec<_> = self.pods.lock().containers.values().cloned().collect();
-        let written = containers.iter().map(|container| self.stats.written(container, self.now()));
-        let (bytes, inodes) =
-            written.fold((0, 0), |(bytes, inodes), one| (bytes + one.bytes, inodes + one.files));
+        let written = self.stats.written(&containers, stats::PATIENCE);
+        let written = written.into_iter().flatten().fold(Usage::default(), Usage::plus);
         let of_containers =
             crate::records::containers(&self.settings.directory).to_string_lossy().into_owned();
         Ok(cri::ImageFsInfoResponse {
             image_filesystems: vec![usage(mountpoint, used, layer_entries(self.images.root()))],
-            container_filesystems: vec![usage(of_containers, bytes, inodes)],
+            container_filesystems: vec![usage(of_containers, written.bytes, written.inodes)],
         })
     }
 }

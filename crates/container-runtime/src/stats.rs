@@ -1,39 +1,29 @@
 //! What containers and pods use.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use container::cgroup::{Cgroup, Stall, Usage};
+use container::disk_usage::{self, DiskUsage};
 use parking_lot::Mutex;
 
 use crate::Inner;
 use crate::cgroups::{self, Memory};
 use crate::pods::{Container, Sandbox};
+use crate::spec::files;
 use crate::status::selects;
 
-/// Files of one container that are counted; who has more is counted as having so many.
-const MOST_FILES: u64 = 1_000_000;
-
-/// Nanoseconds for which the size of files is believed: looking at all of them is work.
-const WRITTEN_FOR: i64 = 10_000_000_000;
+/// How long who asks waits for files to be counted.
+pub const PATIENCE: Duration = Duration::from_millis(500);
 
 /// What was measured last, for what was used since.
 #[derive(Default)]
 pub struct Cache {
     /// By container or sandbox: when, and the processor time until then, both in nanoseconds. Held for a few instructions.
     last: Mutex<BTreeMap<String, (i64, u64)>>,
-    /// By container; held for a few instructions.
-    written: Mutex<BTreeMap<String, Written>>,
-}
-
-/// What a container wrote to its root.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Written {
-    /// When it was counted, in Unix nanoseconds.
-    at: i64,
-    pub bytes: u64,
-    pub files: u64,
+    disk: DiskUsage,
 }
 
 impl Cache {
@@ -46,23 +36,35 @@ impl Cache {
 
     pub fn forget(&self, id: &str) {
         self.last.lock().remove(id);
-        self.written.lock().remove(id);
     }
 
-    /// Not older than what containerd would tell.
-    pub fn written(&self, container: &Container, now: i64) -> Written {
-        let known = self.written.lock().get(&container.id).copied();
-        if let Some(known) = known.filter(|known| now.saturating_sub(known.at) < WRITTEN_FOR) {
-            return known;
-        }
-        let written = Written { at: now, ..count(&container.directory) };
-        self.written.lock().insert(container.id.clone(), written);
-        written
+    /// What each of them wrote to its root and to the volumes of its image; `None`: nothing is known yet.
+    pub fn written(
+        &self,
+        containers: &[Arc<Container>],
+        patience: Duration,
+    ) -> Vec<Option<disk_usage::Usage>> {
+        let parts =
+            |container: &Arc<Container>| ["upper", "volumes"].map(|part| container.directory.join(part));
+        let places: Vec<PathBuf> = containers.iter().flat_map(parts).collect();
+        let counted = self.disk.of(&places, patience);
+        let sum = |parts: &[Option<disk_usage::Usage>]| {
+            parts.iter().flatten().copied().reduce(disk_usage::Usage::plus)
+        };
+        counted.chunks(2).map(sum).collect()
     }
 }
 
 impl Inner {
     pub fn container_stats(&self, filter: Option<cri::ContainerStatsFilter>) -> Vec<cri::ContainerStats> {
+        self.container_stats_within(filter, PATIENCE)
+    }
+
+    fn container_stats_within(
+        &self,
+        filter: Option<cri::ContainerStatsFilter>,
+        patience: Duration,
+    ) -> Vec<cri::ContainerStats> {
         let filter = filter.unwrap_or_default();
         let all: Vec<Arc<Container>> = self.pods.lock().containers.values().cloned().collect();
         let wanted = all.into_iter().filter(|container| {
@@ -76,10 +78,19 @@ impl Inner {
                     .as_ref()
                     .is_some_and(|config| selects(&filter.label_selector, &config.labels))
         });
-        wanted.map(|container| self.stats_of(&container)).collect()
+        let wanted: Vec<Arc<Container>> = wanted.collect();
+        let written = self.stats.written(&wanted, patience);
+        // The files of a sandbox belong to all of its containers: the first is told to have written them.
+        let mut sandboxes = BTreeSet::new();
+        let stats = wanted.iter().zip(written).map(|(container, written)| {
+            let sandbox = &container.sandbox;
+            let own = sandboxes.insert(sandbox.record.id.as_str()).then(|| files::usage(&sandbox.directory));
+            self.stats_of(container, written.into_iter().chain(own).reduce(disk_usage::Usage::plus))
+        });
+        stats.collect()
     }
 
-    fn stats_of(&self, container: &Container) -> cri::ContainerStats {
+    fn stats_of(&self, container: &Container, written: Option<disk_usage::Usage>) -> cri::ContainerStats {
         let now = self.now();
         let path = self.cgroup_of(container);
         let group = Cgroup::at_host(&path);
@@ -87,7 +98,6 @@ impl Inner {
         let config = container.record.lock().config.clone().unwrap_or_default();
         let limit =
             config.linux.and_then(|linux| linux.resources).map_or(0, |limits| limits.memory_limit_in_bytes);
-        let written = self.stats.written(container, now);
         let mountpoint = self.settings.directory.to_string_lossy().into_owned();
         cri::ContainerStats {
             attributes: Some(cri::ContainerAttributes {
@@ -104,8 +114,8 @@ impl Inner {
             writable_layer: Some(cri::FilesystemUsage {
                 timestamp: now,
                 fs_id: Some(cri::FilesystemIdentifier { mountpoint }),
-                used_bytes: value(written.bytes),
-                inodes_used: value(written.files),
+                used_bytes: written.and_then(|written| value(written.bytes)),
+                inodes_used: written.and_then(|written| value(written.inodes)),
             }),
             swap: group.swap().map(|(used, limit)| cri::SwapUsage {
                 timestamp: now,
@@ -144,7 +154,16 @@ impl Inner {
                 && sandbox.state.lock().ready
                 && selects(&filter.label_selector, &sandbox.record.config().labels)
         });
-        wanted.map(|sandbox| self.stats_of_sandbox(&sandbox)).collect()
+        let wanted: Vec<Arc<Sandbox>> = wanted.collect();
+        let ids: BTreeSet<&str> = wanted.iter().map(|sandbox| sandbox.record.id.as_str()).collect();
+        let containers: Vec<Arc<Container>> = self.pods.lock().containers.values().cloned().collect();
+        let is_wanted = |container: &Arc<Container>| {
+            container.phase.borrow().is_running() && ids.contains(container.sandbox.record.id.as_str())
+        };
+        let containers: Vec<Arc<Container>> = containers.into_iter().filter(is_wanted).collect();
+        // Waited for once, and not again for each sandbox.
+        self.stats.written(&containers, PATIENCE);
+        wanted.iter().map(|sandbox| self.stats_of_sandbox(sandbox)).collect()
     }
 
     fn stats_of_sandbox(&self, sandbox: &Sandbox) -> cri::PodSandboxStats {
@@ -152,7 +171,7 @@ impl Inner {
         let now = self.now();
         let config = sandbox.record.config();
         let by_sandbox = cri::ContainerStatsFilter { pod_sandbox_id: id.clone(), ..Default::default() };
-        let containers = self.container_stats(Some(by_sandbox));
+        let containers = self.container_stats_within(Some(by_sandbox), Duration::ZERO);
         let group = match sandbox.record.cgroup_parent() {
             "" => None,
             parent => Some(Cgroup::at_host(Path::new(parent))),
@@ -241,27 +260,6 @@ fn interfaces(text: &str) -> Vec<cri::NetworkInterfaceUsage> {
         })
     };
     text.lines().filter_map(read).filter(|one| one.name != "lo").collect()
-}
-
-fn count(directory: &Path) -> Written {
-    use std::os::unix::fs::MetadataExt;
-    let mut sum = Written::default();
-    let mut open = vec![directory.join("upper")];
-    while let Some(directory) = open.pop() {
-        let Ok(entries) = std::fs::read_dir(&directory) else { continue };
-        for entry in entries.flatten() {
-            let Ok(metadata) = entry.metadata() else { continue };
-            sum.bytes += metadata.blocks() * 512;
-            sum.files += 1;
-            if metadata.is_dir() {
-                open.push(entry.path());
-            }
-        }
-        if sum.files > MOST_FILES {
-            break;
-        }
-    }
-    sum
 }
 
 #[cfg(test)]

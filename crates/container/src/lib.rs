@@ -12,6 +12,7 @@
 
 pub mod cgroup;
 pub mod config;
+pub mod disk_usage;
 pub mod helper;
 pub mod mounts;
 pub mod signal;

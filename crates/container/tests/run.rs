@@ -477,13 +477,19 @@ fn memory_that_ran_out_is_told() {
     pod.start(config);
     let ended = pod.ended("a");
     assert_eq!((ended.code, ended.oom_killed), (137, true));
-    // A shell whose command was ended tells so with its own code; others may use that code, too.
-    for (id, script, oom_killed) in [("b", "tail /dev/zero; exit $?", true), ("c", "exit 137", false)] {
+    // Whatever a shell whose command was ended makes of it; others may end with that code, too.
+    let cases = [
+        ("b", "tail /dev/zero; exit $?", (137, true)),
+        ("c", "exit 137", (137, false)),
+        ("e", "tail /dev/zero; exit 3", (3, true)),
+        ("f", "tail /dev/zero; exit 0", (0, true)),
+    ];
+    for (id, script, expected) in cases {
         let mut config = pod.config(id, &shell(script));
         config.resources.memory = Some(16 << 20);
         pod.start(config);
         let ended = pod.ended(id);
-        assert_eq!((ended.code, ended.oom_killed), (137, oom_killed), "{script}");
+        assert_eq!((ended.code, ended.oom_killed), expected, "{script}");
     }
     let mut config = pod.config("d", &["sleep", "1000"]);
     config.resources.memory = Some(16 << 20);

@@ -6,7 +6,8 @@
 //!  usage of pods ── rank ── message ────────────────────────────────────────────── one pod at a time
 //!               └── limits: emptyDirs, containers and pods over their own ──────── each of them
 //! ```
-//! What decides is pure. Pods are measured only while something is short, or where one has a limit of its own.
+//! What decides is pure. Pods are measured only while something is short, or where one has a limit of its own. Files are counted in the
+//! background: how many a pod has delays nothing.
 
 mod forecast;
 mod limits;
@@ -34,6 +35,7 @@ use crate::config::Config;
 use crate::generate::oom::is_critical;
 use crate::machine::LocalMachine;
 use crate::pods::Pods;
+use crate::server::stats::PodStats;
 pub use forecast::full_disk;
 pub use message::{REASON, refused};
 use rank::Candidate;
@@ -43,11 +45,29 @@ use threshold::{Pressures, Threshold, thresholds};
 use usage::FileSystems;
 
 const INTERVAL: Duration = Duration::from_secs(10);
-/// A pod that was ended is waited for so long before the next look.
+/// A pod that was ended is waited for so long before the next look: until it must have ended, and then until nothing is left of it.
+const LEAST_ENDING: Duration = Duration::from_secs(10);
 const CLEAN_UP: Duration = Duration::from_secs(30);
 const CLEAN_UP_LOOK: Duration = Duration::from_secs(1);
+/// How long a look waits for files to be counted: for limits, and where the disk is short.
+const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE_SHORT_OF_DISK: Duration = Duration::from_secs(10);
 /// Of a pod that is ended in a hurry.
 const GRACE_SECONDS: i64 = 1;
+
+/// Pods that were ended in one look.
+#[derive(Debug, Default)]
+struct Ended {
+    uids: Vec<String>,
+    grace_seconds: i64,
+}
+
+impl Ended {
+    fn longest_wait(&self) -> Duration {
+        let grace = u32::try_from(self.grace_seconds.max(0)).unwrap_or(u32::MAX);
+        (Duration::from_secs(grace.into()) * 3 / 2).max(LEAST_ENDING) + CLEAN_UP
+    }
+}
 
 /// Ends pods when that is needed.
 pub struct Evictor {
@@ -79,11 +99,11 @@ impl Evictor {
     pub async fn run(mut self, stop: Stop) {
         loop {
             let work = async {
-                let evicted = self.synchronize().await;
-                if evicted.is_empty() {
+                let ended = self.synchronize().await;
+                if ended.uids.is_empty() {
                     self.env.sleep(INTERVAL).await;
                 } else {
-                    self.wait_for(&evicted).await;
+                    self.wait_for(&ended).await;
                 }
             };
             tokio::select! {
@@ -93,9 +113,9 @@ impl Evictor {
         }
     }
 
-    async fn wait_for(&self, evicted: &[String]) {
-        let until = self.now() + CLEAN_UP.as_millis() as Millis;
-        while self.now() < until && !evicted.iter().all(|uid| self.pods.is_cleaned_up(uid)) {
+    async fn wait_for(&self, ended: &Ended) {
+        let until = self.env.monotonic() + ended.longest_wait();
+        while self.env.monotonic() < until && !ended.uids.iter().all(|uid| self.pods.is_cleaned_up(uid)) {
             self.env.sleep(CLEAN_UP_LOOK).await;
         }
     }
@@ -104,9 +124,9 @@ impl Evictor {
         (self.env.now_nanos() / 1_000_000) as Millis
     }
 
-    /// One look; the uids of the pods that were ended.
-    async fn synchronize(&mut self) -> Vec<String> {
-        let Some(file_systems) = self.file_systems().await else { return Vec::new() };
+    /// One look.
+    async fn synchronize(&mut self) -> Ended {
+        let Some(file_systems) = self.file_systems().await else { return Ended::default() };
         let observations = self.observe(&file_systems).await;
         let transition = self.config.eviction_pressure_transition_period;
         let due = self.pressures.observe(&self.thresholds, &observations, transition, self.now());
@@ -114,14 +134,17 @@ impl Evictor {
         self.machine.set_pressure(pressure_of(conditions));
         self.pods.set_pressure(conditions);
         if self.config.local_storage_capacity_isolation {
-            let evicted = self.enforce_limits(&file_systems).await;
-            if !evicted.is_empty() {
-                return evicted;
+            // Memory and processes are gone sooner than files are counted.
+            let in_a_hurry = due.iter().any(|at| !self.thresholds[*at].signal.resource().is_on_disk());
+            let patience = if in_a_hurry { Duration::ZERO } else { PATIENCE };
+            let uids = self.enforce_limits(&file_systems, patience).await;
+            if !uids.is_empty() {
+                return Ended { uids, grace_seconds: GRACE_SECONDS };
             }
         }
         let Some(first) = due.first().map(|at| self.thresholds[*at].clone()) else {
             self.told = None;
-            return Vec::new();
+            return Ended::default();
         };
         let resource = first.signal.resource();
         if self.told.replace(resource) != Some(resource) {
@@ -130,7 +153,7 @@ impl Evictor {
             self.pods.parts().events.of_node(Severity::Warning, "EvictionThresholdMet", message);
         }
         if self.reclaim(&first, &file_systems).await {
-            return Vec::new();
+            return Ended::default();
         }
         self.evict_one(&first, &due, &observations, &file_systems).await
     }
@@ -177,13 +200,19 @@ impl Evictor {
         due: &[usize],
         observations: &Observations,
         file_systems: &FileSystems,
-    ) -> Vec<String> {
+    ) -> Ended {
         let resource = threshold.signal.resource();
-        let stats = match usage::pods(&self.pods, file_systems, self.env.now_nanos()).await {
+        let mut stats = usage::pods(&self.pods).await;
+        if resource.is_on_disk()
+            && let Ok(running) = stats
+        {
+            stats = usage::with_storage(&self.pods, file_systems, running, PATIENCE_SHORT_OF_DISK).await;
+        }
+        let stats = match stats {
             Ok(stats) => stats,
             Err(error) => {
                 tracing::error!(error, "failed to measure pods");
-                return Vec::new();
+                return Ended::default();
             }
         };
         let candidate = |pod: Arc<Value>| {
@@ -206,40 +235,48 @@ impl Evictor {
                 disruption: Some(told.message),
             };
             if let Some(uid) = self.evict(&pod, evicted, told.annotations, threshold.signal.name()) {
-                return vec![uid];
+                return Ended { uids: vec![uid], grace_seconds };
             }
         }
         tracing::error!("no pod can be evicted");
-        Vec::new()
+        Ended::default()
     }
 
     /// Ends the pods that are over a limit of their own.
-    async fn enforce_limits(&self, file_systems: &FileSystems) -> Vec<String> {
+    async fn enforce_limits(&self, file_systems: &FileSystems, patience: Duration) -> Vec<String> {
         let with_limits = self.pods.active().into_iter().map(|pod| (limits::limited(&pod), pod));
         let limited: Vec<(limits::Limited, Arc<Value>)> =
             with_limits.filter(|(limited, _)| limited.volumes).collect();
         if limited.is_empty() {
             return Vec::new();
         }
-        let mut measured = Vec::new();
+        let mut running = Vec::new();
         if limited.iter().any(|(limited, _)| limited.containers) {
-            match usage::pods(&self.pods, file_systems, self.env.now_nanos()).await {
-                Ok(stats) => measured = stats,
+            match usage::pods(&self.pods).await {
+                Ok(stats) => running = stats,
                 Err(error) => tracing::warn!(error, "failed to measure pods"),
             }
         }
-        let mut evicted = Vec::new();
-        for (_, pod) in limited {
+        let stats_of = |(_, pod): &(limits::Limited, Arc<Value>)| {
             let uid = pod.str_at(&["metadata", "uid"]).unwrap_or("");
-            let stats = match measured.iter().find(|stats| stats.uid == uid) {
-                Some(stats) => stats.clone(),
-                None => usage::volumes_alone(&self.pods, uid).await,
-            };
-            let exceeded = limits::exceeded(&pod, &stats, file_systems.disks.own_image_fs);
+            let stats = running.iter().find(|stats| stats.uid == uid).cloned();
+            stats.unwrap_or_else(|| PodStats { uid: uid.to_owned(), ..PodStats::default() })
+        };
+        let stats = limited.iter().map(stats_of).collect();
+        let measured = match usage::with_storage(&self.pods, file_systems, stats, patience).await {
+            Ok(measured) => measured,
+            Err(error) => {
+                tracing::warn!(error, "failed to measure pods");
+                return Vec::new();
+            }
+        };
+        let mut evicted = Vec::new();
+        for ((_, pod), stats) in limited.iter().zip(&measured) {
+            let exceeded = limits::exceeded(pod, stats, file_systems.disks.own_image_fs);
             let Some(limits::Exceeded { signal, message }) = exceeded else { continue };
             let (reason, grace_seconds) = (REASON.into(), GRACE_SECONDS);
             let why = Evicted { reason, message, grace_seconds, disruption: None };
-            evicted.extend(self.evict(&pod, why, Vec::new(), signal));
+            evicted.extend(self.evict(pod, why, Vec::new(), signal));
         }
         evicted
     }

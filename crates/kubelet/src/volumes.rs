@@ -23,7 +23,6 @@ mod setup;
 pub(crate) mod source;
 mod stats;
 mod sub_path;
-mod usage;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -31,6 +30,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use client::{Client, Value};
+use container::disk_usage::DiskUsage;
 use env::Env;
 use futures_util::future::join_all;
 use image::Blocking;
@@ -51,7 +51,6 @@ pub use local::DIRECTORY as PROVISIONED;
 pub(crate) use payload::aggregate;
 pub use removal::{VolumeUsage, provisioned, remove_provisioned};
 pub use stats::KeptStats;
-pub use usage::Usage;
 
 /// `status.allocatable` of the node, as it is now.
 pub type Allocatable = Arc<dyn Fn() -> Value + Send + Sync>;
@@ -65,6 +64,8 @@ pub struct Volumes {
     allocatable: Allocatable,
     /// Where volumes of the provisioner are.
     provisioned: PathBuf,
+    /// Of the volumes that count.
+    disk: DiskUsage,
     /// Guards the locks of pods: one pod's volumes are worked on by one caller at a time. Held to look a lock up.
     turns: Mutex<BTreeMap<Box<str>, Arc<tokio::sync::Mutex<()>>>>,
 }
@@ -128,7 +129,8 @@ impl Volumes {
         allocatable: Allocatable,
     ) -> Volumes {
         let (provisioned, turns) = (PathBuf::from(local::DIRECTORY), Mutex::default());
-        Volumes { env, config, client, objects, blocking, allocatable, provisioned, turns }
+        let disk = DiskUsage::default();
+        Volumes { env, config, client, objects, blocking, allocatable, provisioned, disk, turns }
     }
 
     /// Looks for volumes of the provisioner elsewhere.

@@ -4,6 +4,8 @@ use std::fmt::Write;
 use std::io;
 use std::path::Path;
 
+use container::disk_usage::{self, Usage};
+
 /// Name and place in a container.
 pub const ALL: [(&str, &str); 3] =
     [("hostname", "/etc/hostname"), ("hosts", "/etc/hosts"), ("resolv.conf", "/etc/resolv.conf")];
@@ -25,6 +27,11 @@ pub fn write(
         _ => std::fs::read("/etc/resolv.conf").unwrap_or_default(),
     };
     write_one(directory, "resolv.conf", &resolv)
+}
+
+/// Containers may write to them as much as they like.
+pub fn usage(directory: &Path) -> Usage {
+    ALL.iter().map(|(name, _)| disk_usage::of_one(&directory.join(name))).fold(Usage::default(), Usage::plus)
 }
 
 /// For every user of a container, whatever this process makes files for.
@@ -52,6 +59,18 @@ fn resolv_conf(dns: &cri::DNSConfig) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_containers_write_to_them_is_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), &cri::PodSandboxConfig::default(), true, "node").unwrap();
+        assert!(usage(folder.path()).inodes == 3 && usage(folder.path()).bytes < 1 << 20);
+        for (name, _) in ALL {
+            let before = usage(folder.path()).bytes;
+            std::fs::write(folder.path().join(name), vec![1; 1 << 20]).unwrap();
+            assert!(usage(folder.path()).bytes > before + (1 << 19), "{name}");
+        }
+    }
 
     #[test]
     fn resolv_conf_has_what_is_asked_for() {

@@ -56,7 +56,7 @@ fn by(
     taken_off: fn(&Requests) -> i64,
 ) {
     candidates.sort_by_cached_key(|of| {
-        let requests = Requests::of(&Pod::read(&of.pod));
+        let requests = Requests::asked_for(&Pod::read(&of.pod));
         let used = used(of);
         // One of which nothing is known goes before all others.
         let exceeds = used.map(|used| used > asked(&requests));
@@ -98,7 +98,8 @@ fn disk(of: &Candidate, parts: Parts, inodes: bool) -> Option<i64> {
         root.into_iter().chain(container.logs.as_ref().filter(|_| parts.logs))
     });
     let volumes = stats.volumes.iter().filter(|volume| parts.volumes && volume.is_ephemeral);
-    let all = containers.map(of_fs).chain(volumes.map(|volume| of_fs(&volume.fs)));
+    let own = stats.own_files.iter().filter(|_| parts.volumes);
+    let all = containers.chain(volumes.map(|volume| &volume.fs)).chain(own).map(of_fs);
     Some(signed(all.fold(0, u64::saturating_add)))
 }
 

@@ -88,6 +88,10 @@ impl Signal {
 }
 
 impl Resource {
+    pub fn is_on_disk(self) -> bool {
+        matches!(self, Resource::EphemeralStorage | Resource::Inodes)
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Resource::Memory => "memory",

@@ -200,6 +200,24 @@ fn pods_above_their_request_go_first_then_the_least_important_then_the_largest()
 }
 
 #[test]
+fn what_running_it_costs_is_no_request_of_a_pod_that_asks_for_nothing() {
+    let candidate = |name: &str, priority: i64, requests: &str, used: &str| Candidate {
+        pod: pod(
+            name,
+            priority,
+            &format!("overhead: {{memory: 1Gi}}, containers: [{{name: c, resources: {{{requests}}}}}]"),
+        ),
+        stats: Some(PodStats { memory: memory_usage(used), ..PodStats::default() }),
+    };
+    let all = vec![
+        candidate("within", 0, "requests: {memory: 1Mi}", "100Mi"),
+        candidate("above", 1, "requests: {memory: 1Mi}", "2Gi"),
+        candidate("takes", 0, "", "100Mi"),
+    ];
+    assert_eq!(order(all, Signal::MemoryAvailable, ONE_DISK), "takes above within");
+}
+
+#[test]
 fn of_processes_only_their_number_counts() {
     let candidate = |name: &str, priority: i64, processes: u64| Candidate {
         pod: pod(name, priority, "containers: []"),
@@ -222,6 +240,11 @@ fn what_counts_is_what_a_pod_has_on_the_disk_that_is_short() {
     assert_eq!(order(all(), Signal::ContainerFsAvailable, OWN_IMAGE_FS), "root volume");
     assert_eq!(order(all(), Signal::NodeFsInodesFree, OWN_IMAGE_FS), "volume root");
     assert_eq!(order(all(), Signal::ContainerFsAvailable, SPLIT), "volume root");
+    let mut hosts = candidate("hosts", "1Mi", "1Mi", "1Mi");
+    hosts.stats.as_mut().unwrap().own_files = Some(fs("200Mi"));
+    let all = || [all(), vec![hosts.clone()]].concat();
+    assert_eq!(order(all(), Signal::NodeFsAvailable, ONE_DISK), "hosts volume root");
+    assert_eq!(order(all(), Signal::ImageFsAvailable, OWN_IMAGE_FS), "root volume hosts");
 }
 
 #[test]

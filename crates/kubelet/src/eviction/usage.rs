@@ -1,6 +1,7 @@
 //! What there is, and who uses it: read from the machine and asked of the runtime.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use container::cgroup::Cgroup;
 
@@ -66,8 +67,8 @@ pub fn observe(file_systems: &FileSystems, config: &Config, allocatable: Option<
     observations
 }
 
-/// All that run, with what they keep on disk.
-pub async fn pods(pods: &Pods, file_systems: &FileSystems, now_nanos: u128) -> Result<Vec<PodStats>, String> {
+/// All that run, as the runtime knows them.
+pub async fn pods(pods: &Pods) -> Result<Vec<PodStats>, String> {
     let parts = pods.parts();
     let told = |error: cri::Error| error.to_string();
     let containers = parts.cri.list_containers(cri::ListContainersRequest { filter: None }).await;
@@ -76,40 +77,48 @@ pub async fn pods(pods: &Pods, file_systems: &FileSystems, now_nanos: u128) -> R
     let usage = parts.cri.list_pod_sandbox_stats(cri::ListPodSandboxStatsRequest { filter: None }).await;
     let usage = match usage {
         Ok(listed) => Usage::Pods(listed.stats),
-        // Older runtimes know of containers alone.
-        Err(error) if error.code == cri::Code::Unimplemented => {
+        // Older ones know of containers alone, and containerd 1.6 fails as long as there is a sandbox that has ended.
+        Err(error) => {
+            tracing::debug!(%error, "failed to list all pod sandbox stats");
             let listed =
                 parts.cri.list_container_stats(cri::ListContainerStatsRequest { filter: None }).await;
             Usage::Containers(listed.map_err(told)?.stats)
         }
-        Err(error) => return Err(error.to_string()),
     };
-    let mut all = stats::pods(&sandboxes, &containers, usage);
+    Ok(stats::pods(&sandboxes, &containers, usage))
+}
+
+/// Adds what they keep on disk. Files that cannot be counted within `patience` are those of the last time, or fewer.
+pub async fn with_storage(
+    pods: &Pods,
+    file_systems: &FileSystems,
+    mut all: Vec<PodStats>,
+    patience: Duration,
+) -> Result<Vec<PodStats>, String> {
+    let env = &pods.parts().env;
+    let until = env.monotonic() + patience;
     for pod in &mut all {
-        pod.volumes = volumes(pods, &pod.uid).await;
+        let patience = until.saturating_duration_since(env.monotonic());
+        pod.volumes = volumes(pods, &pod.uid, patience).await;
     }
-    let (node, logs) = (file_systems.node.clone(), parts.config.pod_logs_directory.clone());
-    let now = i64::try_from(now_nanos).unwrap_or(i64::MAX);
+    let (node, logs) = (file_systems.node.clone(), pods.parts().config.pod_logs_directory.clone());
+    let now = i64::try_from(env.now_nanos()).unwrap_or(i64::MAX);
     let completed = block(move || {
         let root = stats::fs_of(&node, now).map_err(|error| error.to_string())?;
+        let directories = stats::Directories { root: &node, logs: &logs };
         for pod in &mut all {
-            stats::complete_storage(pod, &root, &logs, now);
+            stats::complete_storage(pod, &root, directories, now);
         }
         Ok::<_, String>(all)
     });
     completed.await.map_err(|error| error.to_string())?
 }
 
-/// For a pod of which nothing else is asked.
-pub async fn volumes_alone(pods: &Pods, uid: &str) -> PodStats {
-    PodStats { uid: uid.to_owned(), volumes: volumes(pods, uid).await, ..PodStats::default() }
-}
-
-async fn volumes(pods: &Pods, uid: &str) -> Vec<VolumeStats> {
-    let measured = match pods.parts().volumes.usage(uid).await {
+async fn volumes(pods: &Pods, uid: &str, patience: Duration) -> Vec<VolumeStats> {
+    let measured = match pods.parts().volumes.usage(uid, patience).await {
         Ok(measured) => measured,
         Err(error) => {
-            tracing::debug!(uid, %error, "failed to measure volumes");
+            tracing::warn!(uid, %error, "failed to measure volumes");
             return Vec::new();
         }
     };

@@ -12,6 +12,8 @@ const MOST_MESSAGE_BYTES: u64 = 4096;
 /// Of a log that stands in for a message.
 const MOST_LOG_BYTES: usize = 2048;
 const MOST_LOG_LINES: usize = 80;
+/// Read for that; runtimes break longer lines into parts of some kilobytes.
+const MOST_WINDOW_BYTES: u64 = 4 << 20;
 
 /// The message of a container that ended; reads files, so not to be called where others wait.
 pub fn message(status: &cri::ContainerStatus, info: &ContainerInfo) -> String {
@@ -68,18 +70,31 @@ fn tail_of_log(path: &Path) -> io::Result<String> {
     let mut file = std::fs::File::open(path)?;
     let size = file.metadata()?.len();
     // Each line has its time and stream before it.
-    let window = (MOST_LOG_BYTES + MOST_LOG_LINES * 64) as u64;
-    file.seek(SeekFrom::Start(size.saturating_sub(window)))?;
-    let mut bytes = Vec::new();
-    file.take(window).read_to_end(&mut bytes)?;
-    let mut lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
-    if size > window {
+    let mut window = (MOST_LOG_BYTES + MOST_LOG_LINES * 64) as u64;
+    loop {
+        file.seek(SeekFrom::Start(size.saturating_sub(window)))?;
+        let mut bytes = Vec::new();
+        (&mut file).take(window).read_to_end(&mut bytes)?;
+        let mut lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
         // The first is cut.
-        lines.remove(0);
+        let is_whole = size <= window;
+        if !is_whole {
+            lines.remove(0);
+        }
+        let first = lines.len().saturating_sub(MOST_LOG_LINES + 1);
+        let said = text_of(&lines[first..]);
+        if is_whole || first > 0 || said.len() >= MOST_LOG_BYTES || window >= MOST_WINDOW_BYTES {
+            let from = said.len().saturating_sub(MOST_LOG_BYTES);
+            return Ok(String::from_utf8_lossy(&said[from..]).into_owned());
+        }
+        window *= 4;
     }
+}
+
+/// What a container said in these lines of its log.
+fn text_of(lines: &[&[u8]]) -> Vec<u8> {
     let mut said = Vec::new();
-    let first = lines.len().saturating_sub(MOST_LOG_LINES + 1);
-    for line in &lines[first..] {
+    for line in lines {
         let mut parts = line.splitn(4, |byte| *byte == b' ');
         let (_, _, tag, text) = (parts.next(), parts.next(), parts.next(), parts.next());
         let Some(text) = text else { continue };
@@ -88,8 +103,7 @@ fn tail_of_log(path: &Path) -> io::Result<String> {
             said.push(b'\n');
         }
     }
-    let from = said.len().saturating_sub(MOST_LOG_BYTES);
-    Ok(String::from_utf8_lossy(&said[from..]).into_owned())
+    said
 }
 
 #[cfg(test)]
@@ -133,6 +147,28 @@ mod tests {
         assert_eq!(message(&never_ran, &info("FallbackToLogsOnError")), "no such file");
         std::fs::write(&file, format!("{}{}", "x".repeat(5000), "y".repeat(4000))).unwrap();
         assert_eq!(of("FallbackToLogsOnError", 1), format!("{}{}", "x".repeat(96), "y".repeat(4000)));
+    }
+
+    #[test]
+    fn the_end_of_a_long_line_is_a_message() {
+        let folder = tempfile::tempdir().unwrap();
+        let (log, file) = (folder.path().join("0.log"), folder.path().join("message"));
+        let of = |lines: &str| {
+            std::fs::write(&log, lines).unwrap();
+            message(&status(&log, &file, 1), &info("FallbackToLogsOnError"))
+        };
+        let line = |tag: char, text: &str| format!("2026-01-01T00:00:00.000000000Z stderr {tag} {text}\n");
+        let long = "x".repeat(10 << 10);
+        let end = format!("{}\n", "x".repeat(2047));
+        assert_eq!(of(&line('F', &long)), end);
+        assert_eq!(of(&format!("{}{}", line('F', "before"), line('F', &long))), end);
+        assert_eq!(of(&format!("{}{}", line('P', &long), line('F', ""))), end);
+        let after = format!("{}bye\n", &end[4..]);
+        assert_eq!(of(&format!("{}{}", line('F', &long), line('F', "bye"))), after);
+        // As many lines as there may be, and no more.
+        let short: String = (0..100).map(|number| line('F', &format!("{number:02}"))).collect();
+        let last: String = (20..100).map(|number| format!("{number}\n")).collect();
+        assert_eq!(of(&format!("{}{short}", line('F', &long))), last);
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub use json::to_value;
 pub use machine::Machine;
 pub use resource::to_text as resource_metrics_text;
 pub use sampler::Sampler;
-pub use storage::{FsStats, complete as complete_storage, fs_of};
+pub use storage::{Directories, FsStats, complete as complete_storage, fs_of};
 
 /// Usage is what CRI calls it; times are Unix nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -80,6 +80,8 @@ pub struct PodStats {
     pub io: Option<IoUsage>,
     pub network: Option<NetworkUsage>,
     pub volumes: Vec<VolumeStats>,
+    /// Files of the node that its containers may write to.
+    pub own_files: Option<FsStats>,
     pub ephemeral_storage: Option<FsStats>,
     pub process_count: Option<u64>,
     pub swap: Option<SwapUsage>,

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use client::resources::PERSISTENT_VOLUMES;
+use container::disk_usage::Usage;
 use container::{mounts, tree};
 
 use super::Volumes;
 use super::local::{self, DIRECTORY as PROVISIONED, RECORDS, Records};
 use super::source::EMPTY_DIR;
-use super::usage::{self, Usage};
 
 /// How much the files of one volume take.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,13 +70,22 @@ impl Volumes {
         found.await?
     }
 
-    /// What the volumes of a pod take, those that count: emptyDirs, and files of config maps and the like.
-    pub async fn usage(&self, uid: &str) -> io::Result<Vec<VolumeUsage>> {
+    /// What the volumes of a pod take, those that count: emptyDirs, and files of config maps and the like. Those that take longer than
+    /// `patience` to count are told as they were before, or as far as they have been counted.
+    pub async fn usage(&self, uid: &str, patience: Duration) -> io::Result<Vec<VolumeUsage>> {
         if !local::is_name(uid) {
             return Ok(Vec::new());
         }
-        let directory = self.pod_directory(uid).join("volumes");
-        self.blocking(move || measure(&directory)).await?
+        let (directory, disk) = (self.pod_directory(uid).join("volumes"), self.disk.clone());
+        let measure = move || {
+            let all = places(&directory)?;
+            let paths: Vec<PathBuf> = all.iter().map(|(path, _)| path.clone()).collect();
+            let measured = all.into_iter().zip(disk.of(&paths, patience));
+            Ok(measured
+                .filter_map(|((_, volume), usage)| Some(VolumeUsage { usage: usage?, ..volume }))
+                .collect())
+        };
+        self.blocking(measure).await?
     }
 
     /// Removes directories of the provisioner whose PersistentVolume is gone; to be called now and then. The names of those removed.
@@ -115,7 +125,8 @@ pub fn remove_provisioned(root: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn measure(volumes: &Path) -> io::Result<Vec<VolumeUsage>> {
+/// The volumes that count, with nothing counted yet.
+fn places(volumes: &Path) -> io::Result<Vec<(PathBuf, VolumeUsage)>> {
     let mut all = Vec::new();
     for plugin in ["kubernetes.io~configmap", "kubernetes.io~secret", "kubernetes.io~projected", EMPTY_DIR] {
         let entries = match std::fs::read_dir(volumes.join(plugin)) {
@@ -125,12 +136,13 @@ fn measure(volumes: &Path) -> io::Result<Vec<VolumeUsage>> {
         };
         for entry in entries {
             let entry = entry?;
-            all.push(VolumeUsage {
+            let volume = VolumeUsage {
                 volume: entry.file_name().to_string_lossy().into_owned(),
-                usage: usage::measure(&entry.path())?,
+                usage: Usage::default(),
                 empty_dir: plugin == EMPTY_DIR,
                 memory: mounts::at(&entry.path())?.is_some(),
-            });
+            };
+            all.push((entry.path(), volume));
         }
     }
     Ok(all)

@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use container::disk_usage;
 use object::Value;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::local::{self, LocalVolume};
 use super::source::{self, LOCAL_VOLUME, Source};
-use super::{Volumes, claim, usage};
+use super::{Volumes, claim};
 use crate::server::stats::{FsStats, VolumeStats, fs_of};
 
 /// Kubelet's `volumeStatsAggPeriod`: to count the files of a volume may take long.
@@ -91,7 +92,7 @@ fn measure(place: Place, now: i64) -> Option<VolumeStats> {
     let fs = match measured {
         Measured::FileSystem => whole,
         Measured::Files => {
-            let used = usage::measure(&path).ok()?;
+            let used = disk_usage::measure(&path).ok()?;
             FsStats { used_bytes: Some(used.bytes), inodes_used: Some(used.inodes), ..whole }
         }
     };

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
 
 use kubelet::volumes::{ImageVolume, image_volumes};
 use object::Value;
@@ -147,7 +148,7 @@ async fn empty_dirs_are_on_disk_or_in_bounded_memory() {
     assert_eq!(text(disk, "kept").as_deref(), Some("x"), "an agent that comes back changes nothing");
     assert_eq!(mounts_below(node.path()).len(), 1);
 
-    let usage = node.volumes.usage(uid(&pod)).await.unwrap();
+    let usage = node.volumes.usage(uid(&pod), Duration::from_secs(60)).await.unwrap();
     let of = |name: &str| usage.iter().find(|volume| volume.volume == name).unwrap();
     assert!(of("memory").memory && !of("disk").memory);
     assert_eq!(of("disk").usage.inodes, 2);

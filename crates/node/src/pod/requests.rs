@@ -15,6 +15,20 @@ pub struct Requests {
 
 impl Requests {
     pub fn of(pod: &Pod<'_>) -> Requests {
+        Requests::of_containers(pod).plus(Requests::overhead(pod))
+    }
+
+    /// The same, where the overhead of running it gives a pod nothing that did not ask for anything.
+    pub fn asked_for(pod: &Pod<'_>) -> Requests {
+        let with_overhead = |own: i64, overhead: i64| if own == 0 { 0 } else { own.saturating_add(overhead) };
+        Requests::of_containers(pod).each(Requests::overhead(pod), with_overhead)
+    }
+
+    fn overhead(pod: &Pod<'_>) -> Requests {
+        Requests::read(pod.tree.at(&["spec", "overhead"]))
+    }
+
+    fn of_containers(pod: &Pod<'_>) -> Requests {
         // Sidecars run beside everything that comes after them.
         let (mut sidecars, mut init, mut main) =
             (Requests::default(), Requests::default(), Requests::default());
@@ -33,8 +47,7 @@ impl Requests {
         }
         let sum = main.plus(sidecars).most(init);
         let whole = pod.tree.at(&["spec", "resources", "requests"]);
-        let overhead = Requests::read(pod.tree.at(&["spec", "overhead"]));
-        Requests::read_over(whole, sum).plus(overhead)
+        Requests::read_over(whole, sum)
     }
 
     /// Of a map of quantities.

@@ -14,8 +14,6 @@ use crate::start::{Context, StartError};
 use crate::sys;
 use crate::wire::{ContainerState, Ended};
 
-/// As a process ends that the kernel has killed, and a shell whose command was.
-const KILLED: i32 = 137;
 /// What is left after that hangs in the kernel.
 const MOST_KILLING: Duration = Duration::from_secs(10);
 /// What is read of an output at the end, in chunks: what another process goes on writing is read later.
@@ -105,8 +103,8 @@ impl Container {
 
     pub fn end(&mut self, status: WaitStatus, buffer: &mut [u8], attached: &mut [Attached]) {
         let (code, signal) = exit_code(status);
-        let oom_killed =
-            code == KILLED && self.cgroup.as_ref().is_some_and(|group| group.oom_kills() > self.oom_kills);
+        // Of any of its processes, as containerd tells it: many a shell goes on when its command was killed.
+        let oom_killed = self.cgroup.as_ref().is_some_and(|group| group.oom_kills() > self.oom_kills);
         if self.config.pid != PidNamespace::Own
             && let Some(cgroup) = &self.cgroup
         {

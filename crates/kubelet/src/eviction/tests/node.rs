@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use client::{
     Answer, Client, DeleteOptions, List, ListOptions, Obj, Patch, Status, Target, Watch, WatchOptions,
@@ -133,11 +134,16 @@ impl Case {
 
     /// With that one threshold.
     async fn short_of(root: &Path, signal: &str, least: &str, running: Vec<(&'static str, u64)>) -> Case {
+        let hard = vec![(signal.to_owned(), least.to_owned())];
+        Case::with(root, running, |config| config.eviction_hard = hard).await
+    }
+
+    async fn with(root: &Path, running: Vec<(&'static str, u64)>, change: impl FnOnce(&mut Config)) -> Case {
         let env = Env::machine();
         let mut config = Config::new("n", root.to_owned());
         // Nothing of this machine is touched but the folder.
         (config.enforce_node_allocatable, config.cgroups_per_qos) = (Vec::new(), false);
-        config.eviction_hard = vec![(signal.to_owned(), least.to_owned())];
+        change(&mut config);
         let config = Arc::new(config);
         let (stopper, stop) = Stopper::new();
         let (sender, events) = mpsc::unbounded_channel();
@@ -200,13 +206,82 @@ async fn a_pod_whose_volume_grew_over_its_limit_is_evicted_and_no_other() {
         std::fs::create_dir_all(&volume).unwrap();
         std::fs::write(volume.join("file"), vec![1; size]).unwrap();
     }
-    assert_eq!(case.evictor.synchronize().await, ["large"]);
+    assert_eq!(case.evictor.synchronize().await.uids, ["large"]);
     let message = "Usage of EmptyDir volume \"x\" exceeds the limit \"1Mi\". ".to_owned();
     assert_eq!(case.evicted(&large), Some((message.clone(), 1, false)));
     assert_eq!(case.evicted(&small), None);
     let (about, reason, told, _) = case.events.recv().await.unwrap();
     assert_eq!((&*about.name, &*reason, told), ("large", "Evicted", message));
-    assert_eq!(case.evictor.synchronize().await, [] as [&str; 0], "once");
+    assert_eq!(case.evictor.synchronize().await.uids, [] as [&str; 0], "once");
+}
+
+#[tokio::test]
+async fn a_volume_counts_however_deep_its_files_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut case = Case::new(folder.path(), "1", Vec::new()).await;
+    let spec = "{containers: [{name: c}], volumes: [{name: x, emptyDir: {sizeLimit: 1Mi}}]}";
+    let deep = case.know("deep", spec);
+    let mut volume = folder.path().join("pods/deep/volumes/kubernetes.io~empty-dir/x");
+    for _ in 0..100 {
+        volume.push("d");
+    }
+    for name in 0..150 {
+        std::fs::create_dir_all(volume.join(format!("{name}/e"))).unwrap();
+    }
+    std::fs::write(volume.join("0/e/file"), vec![1; 2 << 20]).unwrap();
+    assert_eq!(case.evictor.synchronize().await.uids, ["deep"]);
+    assert!(case.evicted(&deep).unwrap().0.starts_with("Usage of EmptyDir volume \"x\" exceeds"));
+}
+
+#[tokio::test]
+async fn a_pod_that_fills_its_hosts_file_or_its_last_words_is_over_its_limit() {
+    for file in ["etc-hosts", "containers/c/00000001"] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut case = Case::new(folder.path(), "1", vec![("fills", 1 << 20), ("other", 1 << 20)]).await;
+        let spec = "{containers: [{name: c, resources: {limits: {ephemeral-storage: 1Mi}}}]}";
+        let (fills, other) = (case.know("fills", spec), case.know("other", spec));
+        for (uid, size) in [("fills", 2 << 20), ("other", 1 << 10)] {
+            let path = folder.path().join("pods").join(uid).join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, vec![1; size]).unwrap();
+        }
+        assert_eq!(case.evictor.synchronize().await.uids, ["fills"], "{file}");
+        let (message, ..) = case.evicted(&fills).unwrap();
+        assert_eq!(message, "Pod ephemeral local storage usage exceeds the total limit of containers 1Mi. ");
+        assert_eq!(case.evicted(&other), None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_else_is_ended_while_one_still_has_its_grace() {
+    let folder = tempfile::tempdir().unwrap();
+    let memory = |value: &str| vec![("memory.available".to_owned(), value.to_owned())];
+    let case = Case::with(folder.path(), vec![("little", 1 << 20), ("much", 9 << 20)], |config| {
+        config.eviction_hard = memory("1");
+        // More than any machine has.
+        config.eviction_soft = memory("1Ei");
+        config.eviction_soft_grace_period = vec![("memory.available".to_owned(), Duration::from_millis(1))];
+        config.eviction_max_pod_grace_period = 200;
+    });
+    let case = case.await;
+    let spec = "{containers: [{name: c}], terminationGracePeriodSeconds: 300}";
+    let (little, much) = (case.know("little", spec), case.know("much", spec));
+    let env = Env::machine();
+    let (stopper, stop) = Stopper::new();
+    let evictor = Evictor::new(&env, case.pods.clone(), case.machine.clone());
+    let evictions = env.spawn("evictions", evictor.run(stop));
+    while case.evicted(&much).is_none() {
+        env.sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(case.evicted(&much).unwrap().1, 200, "the longest it may have");
+    // Half as long again, and then what is left of it is waited for.
+    env.sleep(Duration::from_secs(325)).await;
+    assert_eq!(case.evicted(&little), None);
+    while case.evicted(&little).is_none() {
+        env.sleep(Duration::from_secs(1)).await;
+    }
+    drop(stopper);
+    evictions.abort();
 }
 
 #[tokio::test]
@@ -216,7 +291,7 @@ async fn a_node_short_of_memory_says_so_takes_no_more_and_ends_its_largest_pod()
     let mut case = Case::new(folder.path(), "1Ei", vec![("little", 1 << 20), ("much", 9 << 20)]).await;
     let spec = "{containers: [{name: c}]}";
     let (little, much) = (case.know("little", spec), case.know("much", spec));
-    assert_eq!(case.evictor.synchronize().await, ["much"]);
+    assert_eq!(case.evictor.synchronize().await.uids, ["much"]);
     let (message, grace_seconds, disrupted) = case.evicted(&much).unwrap();
     assert!(
         message.starts_with("The node was low on resource: memory. Threshold quantity: 1Ei, available: ")
@@ -233,7 +308,7 @@ async fn a_node_short_of_memory_says_so_takes_no_more_and_ends_its_largest_pod()
     let (about, reason, _, annotations) = case.events.recv().await.unwrap();
     assert_eq!((&*about.kind, &*about.name, &*reason), ("Pod", "much", "Evicted"));
     assert!(annotations.contains(&("starved_resource".to_owned(), "memory".to_owned())), "{annotations:?}");
-    assert_eq!(case.evictor.synchronize().await, ["little"], "the next one");
+    assert_eq!(case.evictor.synchronize().await.uids, ["little"], "the next one");
 }
 
 #[tokio::test]
@@ -253,7 +328,7 @@ async fn a_node_short_of_disk_or_inodes_ends_the_pod_that_takes_most_of_them() {
                 std::fs::write(volume.join(file.to_string()), vec![1; size / files]).unwrap();
             }
         }
-        assert_eq!(case.evictor.synchronize().await, ["much"], "{signal}");
+        assert_eq!(case.evictor.synchronize().await.uids, ["much"], "{signal}");
         let (message, grace_seconds, disrupted) = case.evicted(&much).unwrap();
         let told = format!("The node was low on resource: {resource}. Threshold quantity: ");
         assert!(message.starts_with(&told), "{message}");

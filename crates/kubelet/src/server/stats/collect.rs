@@ -67,7 +67,8 @@ pub(super) async fn full(context: &Arc<Context>, volumes: bool) -> Result<Summar
     node.io = machine.io(now);
     node.network = Some(machine.network(now));
     node.processes = Some(machine.processes(now));
-    let root = storage::fs_of(&context.node.root_directory(), now);
+    let root_directory = context.node.root_directory();
+    let root = storage::fs_of(&root_directory, now);
     let root = root.map_err(|error| format!("failed to get rootFs stats: {error}"))?;
     let images = context.node.runtime().image_fs_info(ImageFsInfoRequest {}).await;
     let images = images.map_err(|error| format!("failed to get imageFs stats: {error}"))?;
@@ -75,13 +76,14 @@ pub(super) async fn full(context: &Arc<Context>, volumes: bool) -> Result<Summar
     let containers = images.container_filesystems.first().map(|fs| FsStats::of_usage(fs, storage::fs_of));
     node.container_fs = containers.or_else(|| node.image_fs.clone());
     let logs = context.node.pod_logs_directory();
+    let directories = storage::Directories { root: &root_directory, logs: &logs };
     for pod in &mut pods {
         if let Some(object) = context.node.find(&pod.namespace, &pod.name).filter(|_| volumes)
             && object.str_at(&["metadata", "uid"]) == Some(pod.uid.as_str())
         {
             pod.volumes = context.node.volumes(&object).await;
         }
-        storage::complete(pod, &root, &logs, now);
+        storage::complete(pod, &root, directories, now);
     }
     node.fs = Some(root);
     Ok(Summary { node, pods })

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use container::disk_usage;
 use cri::FilesystemUsage;
 
 use super::{PodStats, number};
@@ -53,9 +54,17 @@ pub fn fs_of(path: &Path, timestamp: i64) -> io::Result<FsStats> {
     })
 }
 
+/// Where the node keeps what belongs to pods.
+#[derive(Clone, Copy, Debug)]
+pub struct Directories<'a> {
+    /// The node's own.
+    pub root: &'a Path,
+    pub logs: &'a Path,
+}
+
 /// Adds what a pod holds on the node's file system: `root`'s.
-pub fn complete(pod: &mut PodStats, root: &FsStats, logs: &Path, now: i64) {
-    let directory = container_log::pod_directory(logs, &pod.namespace, &pod.name, &pod.uid);
+pub fn complete(pod: &mut PodStats, root: &FsStats, directories: Directories<'_>, now: i64) {
+    let directory = container_log::pod_directory(directories.logs, &pod.namespace, &pod.name, &pod.uid);
     let (mut bytes, mut inodes) = (0u64, 0u64);
     let mut add = |used: &FsStats| {
         bytes = bytes.saturating_add(used.used_bytes.unwrap_or(0));
@@ -75,7 +84,21 @@ pub fn complete(pod: &mut PodStats, root: &FsStats, logs: &Path, now: i64) {
         }
     }
     pod.volumes.iter().filter(|volume| volume.is_ephemeral).for_each(|volume| add(&volume.fs));
+    let (used, files) = size_of_own(&directories.root.join("pods").join(&pod.uid));
+    let own = root.part(used, files, now);
+    add(&own);
+    pod.own_files = Some(own);
     pod.ephemeral_storage = Some(root.part(bytes, inodes, now));
+}
+
+/// The hosts file and the termination messages of a pod: its containers may write to them as much as they like.
+fn size_of_own(directory: &Path) -> (u64, u64) {
+    let entries = |directory: &Path| std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let containers = entries(&directory.join("containers"));
+    let messages = containers.flat_map(|container| entries(&container.path())).map(|entry| entry.path());
+    let all = messages.chain([directory.join("etc-hosts")]).map(|file| disk_usage::of_one(&file));
+    let sum = all.fold(disk_usage::Usage::default(), disk_usage::Usage::plus);
+    (sum.bytes, sum.inodes)
 }
 
 /// Files of a directory, itself among them: a log and its rotated ones, which have no directories.
@@ -89,4 +112,35 @@ fn size_of(directory: &Path) -> (u64, u64) {
     entries
         .filter_map(|entry| size(&entry.path()))
         .fold((own, 1), |(bytes, files), size| (bytes + size, files + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_containers_write_to_files_of_the_node_is_their_pods() {
+        let folder = tempfile::tempdir().unwrap();
+        let of_pod = folder.path().join("pods/u1");
+        let messages = of_pod.join("containers/app");
+        std::fs::create_dir_all(&messages).unwrap();
+        let used = || {
+            let mut pod = PodStats { uid: "u1".to_owned(), ..PodStats::default() };
+            let directories = Directories { root: folder.path(), logs: &folder.path().join("logs") };
+            complete(&mut pod, &FsStats::default(), directories, 1);
+            let used = pod.ephemeral_storage.unwrap();
+            assert_eq!(pod.own_files.unwrap(), used);
+            (used.used_bytes.unwrap(), used.inodes_used.unwrap())
+        };
+        assert_eq!(used(), (0, 0));
+        for (files, name) in [of_pod.join("etc-hosts"), messages.join("00000001"), messages.join("00000002")]
+            .iter()
+            .enumerate()
+        {
+            let before = used().0;
+            std::fs::write(name, vec![1; 100_000]).unwrap();
+            let (bytes, inodes) = used();
+            assert!(bytes >= before + 100_000 && inodes == files as u64 + 1, "{bytes} {inodes}");
+        }
+    }
 }
