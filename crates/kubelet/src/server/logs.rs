@@ -126,12 +126,14 @@ impl Log {
                     let sender = sender.clone();
                     async move { sender.send(piece).await.map_err(|_| std::io::ErrorKind::BrokenPipe.into()) }
                 };
+                let mut lost = None;
                 let followed = tokio::select! {
                     followed = follow(reader, changes, running, send) => followed,
-                    () = watch_container(&context, &id, &ended), if asks => Ok(()),
+                    () = watch_container(&context, &id, &ended, &mut lost), if asks => Ok(()),
                 };
-                if let Err(error) = followed {
-                    let _ = pieces.send(error.to_string().into()).await;
+                let failure = followed.err().map(|error| error.to_string()).or(lost);
+                if let Some(message) = failure {
+                    let _ = pieces.send(message.into()).await;
                 }
             })
         })
@@ -151,14 +153,31 @@ async fn read(mut reader: Reader, pieces: &mpsc::Sender<Bytes>) -> Result<(), co
     }
 }
 
-/// Tells when a container does not run any more, and waits for ever then: the log is still to be read to its end.
-async fn watch_container(context: &Context, id: &str, running: &watch::Sender<bool>) {
+/// Tells when a container does not run any more, and waits for ever then: the log is still to be read to its end. `lost`: why the
+/// runtime cannot say how it is, which is told after that.
+async fn watch_container(
+    context: &Context,
+    id: &str,
+    running: &watch::Sender<bool>,
+    lost: &mut Option<String>,
+) {
     loop {
-        let status = status(context, id).await.ok().flatten();
-        if status.is_none_or(|status| status.state != ContainerState::Running as i32) {
-            running.send_replace(false);
-            return std::future::pending().await;
+        match status(context, id).await {
+            Ok(Some(status)) if status.state == ContainerState::Running as i32 => {}
+            Ok(Some(_)) => break,
+            Ok(None) => {
+                *lost = Some("container status is nil".to_owned());
+                break;
+            }
+            // Containers run on while their runtime is away.
+            Err(error) if error.code == cri::Code::Unavailable => {}
+            Err(error) => {
+                *lost = Some(error.to_string());
+                break;
+            }
         }
         context.env.sleep(CHECK_PERIOD).await;
     }
+    running.send_replace(false);
+    std::future::pending().await
 }
