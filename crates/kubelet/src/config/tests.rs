@@ -105,6 +105,34 @@ fn what_makes_no_sense_is_told_in_kubelets_words() {
     assert!(refused("shutdownGracePeriod: 5ms\n").contains("must be either zero or otherwise >= 1 sec"));
     assert!(refused("registerWithTaints: [{key: a, effect: Never}]\n").contains("invalid taint: a:Never"));
     assert!(refused("evictionHard: {gpu.available: 5%}\n").contains("unsupported signal \"gpu.available\""));
+    for (text, told) in [
+        ("cgroupsPerQOS: false\n", "must be set to true when \"pods\" contained in enforceNodeAllocatable"),
+        ("systemCgroups: /system\n", "systemCgroups (--system-cgroups) was specified and cgroupRoot"),
+        (
+            "evictionHard: {memory.available: 0Mi}\n",
+            "eviction threshold memory.available must be positive: 0",
+        ),
+        (
+            "evictionSoft: {nodefs.available: \"-1Gi\"}\nevictionSoftGracePeriod: {nodefs.available: 1m}\n",
+            "eviction threshold nodefs.available must be positive: -1Gi",
+        ),
+        (
+            "evictionHard: {nodefs.available: 101%}\n",
+            "eviction percentage threshold nodefs.available must be <= 100%: 101%",
+        ),
+        (
+            "registerWithTaints: [{key: a, effect: NoSchedule, timeAdded: \"2026-01-01T00:00:00Z\"}]\n",
+            "taint.TimeAdded is not nil",
+        ),
+    ] {
+        let error = refused(text);
+        assert!(error.starts_with("invalid configuration: ") && error.contains(told), "{told}: {error}");
+    }
+    config(
+        "cgroupsPerQOS: false\nenforceNodeAllocatable: [none]\nsystemCgroups: /system\ncgroupRoot: /\n\
+         evictionHard: {nodefs.available: 0%}\nevictionMinimumReclaim: {nodefs.available: \"0\"}\n",
+    )
+    .expect("read");
     assert!(
         refused("serializeImagePulls: true\nmaxParallelImagePulls: 3\n")
             .contains("maxParallelImagePulls cannot be larger than 1")
