@@ -229,6 +229,12 @@ async fn a_machine_joins_with_a_token_and_stays_without_it() {
     let (_, requests) = call(&admin, "GET", REQUESTS, None).await;
     assert_eq!(requests["items"].as_array().unwrap().len(), 2, "{requests}");
 
+    // Nor is it for another address of the same server.
+    let elsewhere = server.url().replace("127.0.0.1", "localhost");
+    let mut moved = Node::start(&node_data, &["node", "--server", &elsewhere]);
+    moved.until_log(&format!("has joined {elsewhere}"), 1);
+    moved.stop();
+
     // A name that the certificate is not for.
     let (ok, _, error) =
         setpoint(&["node", "--name", "worker-2", "--bridge", &bridge, "--port", &port], &node_data);
