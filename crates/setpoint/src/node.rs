@@ -4,6 +4,7 @@
 //! flags, KubeletConfiguration ── Config ── join: certificate for the token ── run: Node, pods, certificates ── SIGTERM: pods go on
 //! ```
 
+mod api_address;
 mod run;
 
 pub use run::SIGPWR;

@@ -367,8 +367,8 @@ async fn open_containers(
     server: &mut Server,
 ) -> Result<(local_node::Containers, Option<TcpListener>)> {
     let everywhere = bound.ip().is_unspecified();
-    let api = node.api_address(bound.port()).unwrap_or(bound);
     let kubernetes = settings.services.first_address();
+    let api = node.api_address(kubernetes, bound.port()).unwrap_or(bound);
     let containers = node.open_runtime(env, reserved.bridge, kubernetes, api).await?;
     if !everywhere && bound != api {
         server
