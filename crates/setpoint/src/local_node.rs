@@ -24,7 +24,7 @@ use network::rules::Protocol;
 use runtime::Stopper;
 
 use crate::bridge_owner::{BridgeLock, Claim, Command, Owner};
-use crate::{cli, node_flags};
+use crate::{cli, controller_flags, node_flags};
 
 pub fn flags() -> Vec<Arg> {
     let own = [
@@ -206,7 +206,7 @@ impl Settings {
         }
         Ok(Some(Settings {
             pod_ranges: ranges("pod-cidr", &config.pod_cidr)?,
-            cluster_ranges: ranges("cluster-cidr", &text("cluster-cidr"))?,
+            cluster_ranges: ranges("cluster-cidr", &controller_flags::cluster_cidr(matches))?,
             config,
             node_ip: text("node-ip"),
             bridge,
@@ -761,6 +761,19 @@ pub mod tests {
         let given = ["--node-config", path, "--container-runtime-endpoint", "unix:///run/y.sock"];
         let given = settings(&given).unwrap().config.container_runtime_endpoint;
         assert_eq!(given.as_deref(), Some("unix:///run/y.sock"));
+    }
+
+    #[test]
+    fn pods_of_all_nodes_see_those_of_this_one_under_their_own_addresses() {
+        let ranges = |flags: &[&str]| {
+            let made = settings(flags).unwrap();
+            made.cluster_ranges.iter().map(Cidr::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(ranges(&[]), ["10.244.0.0/16"], "what the control plane gives to nodes");
+        assert_eq!(ranges(&["--cluster-cidr", "10.8.0.0/14,fd00::/48"]), ["10.8.0.0/14", "fd00::/48"]);
+        assert!(ranges(&["--allocate-node-cidrs=false"]).is_empty(), "nobody knows them");
+        let given = ["--allocate-node-cidrs=false", "--cluster-cidr", "10.8.0.0/14"];
+        assert_eq!(ranges(&given), ["10.8.0.0/14"]);
     }
 
     #[test]

@@ -74,7 +74,7 @@ pub fn command() -> Command {
         .arg(Arg::new("port").long("port").value_name("PORT").value_parser(value_parser!(u16).range(1..)).help("Port of the node's own server [default: 10250]"))
         .arg(text("bridge", "NAME", "Name of the bridge pods are connected to; one for each node of a machine").default_value("setpoint0"))
         .arg(text("pod-cidr", "CIDR", "Addresses of pods [default: spec.podCIDR of the Node]"))
-        .arg(text("cluster-cidr", "CIDR[,CIDR]", "Addresses of the pods of all nodes: these see the pods of this one under their own addresses [default: --pod-cidr]"))
+        .arg(text("cluster-cidr", "CIDR[,CIDR]", "Addresses of the pods of all nodes: these see the pods of this one under their own addresses [default: the control plane's --cluster-cidr]"))
         .arg(
             Arg::new("log")
                 .long("log")
@@ -101,8 +101,8 @@ pub struct Settings {
     pub join: Join,
     pub node_ip: String,
     pub bridge: String,
-    /// Of the pods of all nodes.
-    pub cluster_ranges: Vec<Cidr>,
+    /// Of the pods of all nodes; `None`: what the control plane says.
+    pub cluster_ranges: Option<Vec<Cidr>>,
     pub flags: BTreeMap<String, String>,
 }
 
@@ -149,7 +149,9 @@ impl Settings {
         if config.cgroup_root == "/" {
             config.cgroup_root = format!("/{bridge}");
         }
-        let cluster_ranges = local_node::ranges("cluster-cidr", &text("cluster-cidr"))?;
+        let cluster_cidr = matches.get_one::<String>("cluster-cidr");
+        let cluster_ranges =
+            cluster_cidr.map(|given| local_node::ranges("cluster-cidr", given)).transpose()?;
         let flags = flag_values::of(matches);
         Ok(Settings { config, join, node_ip: text("node-ip"), bridge, cluster_ranges, flags })
     }
@@ -278,6 +280,9 @@ mod tests {
             (10300, vec!["x:NoSchedule".to_owned()])
         );
         assert_eq!(made.join.trust, Trust::Token { hashes: Vec::new() });
+        assert!(made.cluster_ranges.is_none(), "the control plane knows them");
+        let given = settings(&["--cluster-cidr", "10.8.0.0/14"]).unwrap().cluster_ranges.unwrap();
+        assert_eq!(given.iter().map(Cidr::to_string).collect::<Vec<_>>(), ["10.8.0.0/14"]);
     }
 
     #[test]

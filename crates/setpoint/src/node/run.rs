@@ -16,6 +16,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 
 use super::api_address::ApiAddress;
+use crate::cluster_network;
 use crate::local_node::{self, PodNetwork, Reserved};
 
 /// Linux's number on every architecture Kubernetes runs on; tokio has no name for it.
@@ -70,7 +71,8 @@ pub struct Run {
     pub node_ip: String,
     pub bridge: String,
     pub reserved: Reserved,
-    pub cluster_ranges: Vec<Cidr>,
+    /// `None`: what the control plane says.
+    pub cluster_ranges: Option<Vec<Cidr>>,
     /// What it was started with.
     pub flags: BTreeMap<String, String>,
 }
@@ -101,6 +103,10 @@ pub async fn run(env: &Env, joined: Joined, settings: Run, mut signals: Signals)
     };
     let keeping = env.spawn("client-certificate", client_keeper.run(Some(joined.identity), stop.clone()));
     let starting = async {
+        let cluster_ranges = match cluster_ranges {
+            Some(given) => given,
+            None => cluster_network::read(env, &*client, &config.root_directory).await,
+        };
         let network = PodNetwork { bridge: &bridge, lock, pod_ranges: &[], cluster_ranges: &cluster_ranges };
         let mut api = ApiAddress::new(&config.root_directory, client.clone(), &joined.server);
         let containers = open_runtime(env, &config, network, &mut api).await?;

@@ -193,6 +193,9 @@ async fn a_machine_joins_with_a_token_and_stays_without_it() {
     let serving = node_data.join("pki/kubelet-server-current.pem");
     wait_until("the serving certificate", || serving.exists());
     verify_serving(&server, &serving, &["worker-1", "127.0.0.1"]);
+    // Pods of all nodes see its pods under their own addresses.
+    let cluster_cidr = std::fs::read_to_string(node_data.join("node/cluster-cidr")).unwrap();
+    assert_eq!(cluster_cidr, "10.244.0.0/16");
 
     let (code, object) = call(&admin, "GET", "/api/v1/nodes/worker-1", None).await;
     assert_eq!(code, 200, "{object}");
