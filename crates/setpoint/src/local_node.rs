@@ -51,6 +51,11 @@ pub fn flags() -> Vec<Arg> {
             .value_name("FILE")
             .value_parser(value_parser!(PathBuf))
             .help("A KubeletConfiguration file for that node; flags take precedence"),
+        Arg::new("node-config-dir")
+            .long("node-config-dir")
+            .value_name("DIR")
+            .value_parser(value_parser!(PathBuf))
+            .help("Directory of KubeletConfiguration files (*.conf) that are merged into that of --node-config, in the order of their names"),
         Arg::new("container-runtime-endpoint")
             .long("container-runtime-endpoint")
             .value_name("URL")
@@ -179,11 +184,8 @@ impl Settings {
         if let Some(period) = matches.get_one::<u64>("garbage-period") {
             config.garbage_period = Duration::from_secs(*period);
         }
-        let mut config = match matches.get_one::<PathBuf>("node-config") {
-            // What is wrong with it is told before anything starts.
-            Some(file) => node_flags::with_file(config, "node-config", file)?,
-            None => config.without_file(),
-        };
+        // What is wrong with its files is told before anything starts.
+        let mut config = node_flags::configured(config, matches, "node-config", "node-config-dir")?;
         node_flags::apply(matches, &mut config)?;
         // Only what somebody said on the command line counts more than the file.
         if let Some(port) = matches.get_one::<u16>("node-port") {

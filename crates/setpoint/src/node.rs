@@ -40,7 +40,7 @@ pub fn command() -> Command {
             "Run this machine as a node of a cluster. The first time it joins: --server and --token are in the line that `setpoint token \
              create` prints on the control plane. Afterwards the node has a certificate of its own and needs neither.\n\nIt stays in the \
              foreground until Ctrl-C or SIGTERM; its pods go on running. SIGPWR ends them in the order of their priority first \
-             (shutdownGracePeriod in the configuration file).",
+             (shutdownGracePeriod or shutdownGracePeriodByPodPriority in the configuration file).",
         )
         .subcommand(
             Command::new("reset")
@@ -59,6 +59,10 @@ pub fn command() -> Command {
         .arg(file("ca-file", "The cluster's CA (PEM), instead of finding it out with the token").conflicts_with("ca-hash"))
         .arg(text("name", "NAME", "The name of the node [default: this machine's host name]"))
         .arg(file("config", "A KubeletConfiguration file; flags take precedence"))
+        .arg(
+            file("config-dir", "Directory of KubeletConfiguration files (*.conf) that are merged into that of --config, in the order of their names")
+                .value_name("DIR"),
+        )
         .arg(text("container-runtime-endpoint", "URL", "Socket of a CRI runtime, such as unix:///run/containerd/containerd.sock [default: the embedded runtime]"))
         .args(node_flags::flags())
         .arg(
@@ -114,11 +118,7 @@ impl Settings {
         node_flags::check_name("name", &name)?;
         let directory = node_flags::canonical(&directory(matches));
         let mut config = Config::new(&name, local_node::directory(&directory));
-        if let Some(file) = matches.get_one::<PathBuf>("config") {
-            config = node_flags::with_file(config, "config", file)?;
-        } else {
-            config = config.without_file();
-        }
+        config = node_flags::configured(config, matches, "config", "config-dir")?;
         node_flags::apply(matches, &mut config)?;
         config.register_node =
             matches.get_one::<bool>("register-node").copied().unwrap_or(config.register_node);
