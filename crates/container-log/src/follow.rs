@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::watch;
@@ -83,13 +83,13 @@ pub async fn follow(
     mut send: impl AsyncFnMut(Bytes) -> io::Result<()>,
 ) -> Result<(), ReadError> {
     let path = reader.path().to_owned();
-    let mut output = BytesMut::new();
     loop {
         // Asked before reading: what was written until then is in the file.
         let ended = !*running.borrow_and_update();
         let progress = loop {
-            let progress = reader.read(&mut output)?;
-            if !output.is_empty() && send(output.split().freeze()).await.is_err() {
+            let (again, output, progress) = reader.next().await?;
+            reader = again;
+            if !output.is_empty() && send(output).await.is_err() {
                 return Ok(());
             }
             if progress != Progress::More {

@@ -8,7 +8,7 @@
 //!
 //! A log belongs to one run of a container: the previous one's is the file with the lower number. Reading is
 //! kubelet's, rule for rule: only the file written now is read, and following goes on in the next one when it is rotated.
-//! All but [`follow`] is synchronous: the caller decides which thread may wait for a disk.
+//! All but [`follow`] and [`Reader::next`] is synchronous: the caller decides which thread may wait for a disk.
 
 mod follow;
 mod format;

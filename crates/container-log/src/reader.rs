@@ -7,7 +7,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 
 use crate::format::{Format, Line};
 use crate::rotate;
@@ -16,6 +16,8 @@ use crate::rotate;
 const PIECE: usize = 32 << 10;
 /// Longer lines are skipped, as those that make no sense are: no container runtime writes one.
 const MAX_LINE: usize = 4 << 20;
+/// So much is looked through at once, however little of it is shown.
+const MOST_INPUT: usize = 1 << 20;
 
 /// What is asked for, in the terms of `PodLogOptions`.
 #[derive(Clone, Debug, Default)]
@@ -108,9 +110,10 @@ impl Reader {
         &self.path
     }
 
-    /// Appends the next output to `output`: some 32 KiB, or what there is.
+    /// Appends the next output to `output`: some 32 KiB, or what there is in the next MiB of the log.
     pub fn read(&mut self, output: &mut BytesMut) -> Result<Progress, ReadError> {
         let full = output.len() + PIECE;
+        let mut looked_through = 0;
         while output.len() < full {
             if self.remaining_lines == Some(0) {
                 return Ok(Progress::Done);
@@ -121,7 +124,12 @@ impl Reader {
                 }
                 continue;
             }
-            if self.fill()? > 0 {
+            let filled = self.fill()?;
+            looked_through += filled;
+            if looked_through >= MOST_INPUT {
+                return Ok(Progress::More);
+            }
+            if filled > 0 {
                 continue;
             }
             if self.options.follow {
@@ -139,6 +147,18 @@ impl Reader {
             return Ok(Progress::Done);
         }
         Ok(Progress::More)
+    }
+
+    /// The next output, on a thread that may wait for the disk.
+    #[expect(clippy::disallowed_methods, reason = "logs are files: reading them blocks")]
+    pub async fn next(mut self) -> Result<(Reader, Bytes, Progress), ReadError> {
+        let path = self.path.clone();
+        let read = tokio::task::spawn_blocking(move || {
+            let mut output = BytesMut::new();
+            let progress = self.read(&mut output)?;
+            Ok((self, output.freeze(), progress))
+        });
+        read.await.unwrap_or_else(|error| Err(ReadError::Read(path, io::Error::other(error))))
     }
 
     fn fill(&mut self) -> Result<usize, ReadError> {

@@ -54,6 +54,7 @@ use tokio::sync::broadcast;
 pub use reset::ResetError;
 pub use spawner::{Spawner, serve_if_spawner};
 
+use error::Context as _;
 use pod_network::PodNetwork;
 use pods::Pods;
 
@@ -74,7 +75,7 @@ pub struct Settings {
     pub pod_ranges: Vec<Cidr>,
     /// Pods and services of the cluster, which see a pod under its own address.
     pub cluster_ranges: Vec<Cidr>,
-    /// Addresses that are nowhere, such as that of the `kubernetes` Service.
+    /// Addresses that are nowhere, such as that of the `kubernetes` Service; `Embedded::set_redirects` changes them.
     pub redirects: Vec<(Protocol, SocketAddr, SocketAddr)>,
     pub mtu: u32,
     /// Like `/etc/containerd/certs.d`.
@@ -170,6 +171,16 @@ impl Embedded {
     /// The images, for those who import or decide about them.
     pub fn images(&self) -> &Store {
         &self.inner.images
+    }
+
+    /// Other redirects than those of the settings. To be tried again after an error.
+    pub async fn set_redirects(
+        &self,
+        redirects: Vec<(Protocol, SocketAddr, SocketAddr)>,
+    ) -> Result<(), cri::Error> {
+        let inner = self.inner.clone();
+        let set = move || inner.network.set_redirects(redirects);
+        blocking::block(move || set().context(|| "failed to redirect".to_owned())).await
     }
 
     /// The agent stops: pods stay, and nobody listens to them any more.

@@ -20,7 +20,8 @@ pub struct PodNetwork {
     table: String,
     mtu: u32,
     cluster_ranges: Vec<Cidr>,
-    redirects: Vec<(Protocol, SocketAddr, SocketAddr)>,
+    /// Guards what the next rules redirect; changed only while nobody writes rules.
+    redirects: Mutex<Vec<(Protocol, SocketAddr, SocketAddr)>>,
     /// Guards who has which address and port; held for a few instructions.
     state: Mutex<State>,
     /// Held while the kernel's rules are written, so that the last ones are the newest.
@@ -63,7 +64,7 @@ impl PodNetwork {
             table: settings.table.clone(),
             mtu: settings.mtu,
             cluster_ranges: settings.cluster_ranges.clone(),
-            redirects: settings.redirects.clone(),
+            redirects: Mutex::new(settings.redirects.clone()),
             state: Mutex::default(),
             writing: Mutex::default(),
         }
@@ -251,12 +252,36 @@ impl PodNetwork {
         Ok(())
     }
 
+    /// Where addresses lead that are nowhere. To be tried again after an error.
+    pub fn set_redirects(
+        &self,
+        redirects: Vec<(Protocol, SocketAddr, SocketAddr)>,
+    ) -> Result<(), network::Error> {
+        self.set_redirects_by(redirects, &Kernel(self))
+    }
+
+    fn set_redirects_by(
+        &self,
+        redirects: Vec<(Protocol, SocketAddr, SocketAddr)>,
+        network: &dyn Change,
+    ) -> Result<(), network::Error> {
+        {
+            let _writing = self.writing.lock();
+            *self.redirects.lock() = redirects;
+            // Ranges come with rules of their own, which hold these.
+            if !self.is_ready() {
+                return Ok(());
+            }
+        }
+        self.write_rules(network)
+    }
+
     fn rules(&self, pod_ranges: Vec<Cidr>) -> Rules {
         Rules {
             pod_ranges,
             cluster_ranges: self.cluster_ranges.clone(),
             host_ports: self.state.lock().host_ports.values().flatten().cloned().collect(),
-            redirects: self.redirects.clone(),
+            redirects: self.redirects.lock().clone(),
         }
     }
 }
@@ -366,7 +391,7 @@ mod tests {
             table: "b".to_owned(),
             mtu: 1500,
             cluster_ranges: Vec::new(),
-            redirects: Vec::new(),
+            redirects: Mutex::default(),
             state: Mutex::default(),
             writing: Mutex::default(),
         }
@@ -519,6 +544,33 @@ mod tests {
         assert_eq!(network.take_by(&ByHand::default()).unwrap(), addresses);
         network.give_back(&addresses);
         assert_eq!(network.take_free().unwrap(), addresses);
+    }
+
+    #[test]
+    fn redirects_change_with_the_rules_of_the_ranges() {
+        /// The last redirects that were written.
+        struct Redirects(RefCell<Option<Vec<(Protocol, SocketAddr, SocketAddr)>>>);
+        impl Change for Redirects {
+            fn write(&self, rules: &Rules) -> Result<(), network::Error> {
+                *self.0.borrow_mut() = Some(rules.redirects.clone());
+                Ok(())
+            }
+            fn disconnect(&self, _: u128) -> Result<(), network::Error> {
+                Ok(())
+            }
+        }
+        let to = |api: &str| vec![(Protocol::Tcp, "10.96.0.1:443".parse().unwrap(), api.parse().unwrap())];
+        let (network, kernel) = (network(), Redirects(RefCell::default()));
+        network.set_redirects_by(to("192.0.2.1:6443"), &kernel).unwrap();
+        assert_eq!(kernel.0.take(), None, "without ranges there are no rules");
+        let ranges = [Cidr::parse("10.0.0.0/24").unwrap()];
+        let first = |_: &Bridge, rules: &Rules| {
+            assert_eq!(rules.redirects, to("192.0.2.1:6443"));
+            Ok(())
+        };
+        network.set_ranges_by(&ranges, std::iter::empty(), first).unwrap();
+        network.set_redirects_by(to("192.0.2.2:6443"), &kernel).unwrap();
+        assert_eq!(kernel.0.take(), Some(to("192.0.2.2:6443")));
     }
 
     #[test]

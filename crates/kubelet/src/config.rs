@@ -28,9 +28,27 @@ pub enum ConfigError {
     OtherKind { kind: String, version: String },
     #[error("strict decoding error: {}", .0.join(", "))]
     Strict(Vec<String>),
+    #[error("{}: {why}", .path.display())]
+    DropIn { path: PathBuf, why: Box<ConfigError> },
     /// In kubelet's words.
     #[error("{}", .0.join("; "))]
     Invalid(Vec<String>),
+}
+
+/// A file that is merged into the configuration.
+pub struct DropIn {
+    pub path: PathBuf,
+    pub bytes: Vec<u8>,
+}
+
+impl DropIn {
+    // Differs from kubelet, which ignores fields that it does not know here, and leaves paths relative to its working directory.
+    fn read(&self) -> Result<Map, ConfigError> {
+        let told = |why| ConfigError::DropIn { path: self.path.clone(), why: Box::new(why) };
+        let mut given = decode::drop_in(&self.bytes).map_err(told)?;
+        read::resolve_paths(&mut given, self.path.parent().unwrap_or(Path::new("")));
+        Ok(given)
+    }
 }
 
 /// Names and defaults are those of `kubelet.config.k8s.io/v1beta1`, except for the directories.
@@ -293,8 +311,30 @@ impl Config {
 
     /// The same of a file in that directory, to which its paths are relative.
     pub fn with_file_in(self, bytes: &[u8], directory: &Path) -> Result<Config, ConfigError> {
-        let mut fields = read::with_computed_defaults(decode::decode(bytes)?);
-        read::resolve_paths(&mut fields, directory);
+        self.with_files(Some((bytes, directory)), &[])
+    }
+
+    /// The same with drop-in files on top, each on top of those before it. As with kubelet, they are merged into what the file comes to
+    /// with its defaults.
+    pub fn with_files(
+        self,
+        file: Option<(&[u8], &Path)>,
+        drop_ins: &[DropIn],
+    ) -> Result<Config, ConfigError> {
+        let mut fields = match file {
+            Some((bytes, directory)) => {
+                let mut fields = decode::decode(bytes)?;
+                read::resolve_paths(&mut fields, directory);
+                fields
+            }
+            None => decode::defaults(),
+        };
+        fields = read::with_computed_defaults(fields);
+        read::set_thresholds(&mut fields, &self.eviction_hard);
+        if !drop_ins.is_empty() {
+            let given = drop_ins.iter().map(DropIn::read).collect::<Result<Vec<_>, _>>()?;
+            fields = read::with_computed_defaults(decode::merged(fields, given)?);
+        }
         let config = read::apply(self, fields);
         let mut invalid = validate::validate(&config);
         if invalid.is_empty() {
@@ -335,7 +375,9 @@ impl Config {
         for (signal, value) in hard {
             eviction.set(signal, value);
         }
-        if !eviction.is_empty() {
+        if eviction.is_empty() {
+            fields.remove("evictionHard");
+        } else {
             fields.set("evictionHard", eviction);
         }
         // In the order of the type.

@@ -192,6 +192,15 @@ impl Pods {
         all.into_iter().map(|(_, pod)| pod).filter(|pod| pod.as_map().is_some()).collect()
     }
 
+    /// Whether a container goes on, told until it has ended. `None`: it is not known to run.
+    pub fn follow_container(&self, id: &str) -> Option<watch::Receiver<bool>> {
+        let tasks = self.shared.tasks();
+        tasks.iter().find_map(|task| {
+            let mut cache = task.cache.lock();
+            cache.containers.values_mut().find_map(|slot| slot.follow(id))
+        })
+    }
+
     /// The machine goes down: no pod is taken any more, and the node says so.
     pub fn begin_shutdown(&self) {
         self.shared.shutting_down.store(true, Ordering::Relaxed);

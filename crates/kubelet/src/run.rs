@@ -17,7 +17,7 @@ use node::pod::Pod;
 use node::static_pods::{StaticPods, is_mirror};
 use object::Value;
 use runtime::{ControllerRegistry, Informer, Informers, Key, Recorder, Scope, Severity, Stop};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 use crate::admit::{self, Kernel};
@@ -466,6 +466,9 @@ impl server::Node for NodeView {
     }
     fn runtime(&self) -> Arc<dyn cri::Runtime> {
         self.cri.clone()
+    }
+    fn running(&self, container_id: &str) -> Option<watch::Receiver<bool>> {
+        self.pods.follow_container(container_id)
     }
     fn config(&self) -> Value {
         Value::Map(self.config.in_force())

@@ -200,4 +200,4 @@ impl Drop for Server {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

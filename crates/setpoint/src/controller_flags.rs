@@ -251,6 +251,13 @@ pub fn settings(matches: &ArgMatches) -> Result<Settings> {
     })
 }
 
+/// The addresses of the pods of all nodes, as far as anybody has said; empty: nobody has.
+pub fn cluster_cidr(matches: &ArgMatches) -> String {
+    let given = matches.get_one::<String>("cluster-cidr").cloned().unwrap_or_default();
+    let allocates = matches.get_one::<bool>("allocate-node-cidrs") != Some(&false);
+    if given.is_empty() && allocates { CLUSTER_CIDR.to_owned() } else { given }
+}
+
 fn node_ipam(matches: &ArgMatches) -> Result<Option<NodeIpam>> {
     let wanted = matches.get_one::<bool>("allocate-node-cidrs").copied();
     if wanted == Some(false) {

@@ -9,7 +9,7 @@ use object::Value;
 pub const NODE_GROUP: &str = "system:bootstrappers:kubeadm:default-node-token";
 
 /// By kubeadm's names, so that its tools find them.
-const ROLES: [&str; 8] = [
+const ROLES: [&str; 10] = [
     // The others need it, and it comes later.
     r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"kube-public"}}"#,
     r#"{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{"name":"kubeadm:kubelet-bootstrap"},"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"Group","name":"system:bootstrappers:kubeadm:default-node-token"}],"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"system:node-bootstrapper"}}"#,
@@ -19,6 +19,9 @@ const ROLES: [&str; 8] = [
     r#"{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{"name":"kubeadm:get-nodes"},"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"Group","name":"system:bootstrappers:kubeadm:default-node-token"}],"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"kubeadm:get-nodes"}}"#,
     r#"{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","metadata":{"name":"kubeadm:bootstrap-signer-clusterinfo","namespace":"kube-public"},"rules":[{"apiGroups":[""],"resources":["configmaps"],"resourceNames":["cluster-info"],"verbs":["get"]}]}"#,
     r#"{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"kubeadm:bootstrap-signer-clusterinfo","namespace":"kube-public"},"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"system:anonymous"}],"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"kubeadm:bootstrap-signer-clusterinfo"}}"#,
+    // Not kubeadm's: see `cluster_network`.
+    r#"{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","metadata":{"name":"setpoint:cluster-network","namespace":"kube-public"},"rules":[{"apiGroups":[""],"resources":["configmaps"],"resourceNames":["cluster-network"],"verbs":["get"]}]}"#,
+    r#"{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"setpoint:cluster-network","namespace":"kube-public"},"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"Group","name":"system:nodes"}],"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"setpoint:cluster-network"}}"#,
 ];
 
 pub fn roles() -> Vec<Value> {

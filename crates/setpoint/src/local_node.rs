@@ -24,7 +24,7 @@ use network::rules::Protocol;
 use runtime::Stopper;
 
 use crate::bridge_owner::{BridgeLock, Claim, Command, Owner};
-use crate::{cli, node_flags};
+use crate::{cli, controller_flags, node_flags};
 
 pub fn flags() -> Vec<Arg> {
     let own = [
@@ -51,6 +51,11 @@ pub fn flags() -> Vec<Arg> {
             .value_name("FILE")
             .value_parser(value_parser!(PathBuf))
             .help("A KubeletConfiguration file for that node; flags take precedence"),
+        Arg::new("node-config-dir")
+            .long("node-config-dir")
+            .value_name("DIR")
+            .value_parser(value_parser!(PathBuf))
+            .help("Directory of KubeletConfiguration files (*.conf) that are merged into that of --node-config, in the order of their names"),
         Arg::new("container-runtime-endpoint")
             .long("container-runtime-endpoint")
             .value_name("URL")
@@ -134,6 +139,18 @@ pub fn reserve(config: &Config, bridge: &str, owner: &Owner) -> Result<Reserved>
 }
 
 impl Containers {
+    pub fn are_embedded(&self) -> bool {
+        self.embedded.is_some()
+    }
+
+    /// Only in the embedded runtime. To be tried again after an error.
+    pub async fn set_redirect(&self, redirect: Redirect) -> Result<(), cri::Error> {
+        match &self.embedded {
+            Some(embedded) => embedded.set_redirects(vec![redirect.rule()]).await,
+            None => Ok(()),
+        }
+    }
+
     pub async fn shutdown(self) {
         if let Some(embedded) = self.embedded {
             embedded.shutdown().await;
@@ -167,11 +184,8 @@ impl Settings {
         if let Some(period) = matches.get_one::<u64>("garbage-period") {
             config.garbage_period = Duration::from_secs(*period);
         }
-        let mut config = match matches.get_one::<PathBuf>("node-config") {
-            // What is wrong with it is told before anything starts.
-            Some(file) => node_flags::with_file(config, "node-config", file)?,
-            None => config.without_file(),
-        };
+        // What is wrong with its files is told before anything starts.
+        let mut config = node_flags::configured(config, matches, "node-config", "node-config-dir")?;
         node_flags::apply(matches, &mut config)?;
         // Only what somebody said on the command line counts more than the file.
         if let Some(port) = matches.get_one::<u16>("node-port") {
@@ -194,7 +208,7 @@ impl Settings {
         }
         Ok(Some(Settings {
             pod_ranges: ranges("pod-cidr", &config.pod_cidr)?,
-            cluster_ranges: ranges("cluster-cidr", &text("cluster-cidr"))?,
+            cluster_ranges: ranges("cluster-cidr", &controller_flags::cluster_cidr(matches))?,
             config,
             node_ip: text("node-ip"),
             bridge,
@@ -216,10 +230,12 @@ impl Settings {
         self.pod_ranges.iter().map(Cidr::to_string)
     }
 
-    /// Where pods of this node reach the API server: at the gateway of their network, where that is ours.
-    pub fn api_address(&self, port: u16) -> Option<SocketAddr> {
+    /// Where pods of this node reach the API server: at the gateway of their network, where that is ours. `kubernetes`: the address
+    /// of that Service, which leads there.
+    pub fn api_address(&self, kubernetes: IpAddr, port: u16) -> Option<SocketAddr> {
         let embedded = self.config.container_runtime_endpoint.is_none();
-        let range = self.pod_ranges.first().filter(|_| embedded)?;
+        let alike = self.pod_ranges.iter().find(|range| range.is_v6() == kubernetes.is_ipv6());
+        let range = alike.or(self.pod_ranges.first()).filter(|_| embedded)?;
         Some(SocketAddr::new(range.gateway(), port))
     }
 
@@ -246,7 +262,10 @@ impl Settings {
         };
         match &self.config.container_runtime_endpoint {
             Some(endpoint) => open_socket(env, directory, network, endpoint),
-            None => open_runtime(env, &self.config, network, Some((kubernetes, api))),
+            None => {
+                let redirect = Redirect { kubernetes, api };
+                open_runtime(env, &self.config, network, Some(redirect).filter(Redirect::is_possible))
+            }
         }
     }
 }
@@ -305,23 +324,45 @@ pub struct PodNetwork<'a> {
     pub cluster_ranges: &'a [Cidr],
 }
 
-/// The embedded runtime of a node. `kubernetes`: the address of that Service, and where pods of the node find the API server instead.
+/// From the address of the Service `kubernetes`, which is nowhere, to where pods of the node find the API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Redirect {
+    pub kubernetes: IpAddr,
+    pub api: SocketAddr,
+}
+
+impl Redirect {
+    /// Both are of one family.
+    pub fn is_possible(&self) -> bool {
+        self.kubernetes.is_ipv4() == self.api.is_ipv4()
+    }
+
+    fn rule(self) -> (Protocol, SocketAddr, SocketAddr) {
+        (Protocol::Tcp, SocketAddr::new(self.kubernetes, 443), self.api)
+    }
+}
+
+/// The embedded runtime of a node.
 pub fn open_runtime(
     env: &Env,
     config: &Config,
     network: PodNetwork<'_>,
-    kubernetes: Option<(IpAddr, SocketAddr)>,
+    redirect: Option<Redirect>,
 ) -> Result<Containers> {
     let directory = &config.root_directory;
     forget(directory, ENDPOINT)?;
     let spawner = Spawner::start().context("cannot start the helper of the container runtime")?;
     remember(directory, BRIDGE, network.bridge)?;
-    let same_family = kubernetes.filter(|(service, api)| service.is_ipv4() == api.is_ipv4());
-    let redirects = same_family.map(|(service, api)| (Protocol::Tcp, SocketAddr::new(service, 443), api));
+    if redirect.is_none() {
+        tracing::warn!(
+            "pods of this node do not reach the API server at the kubernetes Service: no address of the server is known that is of the \
+             Service's family"
+        );
+    }
     let settings = container_runtime::Settings {
         pod_ranges: network.pod_ranges.to_vec(),
         cluster_ranges: network.cluster_ranges.to_vec(),
-        redirects: redirects.into_iter().collect(),
+        redirects: redirect.into_iter().map(Redirect::rule).collect(),
         parallel_pulls: kubelet::images::parallel_pulls(config).unwrap_or(PULLS),
         ..runtime_settings(directory.to_owned(), network.bridge)
     };
@@ -718,10 +759,24 @@ pub mod tests {
             .unwrap();
         let cri = settings(&["--node-config", path]).unwrap();
         assert_eq!(cri.config.container_runtime_endpoint.as_deref(), Some("unix:///run/x.sock"));
-        assert_eq!((cri.api_address(1), cri.pod_cidrs().count()), (None, 1));
+        let kubernetes = "10.96.0.1".parse().unwrap();
+        assert_eq!((cri.api_address(kubernetes, 1), cri.pod_cidrs().count()), (None, 1));
         let given = ["--node-config", path, "--container-runtime-endpoint", "unix:///run/y.sock"];
         let given = settings(&given).unwrap().config.container_runtime_endpoint;
         assert_eq!(given.as_deref(), Some("unix:///run/y.sock"));
+    }
+
+    #[test]
+    fn pods_of_all_nodes_see_those_of_this_one_under_their_own_addresses() {
+        let ranges = |flags: &[&str]| {
+            let made = settings(flags).unwrap();
+            made.cluster_ranges.iter().map(Cidr::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(ranges(&[]), ["10.244.0.0/16"], "what the control plane gives to nodes");
+        assert_eq!(ranges(&["--cluster-cidr", "10.8.0.0/14,fd00::/48"]), ["10.8.0.0/14", "fd00::/48"]);
+        assert!(ranges(&["--allocate-node-cidrs=false"]).is_empty(), "nobody knows them");
+        let given = ["--allocate-node-cidrs=false", "--cluster-cidr", "10.8.0.0/14"];
+        assert_eq!(ranges(&given), ["10.8.0.0/14"]);
     }
 
     #[test]

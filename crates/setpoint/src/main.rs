@@ -9,6 +9,7 @@ mod advertise;
 mod backup;
 mod bridge_owner;
 mod cli;
+mod cluster_network;
 mod controller_flags;
 mod controllers;
 mod descriptors;

@@ -4,6 +4,7 @@
 //! flags, KubeletConfiguration ── Config ── join: certificate for the token ── run: Node, pods, certificates ── SIGTERM: pods go on
 //! ```
 
+mod api_address;
 mod run;
 
 pub use run::SIGPWR;
@@ -39,7 +40,7 @@ pub fn command() -> Command {
             "Run this machine as a node of a cluster. The first time it joins: --server and --token are in the line that `setpoint token \
              create` prints on the control plane. Afterwards the node has a certificate of its own and needs neither.\n\nIt stays in the \
              foreground until Ctrl-C or SIGTERM; its pods go on running. SIGPWR ends them in the order of their priority first \
-             (shutdownGracePeriod in the configuration file).",
+             (shutdownGracePeriod or shutdownGracePeriodByPodPriority in the configuration file).",
         )
         .subcommand(
             Command::new("reset")
@@ -58,6 +59,10 @@ pub fn command() -> Command {
         .arg(file("ca-file", "The cluster's CA (PEM), instead of finding it out with the token").conflicts_with("ca-hash"))
         .arg(text("name", "NAME", "The name of the node [default: this machine's host name]"))
         .arg(file("config", "A KubeletConfiguration file; flags take precedence"))
+        .arg(
+            file("config-dir", "Directory of KubeletConfiguration files (*.conf) that are merged into that of --config, in the order of their names")
+                .value_name("DIR"),
+        )
         .arg(text("container-runtime-endpoint", "URL", "Socket of a CRI runtime, such as unix:///run/containerd/containerd.sock [default: the embedded runtime]"))
         .args(node_flags::flags())
         .arg(
@@ -73,7 +78,7 @@ pub fn command() -> Command {
         .arg(Arg::new("port").long("port").value_name("PORT").value_parser(value_parser!(u16).range(1..)).help("Port of the node's own server [default: 10250]"))
         .arg(text("bridge", "NAME", "Name of the bridge pods are connected to; one for each node of a machine").default_value("setpoint0"))
         .arg(text("pod-cidr", "CIDR", "Addresses of pods [default: spec.podCIDR of the Node]"))
-        .arg(text("cluster-cidr", "CIDR[,CIDR]", "Addresses of the pods of all nodes: these see the pods of this one under their own addresses [default: --pod-cidr]"))
+        .arg(text("cluster-cidr", "CIDR[,CIDR]", "Addresses of the pods of all nodes: these see the pods of this one under their own addresses [default: the control plane's --cluster-cidr]"))
         .arg(
             Arg::new("log")
                 .long("log")
@@ -100,8 +105,8 @@ pub struct Settings {
     pub join: Join,
     pub node_ip: String,
     pub bridge: String,
-    /// Of the pods of all nodes.
-    pub cluster_ranges: Vec<Cidr>,
+    /// Of the pods of all nodes; `None`: what the control plane says.
+    pub cluster_ranges: Option<Vec<Cidr>>,
     pub flags: BTreeMap<String, String>,
 }
 
@@ -113,11 +118,7 @@ impl Settings {
         node_flags::check_name("name", &name)?;
         let directory = node_flags::canonical(&directory(matches));
         let mut config = Config::new(&name, local_node::directory(&directory));
-        if let Some(file) = matches.get_one::<PathBuf>("config") {
-            config = node_flags::with_file(config, "config", file)?;
-        } else {
-            config = config.without_file();
-        }
+        config = node_flags::configured(config, matches, "config", "config-dir")?;
         node_flags::apply(matches, &mut config)?;
         config.register_node =
             matches.get_one::<bool>("register-node").copied().unwrap_or(config.register_node);
@@ -148,7 +149,9 @@ impl Settings {
         if config.cgroup_root == "/" {
             config.cgroup_root = format!("/{bridge}");
         }
-        let cluster_ranges = local_node::ranges("cluster-cidr", &text("cluster-cidr"))?;
+        let cluster_cidr = matches.get_one::<String>("cluster-cidr");
+        let cluster_ranges =
+            cluster_cidr.map(|given| local_node::ranges("cluster-cidr", given)).transpose()?;
         let flags = flag_values::of(matches);
         Ok(Settings { config, join, node_ip: text("node-ip"), bridge, cluster_ranges, flags })
     }
@@ -277,6 +280,9 @@ mod tests {
             (10300, vec!["x:NoSchedule".to_owned()])
         );
         assert_eq!(made.join.trust, Trust::Token { hashes: Vec::new() });
+        assert!(made.cluster_ranges.is_none(), "the control plane knows them");
+        let given = settings(&["--cluster-cidr", "10.8.0.0/14"]).unwrap().cluster_ranges.unwrap();
+        assert_eq!(given.iter().map(Cidr::to_string).collect::<Vec<_>>(), ["10.8.0.0/14"]);
     }
 
     #[test]

@@ -9,13 +9,14 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use apiserver::{
     Advertised, Api, ApiConfig, Bootstrap, CertificateRotation, ClusterSettings, KubeletClientCertificate,
-    Limits, Pools, PortRange, ProxyClientCertificate, Server, ServerError, ServiceRanges, Tls,
+    Limits, LocalClients, Pools, PortRange, ProxyClientCertificate, Server, ServerError, ServiceRanges, Tls,
     WriteKubeconfig,
 };
 use auth::pki::{FrontProxy, ServingCertificate};
 use auth::{CaBundle, Pki, RequestHeaders, Tokens};
 use catalog::Catalog;
 use clap::ArgMatches;
+use client::Clients;
 use env::Env;
 use plane::ServingNames;
 use store::Engine;
@@ -37,7 +38,8 @@ use crate::parent::Parent;
 use crate::pid_file::PidFile;
 use crate::store_choice::{EtcdFiles, StoreChoice};
 use crate::{
-    advertise, backup, cli, controllers, descriptors, detach, join_objects, kubeconfig, local_node, memory,
+    advertise, backup, cli, cluster_network, controller_flags, controllers, descriptors, detach,
+    join_objects, kubeconfig, local_node, memory,
 };
 
 /// Address space of each thread's stack, not resident memory: enough for the deepest document, since growing the stack
@@ -75,6 +77,8 @@ pub struct Settings {
     controllers: plane::Settings,
     /// The node on this machine.
     node: Option<local_node::Settings>,
+    /// Of the pods of all nodes; empty: not known.
+    cluster_cidr: String,
     limits: Limits,
     log: String,
     /// Started by `up --detach`, which waits for the announcement.
@@ -137,6 +141,7 @@ impl Settings {
         Ok(Settings {
             limits,
             node,
+            cluster_cidr: controller_flags::cluster_cidr(matches),
             kubeconfig: kubeconfig.unwrap_or_else(|| kubeconfig::default_path(&data_dir)),
             store: StoreChoice::parse(&text("store"), etcd_files)?,
             admission: apiserver::AdmissionChoice {
@@ -173,6 +178,7 @@ impl Settings {
         (self.announced, self.parent) = (false, parent);
         self.listen_flag = "--bind-address and --secure-port";
         self.resource_metrics = false;
+        self.cluster_cidr.clear();
     }
 
     /// Whether pods run in this process.
@@ -310,6 +316,13 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
         keys.serving_names(),
         settings.store.is_shared(),
     );
+    let publishing = (!settings.cluster_cidr.is_empty()).then(|| {
+        let client = LocalClients::new(api.clone()).user("system:apiserver", &["system:masters"]);
+        env.spawn(
+            "cluster-network",
+            cluster_network::publish(env.clone(), client, settings.cluster_cidr.clone()),
+        )
+    });
     let client_ca = keys.client_ca.clone();
     let node = match settings.node.as_ref().zip(containers) {
         Some((node, containers)) => Some(local_node::start(&env, &api, node, client_ca, containers).await?),
@@ -336,8 +349,9 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
 
     let failed = signals.interrupts(supervise(&env, &api, &engine, &pools)).await;
     let stopped_by = failed.map_or(Ok(()), Err);
-    if let Some(incomplete) = incomplete {
-        incomplete.completing.abort();
+    let bootstrapping = incomplete.map(|incomplete| incomplete.completing);
+    for task in [bootstrapping, publishing].into_iter().flatten() {
+        task.abort();
     }
     if let Some(node) = node.as_ref().filter(|_| signals.going_down) {
         tracing::info!("the machine goes down: ending pods");
@@ -378,8 +392,8 @@ async fn open_containers(
     server: &mut Server,
 ) -> Result<(local_node::Containers, Option<TcpListener>)> {
     let everywhere = bound.ip().is_unspecified();
-    let api = node.api_address(bound.port()).unwrap_or(bound);
     let kubernetes = settings.services.first_address();
+    let api = node.api_address(kubernetes, bound.port()).unwrap_or(bound);
     let containers = node.open_runtime(env, reserved.bridge, kubernetes, api).await?;
     if !everywhere && bound != api {
         server

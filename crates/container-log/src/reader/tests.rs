@@ -53,6 +53,19 @@ fn options_choose_lines_as_kubelet_does() {
 }
 
 #[test]
+fn lines_that_are_left_out_do_not_keep_the_reader_from_coming_back() {
+    let text = LOG.repeat(2 * MOST_INPUT / LOG.len());
+    let (_folder, path) = log(&text);
+    let since_nanos = Some(i128::MAX);
+    let mut reader = Reader::open(&path, Options { since_nanos, ..Options::default() }).unwrap();
+    let mut output = BytesMut::new();
+    assert_eq!(reader.read(&mut output).unwrap(), Progress::More);
+    assert!(reader.file.stream_position().unwrap() <= (MOST_INPUT + PIECE) as u64);
+    while reader.read(&mut output).unwrap() == Progress::More {}
+    assert!(output.is_empty());
+}
+
+#[test]
 fn log_without_a_last_newline_is_shown_to_its_end() {
     let text = format!("{LOG}2016-10-20T18:39:23.57606443Z stdout F begun");
     assert_eq!(read(&text, Options::default()).unwrap(), "line1\nline2\nline3\nbegun");

@@ -37,6 +37,11 @@ pub enum JoinError {
     )]
     OtherCluster { dir: String },
     #[error(
+        "this machine has joined the cluster of {known}, and {server} cannot be shown to be the same one: {why}. Leave --server out to go on \
+         with {known}. To join another cluster, delete what is left of that node first, with `setpoint node reset --data-dir {dir}`"
+    )]
+    JoinedElsewhere { known: String, server: String, why: String, dir: String },
+    #[error(
         "a Node with name {0:?} and status \"Ready\" already exists in the cluster: another machine runs it. Choose another name with \
          --name, or delete that Node first with `kubectl delete node {0}`"
     )]
@@ -84,6 +89,7 @@ pub struct Joined {
 
 /// With the certificate of an earlier run, as long as it is good and the node's; else with the token.
 pub async fn join(env: &Env, join: Join) -> Result<Joined, JoinError> {
+    let join = Join { server: normal(&join.server), ..join };
     let store = Store::new(&join.directory);
     let known = Config::from_kubeconfig(&store.kubeconfig()).ok();
     let user = format!("system:node:{}", join.node);
@@ -99,8 +105,11 @@ pub async fn join(env: &Env, join: Join) -> Result<Joined, JoinError> {
         return Err(JoinError::OtherCluster { dir: join.directory.display().to_string() });
     }
     let (config, identity) = match (known, identity) {
-        (Some(known), Some(identity)) if join.server.is_empty() || join.server == known.server => {
+        (Some(known), Some(identity)) if join.server.is_empty() || join.server == normal(&known.server) => {
             (known, identity)
+        }
+        (Some(known), Some(identity)) if join.token.is_empty() => {
+            (follow(env, &join, &store, known, &identity).await?, identity)
         }
         (known, _) => bootstrap(env, &join, &store, known).await?,
     };
@@ -117,6 +126,50 @@ pub async fn join(env: &Env, join: Join) -> Result<Joined, JoinError> {
         rotation,
         store,
     })
+}
+
+/// The same server is written in several ways.
+fn normal(server: &str) -> String {
+    let server = server.trim().trim_end_matches('/');
+    match server.split_once("://") {
+        Some((scheme, rest)) if !rest.contains('/') => {
+            let (scheme, host) = (scheme.to_ascii_lowercase(), rest.to_ascii_lowercase());
+            let host = if scheme == "https" { host.strip_suffix(":443").unwrap_or(&host) } else { &host };
+            format!("{scheme}://{host}")
+        }
+        _ => server.to_owned(),
+    }
+}
+
+/// The cluster is at another address: whoever has a certificate of its CA, and answers the node there.
+async fn follow(
+    env: &Env,
+    join: &Join,
+    store: &Store,
+    known: Config,
+    identity: &Identity,
+) -> Result<Config, JoinError> {
+    let pair = (identity.certificate_pem().into_bytes(), identity.key_pem().into_bytes());
+    let before = known.server.clone();
+    let config = Config { server: join.server.clone(), certificate_pem: Some(pair), ..known };
+    let client = HttpClient::new(env.clone(), Arc::new(Catalog::builtin()), &config)?;
+    match client.get(NODES.at("", &join.node)).await {
+        Ok(_) => {}
+        // It knows the node, which may have been deleted.
+        Err(status) if status.code == 403 || status.code == 404 => {}
+        Err(status) => {
+            return Err(JoinError::JoinedElsewhere {
+                known: before,
+                server: config.server,
+                why: status.message,
+                dir: join.directory.display().to_string(),
+            });
+        }
+    }
+    let ca = config.authority_pem.as_deref().unwrap_or_default();
+    store.write_kubeconfig(&config.server, &String::from_utf8_lossy(ca))?;
+    tracing::info!(before, server = config.server, "the API server is at another address");
+    Ok(config)
 }
 
 async fn bootstrap(
@@ -218,6 +271,7 @@ mod tests {
     use auth::Pki;
 
     use super::*;
+    use crate::server::tests::fixture::Fixture;
 
     #[test]
     fn another_clusters_authority_is_known_by_its_hash_or_itself() {
@@ -256,6 +310,52 @@ mod tests {
         let reset = format!("`setpoint node reset --data-dir {}`", folder.path().display());
         assert!(refused.contains(&reset), "{refused}");
         assert!(join(&env, with(Trust::Authority(old.ca_pem().to_owned()))).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_node_follows_its_server_to_another_address() {
+        let fixture = Fixture::start().await;
+        let folder = tempfile::tempdir().unwrap();
+        let (env, store) = (&fixture.env, Store::new(folder.path()));
+        let of = |pki: &Pki, server: &str| {
+            let groups = ["system:nodes".to_owned()];
+            let identity = pki.issue_client("system:node:n", &groups, 3600, env.now_seconds()).unwrap();
+            store.write(CLIENT_FILE, &identity).unwrap();
+            store.write_kubeconfig(server, pki.ca_pem()).unwrap();
+        };
+        let joined = async |server: &str| {
+            let (server, token) = (server.to_owned(), String::new());
+            let trust = Trust::Token { hashes: Vec::new() };
+            let with =
+                Join { node: "n".to_owned(), directory: folder.path().to_owned(), server, token, trust };
+            join(env, with).await.map(|joined| joined.server).map_err(|error| error.to_string())
+        };
+        let known = || Config::from_kubeconfig(&store.kubeconfig()).unwrap();
+        let url = format!("https://127.0.0.1:{}", fixture.server.port());
+
+        of(&fixture.pki, "https://127.0.0.1:1");
+        assert_eq!(joined("https://127.0.0.1:1/").await.unwrap(), "https://127.0.0.1:1", "nobody is asked");
+        assert_eq!(joined(&format!("{url}/")).await.unwrap(), url);
+        assert_eq!(known().server, url);
+        assert_eq!(known().authority_pem.unwrap(), fixture.pki.ca_pem().as_bytes());
+        assert_eq!(joined("").await.unwrap(), url);
+
+        let refused = joined("https://127.0.0.1:1").await.unwrap_err();
+        assert!(refused.contains(&format!("has joined the cluster of {url}, and")), "{refused}");
+        let other = Pki::open_or_create(&folder.path().join("other"), env.now_seconds(), &[]).unwrap();
+        of(&other, "https://127.0.0.1:1");
+        let refused = joined(&url).await.unwrap_err();
+        assert!(refused.contains("cannot be shown to be the same one"), "{refused}");
+        assert_eq!(known().server, "https://127.0.0.1:1");
+    }
+
+    #[test]
+    fn a_server_is_the_same_however_it_is_written() {
+        for written in ["https://Api.Example/", "https://api.example:443", " HTTPS://api.example:443// "] {
+            assert_eq!(normal(written), "https://api.example");
+        }
+        assert_eq!(normal("https://api.example:6443/Prefix/"), "https://api.example:6443/Prefix");
+        assert_eq!(normal(""), "");
     }
 
     #[test]

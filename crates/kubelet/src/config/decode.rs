@@ -10,9 +10,40 @@ const API_VERSION: &str = "kubelet.config.k8s.io/v1beta1";
 
 /// All fields in their order, with their defaults; those without any are left out.
 pub fn decode(bytes: &[u8]) -> Result<Map, ConfigError> {
+    let (given, errors) = document(bytes)?;
+    complete(given, errors)
+}
+
+/// What a file that is merged into others says, checked and as it is: null takes away what they say.
+pub fn drop_in(bytes: &[u8]) -> Result<Map, ConfigError> {
+    let (given, errors) = document(bytes)?;
+    let mut without_nulls = Value::map();
+    merge(&mut without_nulls, given.clone())?;
+    complete(without_nulls.as_map().cloned().unwrap_or_default(), errors)?;
+    Ok(given)
+}
+
+/// The files that were merged, by the rules of JSON merge patches: lists are replaced.
+pub fn merged(base: Map, drop_ins: impl IntoIterator<Item = Map>) -> Result<Map, ConfigError> {
+    let mut tree = Value::Map(base);
+    drop_ins.into_iter().try_for_each(|drop_in| merge(&mut tree, drop_in))?;
+    complete(tree.as_map().cloned().unwrap_or_default(), Vec::new())
+}
+
+fn merge(tree: &mut Value, with: Map) -> Result<(), ConfigError> {
+    object::patch::merge::apply(tree, Value::Map(with))
+        .map_err(|status| ConfigError::Strict(vec![status.message]))
+}
+
+fn complete(mut given: Map, mut errors: Vec<String>) -> Result<Map, ConfigError> {
+    let out = fields(FIELDS, &mut given, "", &mut errors);
+    if errors.is_empty() { Ok(out) } else { Err(ConfigError::Strict(errors)) }
+}
+
+/// The fields of a file, and those that are there twice.
+fn document(bytes: &[u8]) -> Result<(Map, Vec<String>), ConfigError> {
     let document = yaml::parse_document(bytes).map_err(|error| ConfigError::NotYaml(error.to_string()))?;
     let mut tree = document.value;
-    let mut errors: Vec<String> = Vec::new();
     if tree.as_map().is_none() {
         return Err(ConfigError::NotYaml("it is no map of fields".to_owned()));
     }
@@ -21,12 +52,10 @@ pub fn decode(bytes: &[u8]) -> Result<Map, ConfigError> {
     if kind != "KubeletConfiguration" || version != API_VERSION {
         return Err(ConfigError::OtherKind { kind, version });
     }
-    errors.extend(document.duplicates);
     let map = tree.make_map();
     map.remove("kind");
     map.remove("apiVersion");
-    let out = fields(FIELDS, map, "", &mut errors);
-    if errors.is_empty() { Ok(out) } else { Err(ConfigError::Strict(errors)) }
+    Ok((std::mem::take(map), document.duplicates.into_iter().collect()))
 }
 
 /// What nobody wrote anything about.

@@ -144,7 +144,8 @@ pub const FIELDS: &[Field] = &[
     f("kubeAPIBurst", Int, "100"),
     p("serializeImagePulls", Bool, ""),
     p("maxParallelImagePulls", Int, ""),
-    f("evictionHard", TextMap, ""),
+    // An empty one has no thresholds: the defaults are for who says nothing.
+    p("evictionHard", TextMap, ""),
     f("evictionSoft", TextMap, ""),
     f("evictionSoftGracePeriod", TextMap, ""),
     f("evictionPressureTransitionPeriod", Duration, "\"5m0s\""),

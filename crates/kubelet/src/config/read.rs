@@ -26,6 +26,22 @@ pub fn with_computed_defaults(mut fields: Map) -> Map {
     fields
 }
 
+/// Thresholds of who says nothing about them, or wants to keep them beside those of the file.
+pub fn set_thresholds(fields: &mut Map, defaults: &[(String, String)]) {
+    let is_set = fields.contains("evictionHard");
+    if is_set && fields.get("mergeDefaultEvictionSettings").and_then(Value::as_bool) != Some(true) {
+        return;
+    }
+    let mut hard = fields.remove("evictionHard").unwrap_or_else(Value::map);
+    let map = hard.make_map();
+    for (signal, value) in defaults {
+        if !map.contains(signal) {
+            map.set(signal.clone(), value.clone());
+        }
+    }
+    fields.set("evictionHard", hard);
+}
+
 /// Those of a file are relative to its directory.
 pub fn resolve_paths(fields: &mut Map, directory: &Path) {
     let resolve = |path: &mut Value| {
@@ -62,18 +78,7 @@ pub fn apply(mut config: Config, fields: Map) -> Config {
     if let Some(root) = read.some_text("cgroupRoot") {
         config.cgroup_root = root;
     }
-    if fields.contains("evictionHard") {
-        let given = read.pairs("evictionHard");
-        let defaults = std::mem::take(&mut config.eviction_hard);
-        config.eviction_hard = given;
-        if read.bool("mergeDefaultEvictionSettings") {
-            for (signal, value) in defaults {
-                if !config.eviction_hard.iter().any(|(given, _)| *given == signal) {
-                    config.eviction_hard.push((signal, value));
-                }
-            }
-        }
-    }
+    config.eviction_hard = read.pairs("evictionHard");
     config.cluster_dns = read.texts("clusterDNS");
     config.resolv_conf = PathBuf::from(read.text("resolvConf"));
     config.max_pods = read.int("maxPods");

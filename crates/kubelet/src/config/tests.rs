@@ -62,6 +62,76 @@ fn default_thresholds_can_be_kept() {
 }
 
 #[test]
+fn hard_eviction_is_off_without_thresholds_and_has_the_defaults_unless_it_is_configured() {
+    let defaults = Config::new("n", "/var/lib/node".into()).eviction_hard;
+    let shown = |config: &Config| config.in_force().contains("evictionHard");
+    let off = config("evictionHard: {}\n").expect("read");
+    assert!(off.eviction_hard.is_empty() && !shown(&off));
+    for text in ["evictionHard: null\n", "evictionHard: {}\nmergeDefaultEvictionSettings: true\n"] {
+        let usual = config(text).expect("read");
+        assert_eq!(usual.eviction_hard, defaults, "{text}");
+        assert!(shown(&usual));
+    }
+}
+
+#[test]
+fn drop_ins_are_merged_in_their_order() {
+    const HEAD: &str = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
+    let merged = |base: Option<&str>, drop_ins: &[(&str, &str)]| {
+        let base = base.map(|text| format!("{HEAD}{text}"));
+        let drop_in = |(path, text): &(&str, &str)| DropIn {
+            path: path.into(),
+            bytes: format!("{HEAD}{text}").into_bytes(),
+        };
+        let drop_ins: Vec<DropIn> = drop_ins.iter().map(drop_in).collect();
+        let base = base.as_ref().map(|text| (text.as_bytes(), Path::new("/etc/node")));
+        Config::new("n", "/var/lib/node".into()).with_files(base, &drop_ins)
+    };
+    let base = "maxPods: 50\nclusterDNS: [10.96.0.10]\nsystemReserved: {cpu: 500m, memory: 1Gi}\npodPidsLimit: 99\nstaticPodPath: pods\n\
+                authentication: {webhook: {cacheTTL: 5m}}\nevictionHard: {memory.available: 5%, pid.available: 1%}\n";
+    let made = merged(
+        Some(base),
+        &[
+            (
+                "/d/10.conf",
+                "maxPods: 60\nclusterDNS: [10.96.0.11]\nsystemReserved: {cpu: \"1\"}\n",
+            ),
+            (
+                "/d/20.conf",
+                "maxPods: 70\npodPidsLimit: null\nevictionHard: {pid.available: null}\nauthentication: {anonymous: {enabled: true}}\n\
+                 podLogsDir: logs\n",
+            ),
+        ],
+    )
+    .expect("read");
+    assert_eq!((made.max_pods, made.pod_pids_limit), (70, -1), "null is the default again");
+    assert_eq!(made.cluster_dns, ["10.96.0.11"], "lists are replaced");
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    assert_eq!(made.system_reserved, [pair("cpu", "1"), pair("memory", "1Gi")], "maps are merged");
+    assert_eq!(made.eviction_hard, [pair("memory.available", "5%")]);
+    assert!(made.authentication.anonymous);
+    assert_eq!(made.authentication.webhook_cache_ttl, Duration::from_secs(300));
+    assert_eq!(made.static_pod_path, Some("/etc/node/pods".into()));
+    assert_eq!(made.pod_logs_directory, Path::new("/d/logs"));
+    assert_eq!(made.in_force().get("maxPods"), Some(&Value::Int(70)));
+
+    let alone = merged(None, &[("/d/a.conf", "evictionHard: {memory.available: 1Gi}\n")]).expect("read");
+    assert_eq!((alone.eviction_hard.len(), alone.fail_swap_on), (5, true), "over kubelet's defaults");
+    let off = merged(None, &[("/d/a.conf", "evictionHard: null\n")]).expect("read");
+    assert!(off.eviction_hard.is_empty());
+
+    let refused = |text: &str| merged(Some(""), &[("/d/a.conf", text)]).expect_err(text).to_string();
+    assert_eq!(refused("maxPodz: 1\n"), "/d/a.conf: strict decoding error: unknown field \"maxPodz\"");
+    assert!(
+        refused("maxPods: -1\n").contains("must not be a negative number"),
+        "what it comes to is checked"
+    );
+    let other = DropIn { path: "/d/a.conf".into(), bytes: b"maxPods: 1\n".to_vec() };
+    let other = Config::new("n", "/".into()).with_files(None, &[other]).expect_err("no kind");
+    assert!(other.to_string().starts_with("/d/a.conf: kind \"\""), "{other}");
+}
+
+#[test]
 fn unknown_fields_and_wrong_types_are_refused_by_name() {
     assert_eq!(
         refused("maxPodz: 5\nauthentication: {webhok: {}}\n"),
@@ -105,6 +175,34 @@ fn what_makes_no_sense_is_told_in_kubelets_words() {
     assert!(refused("shutdownGracePeriod: 5ms\n").contains("must be either zero or otherwise >= 1 sec"));
     assert!(refused("registerWithTaints: [{key: a, effect: Never}]\n").contains("invalid taint: a:Never"));
     assert!(refused("evictionHard: {gpu.available: 5%}\n").contains("unsupported signal \"gpu.available\""));
+    for (text, told) in [
+        ("cgroupsPerQOS: false\n", "must be set to true when \"pods\" contained in enforceNodeAllocatable"),
+        ("systemCgroups: /system\n", "systemCgroups (--system-cgroups) was specified and cgroupRoot"),
+        (
+            "evictionHard: {memory.available: 0Mi}\n",
+            "eviction threshold memory.available must be positive: 0",
+        ),
+        (
+            "evictionSoft: {nodefs.available: \"-1Gi\"}\nevictionSoftGracePeriod: {nodefs.available: 1m}\n",
+            "eviction threshold nodefs.available must be positive: -1Gi",
+        ),
+        (
+            "evictionHard: {nodefs.available: 101%}\n",
+            "eviction percentage threshold nodefs.available must be <= 100%: 101%",
+        ),
+        (
+            "registerWithTaints: [{key: a, effect: NoSchedule, timeAdded: \"2026-01-01T00:00:00Z\"}]\n",
+            "taint.TimeAdded is not nil",
+        ),
+    ] {
+        let error = refused(text);
+        assert!(error.starts_with("invalid configuration: ") && error.contains(told), "{told}: {error}");
+    }
+    config(
+        "cgroupsPerQOS: false\nenforceNodeAllocatable: [none]\nsystemCgroups: /system\ncgroupRoot: /\n\
+         evictionHard: {nodefs.available: 0%}\nevictionMinimumReclaim: {nodefs.available: \"0\"}\n",
+    )
+    .expect("read");
     assert!(
         refused("serializeImagePulls: true\nmaxParallelImagePulls: 3\n")
             .contains("maxParallelImagePulls cannot be larger than 1")
@@ -229,7 +327,7 @@ fn document() -> String {
     format!(
         "# KubeletConfiguration\n\n\
          What a node does with the fields of `kubelet.config.k8s.io/v1beta1` that `--config` (`setpoint node`) and `--node-config`\n\
-         (`setpoint up`) read. Unknown fields and wrong values are refused, as by kubelet. The table is `kubelet/src/config/effects.rs`; a\n\
+         (`setpoint up`) read, `--config-dir` and `--node-config-dir` in drop-in files. Unknown fields and wrong values are refused, as by kubelet. The table is `kubelet/src/config/effects.rs`; a\n\
          test compares it with this document.\n\n\
          ## Honoured\n\n{}.\n\n\
          ## Refused unless they have their default\n\n\

@@ -100,6 +100,11 @@ impl Errors<'_> {
                 format!("{name} (--{flag}) {value} must be between {least} and 65535, inclusive")
             });
         }
+        let outside = !self.text("systemCgroups").is_empty() && self.text("cgroupRoot").is_empty();
+        self.say(outside, || {
+            "systemCgroups (--system-cgroups) was specified and cgroupRoot (--cgroup-root) was not specified"
+                .to_owned()
+        });
         let images = self.int("nodeStatusMaxImages");
         self.say(images < -1, || {
             format!("nodeStatusMaxImages (--node-status-max-images) {images} must be -1 or greater")
@@ -281,6 +286,13 @@ impl Errors<'_> {
                 "enforceNodeAllocatable (--enforce-node-allocatable) may not contain additional enforcements when \"none\" is specified"
                     .to_owned()
             });
+            let by_class = key != "none" && KEYS.contains(&&**key);
+            self.say(by_class && !self.config.cgroups_per_qos, || {
+                format!(
+                    "cgroupsPerQOS (--cgroups-per-qos) must be set to true when {key:?} contained in enforceNodeAllocatable \
+                     (--enforce-node-allocatable)"
+                )
+            });
             for (part, field, flag) in [
                 ("system-reserved", "systemReservedCgroup", "system-reserved-cgroup"),
                 ("kube-reserved", "kubeReservedCgroup", "kube-reserved-cgroup"),
@@ -317,7 +329,12 @@ impl Errors<'_> {
         ] {
             for (signal, value) in pairs {
                 self.say(!SIGNALS.contains(&&*signal), || format!("{name}: unsupported signal {signal:?}"));
-                self.say(!is_threshold(&value), || format!("{name}: {signal:?} has no threshold: {value:?}"));
+                let wrong = match name {
+                    "evictionMinimumReclaim" if is_amount(&value) => None,
+                    "evictionMinimumReclaim" => Some(format!("{name}: {signal:?} has no amount: {value:?}")),
+                    _ => wrong_threshold(&signal, &value),
+                };
+                self.say(wrong.is_some(), || wrong.unwrap_or_default());
             }
         }
         for (signal, _) in self.config.eviction_soft.clone() {
@@ -390,6 +407,11 @@ impl Errors<'_> {
                 self.list.push(format!("invalid taint: {text}"));
             }
         }
+        let taints = self.config.fields.get("registerWithTaints").and_then(Value::as_list);
+        let is_dated = |taint: &Value| taint.str_at(&["timeAdded"]).is_some();
+        for _ in 0..taints.unwrap_or_default().iter().filter(|taint| is_dated(taint)).count() {
+            self.say(true, || "taint.TimeAdded is not nil".to_owned());
+        }
     }
 }
 
@@ -422,8 +444,29 @@ fn wrong_pattern(pattern: &str) -> Option<String> {
     }
 }
 
+/// Of a signal, if it is none. 0% is one that is never met.
+fn wrong_threshold(signal: &str, text: &str) -> Option<String> {
+    if let Some(number) = text.strip_suffix('%') {
+        return match number.parse::<f64>() {
+            Ok(percent) if percent < 0.0 => {
+                Some(format!("eviction percentage threshold {signal} must be >= 0%: {text}"))
+            }
+            Ok(percent) if percent > 100.0 => {
+                Some(format!("eviction percentage threshold {signal} must be <= 100%: {text}"))
+            }
+            Ok(percent) if !percent.is_nan() => None,
+            _ => Some(format!("eviction percentage threshold {signal} is no number: {text}")),
+        };
+    }
+    match Quantity::parse(text) {
+        Ok(amount) if amount.sign() > 0 => None,
+        Ok(amount) => Some(format!("eviction threshold {signal} must be positive: {amount}")),
+        Err(_) => Some(format!("eviction threshold {signal} is no quantity: {text}")),
+    }
+}
+
 /// A quantity that is not negative, or a percentage.
-fn is_threshold(text: &str) -> bool {
+fn is_amount(text: &str) -> bool {
     match text.strip_suffix('%') {
         Some(number) => number.parse::<f64>().is_ok_and(|percent| (0.0..=100.0).contains(&percent)),
         None => Quantity::parse(text).is_ok_and(|amount| amount.sign() >= 0),

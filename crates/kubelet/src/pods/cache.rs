@@ -9,7 +9,7 @@ use node::container_runtime::{
 use node::pod::Pod;
 use object::Value;
 use runtime::Severity;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use super::end::Ending;
 use super::refresh::Refresh;
@@ -124,6 +124,8 @@ pub struct Slot {
     ended_early: Option<Run>,
     /// Told whenever a run may have ended.
     pub news: Arc<Notify>,
+    /// A run that somebody follows; dropped, which they hear, once it has ended or is forgotten.
+    followed: Option<(String, watch::Sender<bool>)>,
     /// How the last start failed.
     pub error: Option<StartError>,
     /// The latest run that there is anything of.
@@ -369,6 +371,9 @@ impl Slot {
             self.error = None;
         }
         self.news.notify_waiters();
+        if self.followed.as_ref().is_some_and(|(id, _)| !self.may_run(id)) {
+            self.followed = None;
+        }
         before != self.run.as_ref().map(|run| (run.id.clone(), run.state.clone()))
     }
 
@@ -400,6 +405,15 @@ impl Slot {
         known.into_iter().chain(self.created.as_deref()).find(|id| self.may_run(id))
     }
 
+    /// Whether this run goes on, told until it has ended. `None`: it is not known to run.
+    pub fn follow(&mut self, id: &str) -> Option<watch::Receiver<bool>> {
+        self.running().filter(|running| *running == id)?;
+        let is_another = |(followed, _): &mut (String, _)| followed != id;
+        self.followed.take_if(is_another);
+        let (_, sender) = self.followed.get_or_insert_with(|| (id.to_owned(), watch::Sender::new(true)));
+        Some(sender.subscribe())
+    }
+
     /// The runtime does not know a run any more that had not ended: somebody removed it. One that never ran has no end, and its number
     /// stays taken.
     pub fn lose(&mut self, id: &str, runtime: &str, now: Millis) {
@@ -407,6 +421,7 @@ impl Slot {
             self.created = None;
         }
         self.news.notify_waiters();
+        self.followed.take_if(|(followed, _)| followed == id);
         let Some(run) = self.run.as_mut().filter(|run| run.id == id) else { return };
         let started = match run.state {
             RunState::Running { since } => since,
@@ -643,6 +658,30 @@ mod tests {
         slot.saw(run(0, RunState::Running { since: 5 }));
         slot.saw(run(0, RunState::Created));
         assert!(matches!(slot.view("test", HASH, PROBED).unwrap().state, Container::Running { .. }));
+    }
+
+    #[test]
+    fn whoever_follows_a_run_hears_of_its_end() {
+        let goes_on = |following: &watch::Receiver<bool>| following.has_changed().is_ok();
+        let running = |attempt| run(attempt, RunState::Running { since: 5 });
+        let mut slot = Slot::default();
+        assert!(slot.follow("id-0").is_none(), "nothing is known of it");
+        slot.found(running(0), None);
+        let followers = [slot.follow("id-0").unwrap(), slot.follow("id-0").unwrap()];
+        slot.found(running(0), None);
+        assert!(followers.iter().all(goes_on));
+        slot.found(exited(0, 1), None);
+        assert!(!followers.iter().any(goes_on) && slot.follow("id-0").is_none());
+        slot.found(running(1), None);
+        let follower = slot.follow("id-1").unwrap();
+        slot.lose("id-0", "test", 6);
+        assert!(goes_on(&follower), "that was another one");
+        slot.lose("id-1", "test", 6);
+        assert!(!goes_on(&follower));
+        slot.found(running(2), None);
+        let follower = slot.follow("id-2").unwrap();
+        drop(slot);
+        assert!(!goes_on(&follower), "nobody is left to tell");
     }
 
     #[test]

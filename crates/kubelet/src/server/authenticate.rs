@@ -141,10 +141,14 @@ impl Authenticator {
                 return None;
             }
         };
-        if let Some(error) = review.str_at(&["status", "error"]).filter(|error| !error.is_empty()) {
-            tracing::info!(error, "token refused");
-        }
         let user = user_of(&review).map(Arc::new);
+        if let Some(error) = review.str_at(&["status", "error"]).filter(|error| !error.is_empty())
+            && user.is_none()
+        {
+            tracing::info!(error, "token refused");
+            // Whoever was asked may have failed to find out: the token may be good the next time.
+            return None;
+        }
         self.tokens.put(&self.env, key, user.clone(), self.settings.webhook_cache_ttl);
         user
     }

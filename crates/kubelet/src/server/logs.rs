@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use container_log::{Changes, Options, Progress, Reader, follow};
 use cri::{ContainerState, ContainerStatus, ContainerStatusRequest};
 use http::StatusCode;
@@ -17,6 +17,7 @@ use super::answer::{self, Answer};
 use super::query::Query;
 use super::routes::ContainerPath;
 use super::{Context, containers};
+use crate::blocking::block;
 
 /// How often the runtime is asked whether a container that is followed still runs.
 const CHECK_PERIOD: Duration = Duration::from_secs(1);
@@ -88,7 +89,9 @@ async fn open(context: &Context, container_id: &str, options: Options) -> Result
         Changes::watch(&path).map_err(|error| format!("failed to create fsnotify watcher: {error}"))
     };
     let changes = if follows { watched(&status.log_path).map(Some) } else { Ok(None) };
-    let reader = Reader::open(Path::new(&status.log_path), options).map_err(|error| error.to_string())?;
+    // Its last lines are looked for from the end of the file.
+    let opened = block(move || Reader::open(Path::new(&status.log_path), options)).await;
+    let reader = opened.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
     Ok(Log { reader, followed: changes?.map(|changes| (changes, id.to_owned())) })
 }
 
@@ -99,11 +102,11 @@ async fn status(context: &Context, id: &str) -> Result<Option<ContainerStatus>, 
 
 impl Log {
     fn answer(self, context: &Arc<Context>) -> Answer {
-        let Log { mut reader, followed } = self;
+        let Log { reader, followed } = self;
         let Some((changes, id)) = followed else {
             return answer::stream(|pieces| {
                 Box::pin(async move {
-                    if let Err(error) = read(&mut reader, &pieces).await {
+                    if let Err(error) = read(reader, &pieces).await {
                         let _ = pieces.send(error.to_string().into()).await;
                     }
                 })
@@ -123,23 +126,25 @@ impl Log {
                     let sender = sender.clone();
                     async move { sender.send(piece).await.map_err(|_| std::io::ErrorKind::BrokenPipe.into()) }
                 };
+                let mut lost = None;
                 let followed = tokio::select! {
                     followed = follow(reader, changes, running, send) => followed,
-                    () = watch_container(&context, &id, &ended), if asks => Ok(()),
+                    () = watch_container(&context, &id, &ended, &mut lost), if asks => Ok(()),
                 };
-                if let Err(error) = followed {
-                    let _ = pieces.send(error.to_string().into()).await;
+                let failure = followed.err().map(|error| error.to_string()).or(lost);
+                if let Some(message) = failure {
+                    let _ = pieces.send(message.into()).await;
                 }
             })
         })
     }
 }
 
-async fn read(reader: &mut Reader, pieces: &mpsc::Sender<Bytes>) -> Result<(), container_log::ReadError> {
-    let mut output = BytesMut::new();
+async fn read(mut reader: Reader, pieces: &mpsc::Sender<Bytes>) -> Result<(), container_log::ReadError> {
     loop {
-        let progress = reader.read(&mut output)?;
-        if !output.is_empty() && pieces.send(output.split().freeze()).await.is_err() {
+        let (again, output, progress) = reader.next().await?;
+        reader = again;
+        if !output.is_empty() && pieces.send(output).await.is_err() {
             return Ok(());
         }
         if progress != Progress::More {
@@ -148,14 +153,31 @@ async fn read(reader: &mut Reader, pieces: &mpsc::Sender<Bytes>) -> Result<(), c
     }
 }
 
-/// Tells when a container does not run any more, and waits for ever then: the log is still to be read to its end.
-async fn watch_container(context: &Context, id: &str, running: &watch::Sender<bool>) {
+/// Tells when a container does not run any more, and waits for ever then: the log is still to be read to its end. `lost`: why the
+/// runtime cannot say how it is, which is told after that.
+async fn watch_container(
+    context: &Context,
+    id: &str,
+    running: &watch::Sender<bool>,
+    lost: &mut Option<String>,
+) {
     loop {
-        let status = status(context, id).await.ok().flatten();
-        if status.is_none_or(|status| status.state != ContainerState::Running as i32) {
-            running.send_replace(false);
-            return std::future::pending().await;
+        match status(context, id).await {
+            Ok(Some(status)) if status.state == ContainerState::Running as i32 => {}
+            Ok(Some(_)) => break,
+            Ok(None) => {
+                *lost = Some("container status is nil".to_owned());
+                break;
+            }
+            // Containers run on while their runtime is away.
+            Err(error) if error.code == cri::Code::Unavailable => {}
+            Err(error) => {
+                *lost = Some(error.to_string());
+                break;
+            }
         }
         context.env.sleep(CHECK_PERIOD).await;
     }
+    running.send_replace(false);
+    std::future::pending().await
 }

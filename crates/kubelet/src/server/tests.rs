@@ -1,7 +1,7 @@
 //! The whole server over TLS, with the clients kubectl and the API server use, and a runtime that runs processes of this machine.
 
 mod access;
-mod fixture;
+pub mod fixture;
 mod flood;
 mod logs;
 mod runtime;

@@ -149,8 +149,12 @@ impl Agent {
             Some(Ok(obj)) => obj.revision(),
             // Somebody else makes the object, and says what it is labelled with.
             None => self.client.get(NODES.at("", &self.name)).await?.revision(),
-            Some(Err(status)) if status.reason == "AlreadyExists" => {
-                let obj = self.client.get(NODES.at("", &self.name)).await?;
+            // Who may not make it may still be the one it was made for.
+            Some(Err(status)) if matches!(status.reason, "AlreadyExists" | "Forbidden") => {
+                let obj = match self.client.get(NODES.at("", &self.name)).await {
+                    Err(missing) if missing.code == 404 => return Err(status),
+                    found => found?,
+                };
                 match self.machine.missing(&self.identity(), &runtime::tree(&obj)) {
                     Some(patch) => self
                         .client

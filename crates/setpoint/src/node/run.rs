@@ -1,15 +1,11 @@
 //! A node that has joined, until it is stopped.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use auth::CaBundle;
 use client::Client;
-use client::resources::SERVICES;
 use env::Env;
 use kubelet::certificates::{CLIENT_FILE, Joined, Keeper, Purpose};
 use kubelet::config::Config;
@@ -19,6 +15,8 @@ use runtime::Stopper;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 
+use super::api_address::ApiAddress;
+use crate::cluster_network;
 use crate::local_node::{self, PodNetwork, Reserved};
 
 /// Linux's number on every architecture Kubernetes runs on; tokio has no name for it.
@@ -73,7 +71,8 @@ pub struct Run {
     pub node_ip: String,
     pub bridge: String,
     pub reserved: Reserved,
-    pub cluster_ranges: Vec<Cidr>,
+    /// `None`: what the control plane says.
+    pub cluster_ranges: Option<Vec<Cidr>>,
     /// What it was started with.
     pub flags: BTreeMap<String, String>,
 }
@@ -104,8 +103,13 @@ pub async fn run(env: &Env, joined: Joined, settings: Run, mut signals: Signals)
     };
     let keeping = env.spawn("client-certificate", client_keeper.run(Some(joined.identity), stop.clone()));
     let starting = async {
+        let cluster_ranges = match cluster_ranges {
+            Some(given) => given,
+            None => cluster_network::read(env, &*client, &config.root_directory).await,
+        };
         let network = PodNetwork { bridge: &bridge, lock, pod_ranges: &[], cluster_ranges: &cluster_ranges };
-        let containers = open_runtime(env, &config, network, &client, &joined.server).await?;
+        let mut api = ApiAddress::new(&config.root_directory, client.clone(), &joined.server);
+        let containers = open_runtime(env, &config, network, &mut api).await?;
         let client_ca = CaBundle::from_pem(joined.ca_pem.as_bytes());
         let of_node = kubelet::run::Settings {
             client: client.clone(),
@@ -122,10 +126,12 @@ pub async fn run(env: &Env, joined: Joined, settings: Run, mut signals: Signals)
         Ok::<_, anyhow::Error>((
             started.map_err(|error| anyhow!("cannot start the node: {error}"))?,
             containers,
+            api,
         ))
     };
     let Some(started) = signals.interrupts(starting).await else { return Ok(()) };
-    let (node, containers) = started?;
+    let (node, containers, api) = started?;
+    let following = env.spawn("api-address", api.follow(env.clone(), containers.clone(), stop));
     let joining = async {
         node.registered().await;
         println!("node {} has joined {}", joined.node, joined.server);
@@ -147,6 +153,7 @@ pub async fn run(env: &Env, joined: Joined, settings: Run, mut signals: Signals)
     node.settle().await;
     stopper.stop();
     node.stopped().await;
+    let _ = following.await;
     containers.shutdown().await;
     let _ = keeping.await;
     Ok(())
@@ -157,44 +164,13 @@ async fn open_runtime(
     env: &Env,
     config: &Config,
     network: PodNetwork<'_>,
-    client: &Arc<dyn Client>,
-    server: &str,
+    api: &mut ApiAddress,
 ) -> Result<local_node::Containers> {
     local_node::leave_earlier_bridge(&config.root_directory, network.bridge).await?;
     if let Some(endpoint) = &config.container_runtime_endpoint {
         return local_node::open_socket(env, &config.root_directory, network, endpoint);
     }
     let pod_ranges = local_node::ranges("pod-cidr", &config.pod_cidr)?;
-    let kubernetes = kubernetes_address(env, &config.root_directory, client).await;
-    let redirect = kubernetes.zip(server_address(server).await);
     let network = PodNetwork { pod_ranges: &pod_ranges, ..network };
-    local_node::open_runtime(env, config, network, redirect)
-}
-
-/// A server that takes longer to answer counts as away.
-const ASK: Duration = Duration::from_secs(5);
-
-/// Where pods expect the API server. It never changes, so that a node knows it also while the server is away.
-async fn kubernetes_address(env: &Env, directory: &Path, client: &Arc<dyn Client>) -> Option<IpAddr> {
-    let file = directory.join("kubernetes-address");
-    let asked = env.timeout(ASK, client.get(SERVICES.at("default", "kubernetes"))).await;
-    if let Ok(Ok(service)) = asked {
-        let address = runtime::tree(&service).str_at(&["spec", "clusterIP"]).unwrap_or_default().to_owned();
-        let written = kubelet::directories::make(directory).and_then(|()| std::fs::write(&file, &address));
-        if let Err(error) = written {
-            tracing::warn!(file = %file.display(), %error, "failed to write");
-        }
-        return address.parse().ok();
-    }
-    std::fs::read_to_string(&file).ok()?.trim().parse().ok()
-}
-
-async fn server_address(url: &str) -> Option<SocketAddr> {
-    let authority = url.strip_prefix("https://")?.split('/').next()?;
-    let authority = if authority.rsplit(']').next().is_some_and(|rest| rest.contains(':')) {
-        authority.to_owned()
-    } else {
-        format!("{authority}:443")
-    };
-    tokio::net::lookup_host(authority).await.ok()?.next()
+    local_node::open_runtime(env, config, network, api.find(env).await)
 }

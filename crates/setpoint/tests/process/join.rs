@@ -193,6 +193,9 @@ async fn a_machine_joins_with_a_token_and_stays_without_it() {
     let serving = node_data.join("pki/kubelet-server-current.pem");
     wait_until("the serving certificate", || serving.exists());
     verify_serving(&server, &serving, &["worker-1", "127.0.0.1"]);
+    // Pods of all nodes see its pods under their own addresses.
+    let cluster_cidr = std::fs::read_to_string(node_data.join("node/cluster-cidr")).unwrap();
+    assert_eq!(cluster_cidr, "10.244.0.0/16");
 
     let (code, object) = call(&admin, "GET", "/api/v1/nodes/worker-1", None).await;
     assert_eq!(code, 200, "{object}");
@@ -228,6 +231,12 @@ async fn a_machine_joins_with_a_token_and_stays_without_it() {
     again.stop();
     let (_, requests) = call(&admin, "GET", REQUESTS, None).await;
     assert_eq!(requests["items"].as_array().unwrap().len(), 2, "{requests}");
+
+    // Nor is it for another address of the same server.
+    let elsewhere = server.url().replace("127.0.0.1", "localhost");
+    let mut moved = Node::start(&node_data, &["node", "--server", &elsewhere]);
+    moved.until_log(&format!("has joined {elsewhere}"), 1);
+    moved.stop();
 
     // A name that the certificate is not for.
     let (ok, _, error) =

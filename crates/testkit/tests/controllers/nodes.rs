@@ -1,9 +1,13 @@
 //! Simulated nodes on a whole server: they register, renew their leases, become unreachable, come back.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use client::{Answer, Client, Clients, Target, WriteOptions};
 use node::simulated::{Settings, start};
+use object::{About, Obj, Status};
 use serde_json::{Value, json};
+use testkit::forward::{Forward, Wrapping};
 use testkit::{ControlPlane, TestCluster};
 
 pub const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -91,7 +95,11 @@ impl World {
 }
 
 fn begin(cluster: &TestCluster, settings: &Settings) -> ControlPlane {
-    let mut plane = cluster.bare_control_plane(cluster.local_clients());
+    begin_with(cluster, cluster.local_clients(), settings)
+}
+
+fn begin_with(cluster: &TestCluster, clients: Arc<dyn Clients>, settings: &Settings) -> ControlPlane {
+    let mut plane = cluster.bare_control_plane(clients);
     let context = plane.context.clone();
     let tasks = start(
         &context.env,
@@ -150,6 +158,52 @@ async fn nodes_register_like_a_kubelet_and_renew_their_lease() {
     let renewed = world.cluster.get(format!("{LEASES}/sim-1")).await.ok(200);
     assert!(renewed["spec"]["renewTime"].as_str() > first.as_str());
     world.stop().await;
+}
+
+/// Nodes that may not create Nodes.
+struct NoCreation(Arc<dyn Client>);
+
+impl Forward for NoCreation {
+    fn inner(&self) -> &dyn Client {
+        &*self.0
+    }
+    fn create<'a>(
+        &'a self,
+        target: Target<'a>,
+        body: object::Value,
+        options: WriteOptions<'a>,
+    ) -> Answer<'a, Arc<Obj>> {
+        if &*target.resource.plural != "nodes" {
+            return self.inner().create(target, body, options);
+        }
+        let about = About { group: "", resource: "nodes" };
+        Box::pin(async move { Err(Status::forbidden(about, "", "others make them")) })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_may_not_create_its_object_waits_for_it() {
+    let cluster = TestCluster::simulated(42).await;
+    let make = async |name: &str| cluster.post(NODES, json!({"metadata": {"name": name}})).await.ok(201);
+    make("sim-0").await;
+    let clients = Wrapping { inner: cluster.local_clients(), wrap: NoCreation };
+    let settings = Settings { count: 2, ..Settings::default() };
+    let plane = begin_with(&cluster, Arc::new(clients), &settings);
+    let ready = async |name: &str| {
+        let path = format!("{NODES}/{name}");
+        for _ in 0..2000 {
+            if condition(&cluster.get(&path).await.json(), "Ready")["status"] == "True" {
+                return;
+            }
+            cluster.env().sleep(Duration::from_millis(100)).await;
+        }
+        panic!("{name} does not register");
+    };
+    ready("sim-0").await;
+    assert_eq!(cluster.get(format!("{NODES}/sim-1")).await.status, 404);
+    make("sim-1").await;
+    ready("sim-1").await;
+    World { cluster, plane }.stop().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -147,6 +147,19 @@ async fn reviews_count_for_as_long_as_the_configuration_says() {
 }
 
 #[tokio::test]
+async fn a_token_that_could_not_be_reviewed_is_reviewed_again() {
+    let fixture = Fixture::start().await;
+    let asked = async |token: &str| {
+        let before = fixture.reviews.asked.lock().len();
+        let answer = fixture.send(None, Method::GET, "/metrics", bearer(token)).await;
+        assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
+        fixture.reviews.asked.lock().len() - before
+    };
+    assert_eq!((asked("failing").await, asked("failing").await), (1, 1));
+    assert_eq!((asked("unknown").await, asked("unknown").await), (1, 0), "a plain refusal is kept");
+}
+
+#[tokio::test]
 async fn a_client_ca_file_counts_instead_of_the_clusters_and_is_read_again() {
     let fixture = Fixture::with_config("authentication: {x509: {clientCAFile: $DIR/clients.crt}}").await;
     let other = Fixture::start().await;

@@ -89,6 +89,7 @@ impl Client for Reviews {
                 Some("good") => parse(
                     r#"{"status":{"authenticated":true,"user":{"username":"jane","uid":"7","groups":["ops"],"extra":{"scope":["a"]}}}}"#,
                 ),
+                Some("unknown") => parse(r#"{"status":{"authenticated":false}}"#),
                 _ => parse(r#"{"status":{"authenticated":false,"error":"invalid bearer token"}}"#),
             })
         } else {

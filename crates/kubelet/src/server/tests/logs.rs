@@ -102,6 +102,31 @@ async fn a_log_is_followed_until_its_container_ends() {
 }
 
 #[tokio::test]
+async fn a_log_is_followed_while_the_runtime_is_away() {
+    let fixture = Fixture::start().await;
+    let path = write_log(&fixture, ContainerState::Running);
+    let target = "/containerLogs/default/web/app?follow=true&tailLines=1";
+    let mut body = fixture.send(Some(USER), Method::GET, target, HeaderMap::new()).await.into_body();
+    let mut next = async || body.frame().await.map(|frame| frame.unwrap().into_data().unwrap());
+    assert_eq!(next().await.unwrap(), "three\n");
+    fixture.host.away.send_replace(2);
+    let mut away = fixture.host.away.subscribe();
+    tokio::select! {
+        back = away.wait_for(|times| *times == 0) => drop(back.unwrap()),
+        ended = next() => panic!("{ended:?}"),
+    }
+    let mut log = fs::OpenOptions::new().append(true).open(&path).unwrap();
+    log.write_all(b"2026-01-01T00:00:04Z stdout F four\n").unwrap();
+    assert_eq!(next().await.unwrap(), "four\n");
+    // A container that the runtime does not know any more has no end that could be waited for.
+    log.write_all(b"2026-01-01T00:00:05Z stdout F five\n").unwrap();
+    assert_eq!(next().await.unwrap(), "five\n");
+    fixture.host.statuses.lock().clear();
+    assert_eq!(next().await.unwrap(), "rpc error: code = NotFound desc = no container \"c1\"");
+    assert_eq!(next().await, None);
+}
+
+#[tokio::test]
 async fn the_log_of_a_crashed_container_is_that_of_its_last_run() {
     let fixture = Fixture::start().await;
     write_log(&fixture, ContainerState::Exited);
