@@ -262,6 +262,11 @@ impl Api {
         self.token_authenticator.set_external_address(address.into());
     }
 
+    /// Limits the number of connections: each takes a file descriptor. At the limit a new one closes another.
+    pub fn limit_connections(&self, most: usize) {
+        self.connections.limit(most);
+    }
+
     /// Not ready any more, watches end; requests in flight finish.
     pub fn begin_shutdown(&self) {
         self.trigger.begin();

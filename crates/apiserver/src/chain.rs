@@ -23,7 +23,7 @@ use crate::flow_control::{self, AuthorizedRequest, is_critical_level};
 use crate::negotiate::{Negotiated, negotiate_error};
 use crate::pools::Pool;
 use crate::request_info::{Query, RequestInfo, RequestTarget, is_mutating};
-use crate::request_metrics::{self, Outcome, RequestRecord};
+use crate::request_metrics::{CountedRequest, Outcome, RequestRecord};
 use crate::respond::{self, Answer};
 use crate::{aggregation, attributes, deadline, impersonate, non_resource, source_address, verbs};
 
@@ -52,6 +52,22 @@ impl<'a> RequestHead<'a> {
     }
 }
 
+/// How long a request waited, also one that is dropped.
+struct Waited<'a> {
+    authorized: &'a AuthorizedRequest<'a>,
+    waited: &'a mut Duration,
+}
+
+impl Drop for Waited<'_> {
+    fn drop(&mut self) {
+        *self.waited = self.authorized.waited();
+    }
+}
+
+pub(crate) fn timed_out() -> Status {
+    Status::timeout("request did not complete within the allotted timeout")
+}
+
 impl Api {
     /// One request, one answer, whatever happens.
     pub async fn handle(self: &Arc<Api>, caller: &Caller, request: Request<RequestBody>) -> Answer {
@@ -74,21 +90,21 @@ impl Api {
         let target = RequestTarget::parse(&parts.method, parts.uri.path(), &query);
         let catalog = self.registry.catalog();
         let head = RequestHead { parts: &parts, query: &query, target: &target, catalog: &catalog };
-        let mut record = RequestRecord::default();
-        let answer = self.admit(caller, head, body, &mut record).await;
+        let mut counted = CountedRequest::new(self, head, begun);
+        let answer = self.admit(caller, head, body, &mut counted.record).await;
         // Respond: a refusal of any layer below becomes an answer here, in a form its client can read.
         let mut answer = answer.unwrap_or_else(|status| {
             respond::status(&catalog, &status, negotiate_error(&parts.headers, &query))
         });
         authenticate::warn_about_ignored_token(caller, &parts.headers, &mut answer);
-        if let Some(warning) = record.warning {
+        if let Some(warning) = counted.record.warning {
             respond::warn_first(&mut answer, warning);
         }
-        if let Some(classified) = &record.classified {
+        if let Some(classified) = &counted.record.classified {
             flow_control::label(&mut answer, classified);
         }
         // Count: last, by the code the client sees.
-        request_metrics::count(self, head, &record, begun, &mut answer);
+        counted.answered(&mut answer);
         answer
     }
 
@@ -130,9 +146,8 @@ impl Api {
         allowed?;
         record.outcome = Outcome::Served;
         let authorized = AuthorizedRequest::new(self, &user, &attributes, head, classified, deadline);
-        let answer = self.run(&authorized, head, body, critical, deadline, &mut record.outcome).await;
-        record.waited = authorized.waited();
-        answer
+        let _waited = Waited { authorized: &authorized, waited: &mut record.waited };
+        self.run(&authorized, head, body, critical, deadline, &mut record.outcome).await
     }
 
     /// The verb, within its deadline; ordinary requests through the run queue.
@@ -160,7 +175,7 @@ impl Api {
         }
         let Ok(served) = served else {
             *outcome = Outcome::TimedOut;
-            return Err(Status::timeout("request did not complete within the allotted timeout"));
+            return Err(timed_out());
         };
         let mut answer = served?;
         // What is streamed keeps its seats until it is sent.

@@ -26,7 +26,7 @@ const MAX_UNAUTHENTICATED_REQUESTS: usize = 10_000;
 /// How many unauthenticated connections are searched for an idle one.
 const LOOKED_AT: usize = 32;
 
-/// Connections to nodes and pods, however few descriptors there are.
+/// Connections to nodes, pods and other servers, however few descriptors there are.
 const MIN_BACKENDS: usize = 16;
 
 pub struct Connections {
@@ -81,7 +81,7 @@ impl Connections {
         self.limit.store(connections.clamp(1, MAX_CONNECTIONS), Ordering::Release);
     }
 
-    /// Connections to nodes and pods: for each a descriptor is needed too.
+    /// Connections to nodes, pods and other servers: for each a descriptor is needed too.
     pub fn max_backends(&self) -> usize {
         (self.limit.load(Ordering::Acquire) / 8).max(MIN_BACKENDS)
     }

@@ -62,11 +62,33 @@ struct Record {
     namespace: String,
     name: String,
     dry_run: bool,
-    /// Why it was refused, and with which code.
-    refused: Option<(u16, String)>,
+    verdict: Verdict,
     steps: Vec<Step>,
     left_off: usize,
     annotations: Vec<(String, String)>,
+}
+
+/// What a request came to.
+#[derive(Clone, Copy)]
+pub(crate) enum End<'a> {
+    Admitted,
+    Refused(&'a Status),
+    /// Its client was gone before it was answered.
+    GivenUp,
+}
+
+impl<'a> From<Option<&'a Status>> for End<'a> {
+    fn from(refused: Option<&'a Status>) -> End<'a> {
+        refused.map_or(End::Admitted, End::Refused)
+    }
+}
+
+/// The same, kept.
+enum Verdict {
+    Admitted,
+    /// With which code, and why.
+    Refused(u16, String),
+    GivenUp,
 }
 
 impl AdmissionLog {
@@ -76,7 +98,7 @@ impl AdmissionLog {
         request: &RequestContext<'_>,
         audit_id: impl FnOnce() -> String,
         env: &env::Env,
-        refused: Option<&Status>,
+        end: End<'_>,
     ) {
         let noted = request.trace.map(Trace::take).unwrap_or_default();
         let reads = Verbs::GET | Verbs::LIST | Verbs::WATCH;
@@ -87,14 +109,14 @@ impl AdmissionLog {
         }
         // A webhook about everything that is asked about little must not push out what people look for.
         let is_kept = dry_run
-            || refused.is_some()
+            || !matches!(end, End::Admitted)
             || noted.annotations.iter().any(|(key, value)| !admission::is_unrestricted(key, value))
             || noted.steps.iter().any(|step| step.asked);
         self.audit_annotations.fetch_add(noted.annotations.len() as u64, Ordering::Relaxed);
         if !is_kept && !tracing::enabled!(target: "audit", tracing::Level::DEBUG) {
             return;
         }
-        let record = Record::new(request, noted, audit_id(), env.now_seconds(), refused);
+        let record = Record::new(request, noted, audit_id(), env.now_seconds(), end);
         for (key, value) in &record.annotations {
             tracing::debug!(
                 target: "audit",
@@ -192,7 +214,11 @@ impl<'a> Filter<'a> {
             && is(self.namespace, &record.namespace)
             && record.name.starts_with(self.name)
             && is(self.user, &record.user)
-            && self.refused.is_none_or(|refused| refused == record.refused.is_some())
+            && match record.verdict {
+                Verdict::Admitted => self.refused != Some(true),
+                Verdict::Refused(..) => self.refused != Some(false),
+                Verdict::GivenUp => self.refused.is_none(),
+            }
     }
 }
 
@@ -202,7 +228,7 @@ impl Record {
         noted: Noted,
         audit_id: String,
         seconds: u64,
-        refused: Option<&Status>,
+        end: End<'_>,
     ) -> Record {
         let mut resource = request.resource.plural.to_string();
         if !request.resource.group.is_empty() {
@@ -214,10 +240,14 @@ impl Record {
         let is_secret = resource == "secrets";
         // Messages may quote what they are about.
         let said = |text: &str| if is_secret { WITHHELD.to_owned() } else { text.to_owned() };
-        let refused = refused.map(|status| {
-            let fits = status.message.floor_char_boundary(MAX_MESSAGE);
-            (status.code, said(&status.message[..fits]))
-        });
+        let verdict = match end {
+            End::Admitted => Verdict::Admitted,
+            End::Refused(status) => {
+                let fits = status.message.floor_char_boundary(MAX_MESSAGE);
+                Verdict::Refused(status.code, said(&status.message[..fits]))
+            }
+            End::GivenUp => Verdict::GivenUp,
+        };
         let annotations = noted.annotations.into_iter().map(|(key, value)| (key, said(&value)));
         Record {
             seconds,
@@ -228,7 +258,7 @@ impl Record {
             namespace: request.namespace.to_owned(),
             name: if request.name.is_empty() { noted.name } else { request.name.to_owned() },
             dry_run: request.options.dry_run || noted.dry_run,
-            refused,
+            verdict,
             steps: noted.steps,
             left_off: noted.left_off,
             annotations: annotations.collect(),
@@ -240,7 +270,7 @@ impl Record {
         let texts = [&self.audit_id, &self.user, &self.resource, &self.namespace, &self.name];
         let steps = self.steps.iter().map(|step| size_of::<Step>() + step.who.len() + step.did.len());
         let annotations = self.annotations.iter().map(|(key, value)| 48 + key.len() + value.len());
-        let message = self.refused.as_ref().map_or(0, |(_, message)| message.len());
+        let message = if let Verdict::Refused(_, message) = &self.verdict { message.len() } else { 0 };
         let own = size_of::<Record>() + texts.iter().map(|text| text.len()).sum::<usize>() + message;
         own + steps.sum::<usize>() + annotations.sum::<usize>()
     }
@@ -260,7 +290,7 @@ impl Record {
             let took = step.took.map(|took| format!(" [{}]", shown(took))).unwrap_or_default();
             let _ = writeln!(out, "  {phase} {}{who}: {}{took}", step.plugin, step.did);
         }
-        if self.dry_run && self.steps.is_empty() && self.refused.is_none() {
+        if self.dry_run && self.steps.is_empty() && matches!(self.verdict, Verdict::Admitted) {
             out.push_str("  no plugin changed anything, and no policy or webhook is configured\n");
         }
         if self.left_off > 0 {
@@ -269,9 +299,10 @@ impl Record {
         for (key, value) in &self.annotations {
             let _ = writeln!(out, "  audit annotation {key}: {value}");
         }
-        let _ = match &self.refused {
-            Some((code, message)) => writeln!(out, "  refused with {code}: {message}"),
-            None => writeln!(out, "  admitted"),
+        let _ = match &self.verdict {
+            Verdict::Admitted => writeln!(out, "  admitted"),
+            Verdict::Refused(code, message) => writeln!(out, "  refused with {code}: {message}"),
+            Verdict::GivenUp => writeln!(out, "  given up by the client before it was answered"),
         };
     }
 }

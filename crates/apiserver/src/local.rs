@@ -208,7 +208,7 @@ impl Admitted<'_> {
     fn traced<T>(&self, outcome: Result<T, Status>) -> Result<T, Status> {
         let (api, request) = (&self.client.api, self.request());
         // Over HTTP it would have an Audit-ID.
-        api.admission_log.record(&request, String::new, api.registry().env(), outcome.as_ref().err());
+        api.admission_log.record(&request, String::new, api.registry().env(), outcome.as_ref().err().into());
         outcome
     }
 

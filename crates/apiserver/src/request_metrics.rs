@@ -40,44 +40,75 @@ pub(crate) enum Outcome {
     Served,
 }
 
-/// Counts as upstream does: what reached its verb, and what was dropped for lack of capacity.
-pub(crate) fn count(
-    api: &Api,
-    head: RequestHead<'_>,
-    record: &RequestRecord,
+/// A request that is counted as upstream does: if it reached its verb, or was dropped for lack of capacity. One whose client does not
+/// wait for the answer counts as one that timed out.
+pub(crate) struct CountedRequest<'a> {
+    api: &'a Api,
+    head: RequestHead<'a>,
     begun: Instant,
-    answer: &mut Answer,
-) {
-    let routes = api.metrics.routes();
-    let route = match head.target {
-        RequestTarget::Resource(info) => route(api, head.catalog, info, &head.parts.headers),
-        RequestTarget::NonResource => Some(routes.of_path(head.parts.uri.path())),
-    };
-    let Some(route) = route else { return };
-    let code = answer.status().as_u16();
-    match record.outcome {
-        Outcome::Refused => return,
-        Outcome::Dropped => {
-            route.dropped(dry_run(head.query), code);
-            return route.terminated(code);
+    pub record: RequestRecord,
+    answered: bool,
+}
+
+impl<'a> CountedRequest<'a> {
+    pub fn new(api: &'a Api, head: RequestHead<'a>, begun: Instant) -> CountedRequest<'a> {
+        CountedRequest { api, head, begun, record: RequestRecord::default(), answered: false }
+    }
+
+    pub fn answered(mut self, answer: &mut Answer) {
+        self.answered = true;
+        let code = answer.status().as_u16();
+        let Some(route) = self.verb_reached(code) else { return };
+        let reads = route.is_read();
+        match answer.body_mut() {
+            // Counted when it ends.
+            Body::Watch(_) | Body::Proxied(_) => return,
+            _ if code == 101 => return,
+            Body::Whole(bytes) if reads => route.sent(bytes.as_ref().map_or(0, |b| b.len()) as u64),
+            Body::List(list) if reads => list.count_size(self.api.metrics.response_size(route.clone())),
+            Body::Whole(_) | Body::List(_) => {}
         }
-        Outcome::TimedOut => route.terminated(code),
-        Outcome::Served => {}
+        self.took(&route, code);
     }
-    if routes.is_other(&route) {
-        return;
+
+    /// Its route, if a verb of it was reached; counts what was cut short.
+    fn verb_reached(&self, code: u16) -> Option<Route> {
+        let CountedRequest { api, head, record, .. } = self;
+        let routes = api.metrics.routes();
+        let route = match head.target {
+            RequestTarget::Resource(info) => route(api, head.catalog, info, &head.parts.headers),
+            RequestTarget::NonResource => Some(routes.of_path(head.parts.uri.path())),
+        }?;
+        match record.outcome {
+            Outcome::Refused => return None,
+            Outcome::Dropped => {
+                route.dropped(dry_run(head.query), code);
+                route.terminated(code);
+                return None;
+            }
+            Outcome::TimedOut => route.terminated(code),
+            Outcome::Served => {}
+        }
+        (!routes.is_other(&route)).then_some(route)
     }
-    let reads = route.is_read();
-    match answer.body_mut() {
-        // Counted when it ends.
-        Body::Watch(_) | Body::Proxied(_) => return,
-        _ if code == 101 => return,
-        Body::Whole(bytes) if reads => route.sent(bytes.as_ref().map_or(0, |b| b.len()) as u64),
-        Body::List(list) if reads => list.count_size(api.metrics.response_size(route.clone())),
-        Body::Whole(_) | Body::List(_) => {}
+
+    fn took(&self, route: &Route, code: u16) {
+        let took = self.api.registry.env().monotonic() - self.begun;
+        route.answered(dry_run(self.head.query), code, took, self.record.waited);
     }
-    let took = api.registry.env().monotonic() - begun;
-    route.answered(dry_run(head.query), code, took, record.waited);
+}
+
+impl Drop for CountedRequest<'_> {
+    fn drop(&mut self) {
+        let is_over = self.answered || self.head.is_long_running() || std::thread::panicking();
+        if is_over || !matches!(self.record.outcome, Outcome::Served) {
+            return;
+        }
+        self.record.outcome = Outcome::TimedOut;
+        if let Some(route) = self.verb_reached(504) {
+            self.took(&route, 504);
+        }
+    }
 }
 
 /// Where a request is counted; `None` if no route of the API leads to it.

@@ -69,7 +69,7 @@ impl Server {
 
     /// Limits the number of connections: each takes a file descriptor. At the limit a new one closes another.
     pub fn limit_connections(&self, most: usize) {
-        self.api.connections.limit(most);
+        self.api.limit_connections(most);
     }
 
     /// Runs connections with critical requests on threads of their own.

@@ -32,12 +32,13 @@ use crate::api::Api;
 use crate::body::RequestBody;
 use crate::connect::Connect;
 use crate::deadline;
+use crate::debug_admission::End;
 use crate::flow_control::AuthorizedRequest;
 use crate::negotiate::{Offer, negotiate_error};
 use crate::request_info::{Query, RequestInfo};
 use crate::respond::{self, Answer};
 use crate::serve_connection::AUDIT_ID;
-use crate::{component_statuses, resource_metrics};
+use crate::{chain, component_statuses, resource_metrics};
 
 pub(crate) use options::{include, list_options};
 pub(crate) use review::answer_review;
@@ -97,19 +98,57 @@ async fn serve_resource(
         trace: Some(&authorized.trace),
         seats: Some(authorized),
     };
-    let call = Call { api, parts, query, info, request, authorized };
-    let mut work = pin!(call.dispatch(body));
-    let answer = match cut {
-        None => work.await,
-        // What is cut off may still be committed.
-        Some(cut) => env.timeout_at(cut, work.as_mut()).await.unwrap_or_else(|_| Err(Status::out_of_time())),
-    };
     let dry_run = query.find("dryRun").is_some_and(|text| !text.is_empty());
-    let request = RequestContext { options: WriteOptions { dry_run, ..request.options }, ..request };
-    let audit_id =
-        || parts.headers.get(AUDIT_ID).and_then(|id| id.to_str().ok()).unwrap_or_default().to_owned();
-    api.admission_log.record(&request, audit_id, env, answer.as_ref().err());
+    let options = WriteOptions { dry_run, ..request.options };
+    let noted = NotedRequest { api, parts, request: RequestContext { options, ..request }, ended: false };
+    let call = Call { api, parts, query, info, request, authorized };
+    let answer = {
+        // Dropped before the request is recorded: what was under way is told too.
+        let mut work = pin!(call.dispatch(body));
+        match cut {
+            None => work.await,
+            // What is cut off may still be committed.
+            Some(cut) => {
+                env.timeout_at(cut, work.as_mut()).await.unwrap_or_else(|_| Err(Status::out_of_time()))
+            }
+        }
+    };
+    noted.end(answer.as_ref().err());
     answer
+}
+
+/// Its admission is recorded when it ends, also if it is dropped before it is answered.
+struct NotedRequest<'a> {
+    api: &'a Api,
+    parts: &'a Parts,
+    request: RequestContext<'a>,
+    ended: bool,
+}
+
+impl NotedRequest<'_> {
+    fn end(mut self, refused: Option<&Status>) {
+        self.ended = true;
+        self.record(refused.into());
+    }
+
+    fn record(&self, end: End<'_>) {
+        let id = self.parts.headers.get(AUDIT_ID).and_then(|id| id.to_str().ok());
+        let audit_id = || id.unwrap_or_default().to_owned();
+        self.api.admission_log.record(&self.request, audit_id, self.api.registry.env(), end);
+    }
+}
+
+impl Drop for NotedRequest<'_> {
+    fn drop(&mut self) {
+        // A panic is told elsewhere.
+        if self.ended || std::thread::panicking() {
+            return;
+        }
+        match self.api.registry.env().monotonic() < self.request.deadline {
+            true => self.record(End::GivenUp),
+            false => self.record(End::Refused(&chain::timed_out())),
+        }
+    }
 }
 
 /// The verb and subresource a path asks for, if the resource has them there.

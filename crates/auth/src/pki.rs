@@ -34,7 +34,8 @@ use rustls_pki_types::CertificateDer;
 
 pub use certificate::CryptoError;
 pub(crate) use certificate::{
-    ANY_PURPOSE, CLIENT_AUTH, COMMON_NAME, KUBERNETES_UID, ORGANIZATION, Parsed, Signed, name_parts,
+    ANY_PURPOSE, CLIENT_AUTH, COMMON_NAME, KUBERNETES_UID, ORGANIZATION, Parsed, SERVER_AUTH, Signed,
+    name_parts,
 };
 use certificate::{Request, Signer, Usage};
 pub(crate) use der::sequence;

@@ -8,7 +8,6 @@ use rustls_pki_types::CertificateDer;
 use crate::UserInfo;
 use crate::ca_bundle::CaBundle;
 use crate::impersonation::unescape;
-use crate::pki::Parsed;
 use crate::x509::{self, X509Error};
 
 /// Which proxies are believed, and in which headers they speak.
@@ -64,7 +63,7 @@ impl RequestHeaders {
             }
             // Anybody of this CA is allowed, also who has no name.
             Err(X509Error::NoCommonName) if self.names.allowed_names.is_empty() => {
-                Parsed::parse(chain.first()?).map(|parsed| parsed.not_after)
+                x509::valid_until(chain, &self.authority.current().ca, now_unix).ok()
             }
             Err(_) => None,
         }

@@ -9,21 +9,16 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, SignatureScheme};
-use rustls_pki_types::{CertificateDer, SubjectPublicKeyInfoDer, TrustAnchor, UnixTime};
-use webpki::{
-    EndEntityCert, ExtendedKeyUsageValidator, KeyPurposeId, KeyPurposeIdIter, KeyUsage, RawPublicKeyEntity,
-    RequiredEkuNotFoundContext,
-};
+use rustls_pki_types::{CertificateDer, SubjectPublicKeyInfoDer, UnixTime};
+use webpki::{EndEntityCert, RawPublicKeyEntity};
 
-use crate::pki::{
-    ANY_PURPOSE, CLIENT_AUTH, COMMON_NAME, KUBERNETES_UID, ORGANIZATION, Parsed, Signed, name_parts,
-};
+use crate::pki::{COMMON_NAME, KUBERNETES_UID, ORGANIZATION, Parsed, name_parts};
+use crate::roots::{ChainError, Purpose, Roots};
 use crate::{UserInfo, names};
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,6 +33,8 @@ pub enum X509Error {
     NotYetValid(u64),
     #[error("the client certificate is not signed by a CA this server trusts")]
     UnknownAuthority,
+    #[error("the client certificate is signed by the CA {0:?}, which has expired or is not valid yet")]
+    AuthorityNotValid(String),
     #[error(
         "the client certificate is not valid for client authentication: its extended key usage lacks clientAuth"
     )]
@@ -56,32 +53,30 @@ pub enum X509Error {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authenticated {
     pub user: UserInfo,
-    /// Unix seconds; the connection must not reuse the cached result after this.
+    /// When the first certificate of the chain expires, in Unix seconds; the connection must not reuse the cached result after this.
     pub not_after: u64,
 }
 
-/// The CAs whose client certificates are trusted.
+/// The CAs whose client certificates are trusted, each as long as it is valid.
 #[derive(Clone, Debug)]
 pub struct ClientCa {
-    anchors: Vec<TrustAnchor<'static>>,
+    roots: Roots,
 }
 
 impl ClientCa {
     /// Unusable certificates are skipped: they could verify nothing.
     pub fn new(certificates: &[CertificateDer<'_>]) -> ClientCa {
-        let anchors = certificates.iter().filter_map(|c| webpki::anchor_from_trusted_cert(c).ok());
-        ClientCa { anchors: anchors.map(|a| a.to_owned()).collect() }
+        ClientCa { roots: Roots::new(certificates) }
     }
 
     /// The CA names for the CertificateRequest, so that clients and browsers pick the right certificate.
     pub fn hints(&self) -> Vec<DistinguishedName> {
-        self.anchors.iter().map(|a| DistinguishedName::in_sequence(&a.subject)).collect()
+        self.roots.anchors().map(|anchor| DistinguishedName::in_sequence(&anchor.subject)).collect()
     }
 
     /// Whether one of these CAs signed the certificate, whatever its usage.
     pub(crate) fn has_issued(&self, certificate: &CertificateDer<'_>, at_unix: u64) -> bool {
-        let verify = |usage: KeyUsage| verify(certificate, &[], &self.anchors, at_unix, usage).is_ok();
-        verify(KeyUsage::client_auth()) || verify(KeyUsage::server_auth())
+        self.roots.have_issued(certificate, at_unix)
     }
 }
 
@@ -91,13 +86,35 @@ pub fn authenticate(
     ca: &ClientCa,
     now_unix: u64,
 ) -> Result<Authenticated, X509Error> {
+    let (leaf, parsed, not_after) = verify(chain, ca, now_unix)?;
+    let user = user_of(leaf, parsed.subject)?;
+    Ok(Authenticated { user, not_after })
+}
+
+/// Until when a chain is valid, whoever it names.
+pub(crate) fn valid_until(
+    chain: &[CertificateDer<'_>],
+    ca: &ClientCa,
+    now_unix: u64,
+) -> Result<u64, X509Error> {
+    verify(chain, ca, now_unix).map(|(_, _, not_after)| not_after)
+}
+
+/// The leaf, and until when its chain is valid.
+fn verify<'c>(
+    chain: &'c [CertificateDer<'_>],
+    ca: &ClientCa,
+    now_unix: u64,
+) -> Result<(&'c [u8], Parsed<'c>, u64), X509Error> {
     let (leaf, intermediates) = chain.split_first().ok_or(X509Error::NoCertificate)?;
     let parsed = Parsed::parse(leaf).ok_or(X509Error::Malformed)?;
-    let verified = match verify(leaf, intermediates, &ca.anchors, now_unix, ForClients) {
-        Err(webpki::Error::CaUsedAsEndEntity) => verify_authority(leaf, &parsed, &ca.anchors, now_unix),
-        verified => verified,
+    let verified = ca.roots.verify(leaf, intermediates, Purpose::Client, now_unix);
+    let error = match verified {
+        Ok(not_after) => return Ok((leaf, parsed, not_after)),
+        Err(ChainError::Root(name, _)) => return Err(X509Error::AuthorityNotValid(name)),
+        Err(ChainError::Certificate(error)) => error,
     };
-    verified.map_err(|error| match error {
+    Err(match error {
         webpki::Error::CertExpired { .. } => X509Error::Expired(now_unix.saturating_sub(parsed.not_after)),
         webpki::Error::CertNotValidYet { .. } => {
             X509Error::NotYetValid(parsed.not_before.saturating_sub(now_unix))
@@ -109,9 +126,7 @@ pub fn authenticate(
         webpki::Error::RequiredEkuNotFoundContext(_) => X509Error::NotForClients,
         webpki::Error::BadDer => X509Error::Malformed,
         other => X509Error::Refused(format!("{other:?}")),
-    })?;
-    let user = user_of(leaf, parsed.subject)?;
-    Ok(Authenticated { user, not_after: parsed.not_after })
+    })
 }
 
 /// A rustls verifier that requests a certificate, accepts any or none, and requires proof of the key.
@@ -192,83 +207,6 @@ fn unreadable_key(
     let bad = rustls::Error::InvalidCertificate(rustls::CertificateError::BadEncoding);
     let parsed = Parsed::parse(leaf).ok_or(bad)?;
     Ok(Some(SubjectPublicKeyInfoDer::from(parsed.key_info.to_vec())))
-}
-
-/// Valid for clientAuth or any purpose (the same to Go), or without extendedKeyUsage.
-struct ForClients;
-
-impl ExtendedKeyUsageValidator for ForClients {
-    fn validate(&self, purposes: KeyPurposeIdIter<'_, '_>) -> Result<(), webpki::Error> {
-        let mut silent = true;
-        for purpose in purposes {
-            let purpose = purpose?;
-            silent = false;
-            if [CLIENT_AUTH, ANY_PURPOSE].iter().any(|good| KeyPurposeId::new(good) == purpose) {
-                return Ok(());
-            }
-        }
-        if silent { Ok(()) } else { Err(not_for_clients()) }
-    }
-}
-
-fn not_for_clients() -> webpki::Error {
-    let context = RequiredEkuNotFoundContext { required: KeyUsage::client_auth(), present: Vec::new() };
-    webpki::Error::RequiredEkuNotFoundContext(context)
-}
-
-/// A client certificate that is itself a CA. webpki rejects it for that, Go accepts it; so this checks the shortest possible
-/// path: a direct signature of a trust anchor, without intermediates.
-fn verify_authority(
-    leaf: &CertificateDer<'_>,
-    parsed: &Parsed<'_>,
-    anchors: &[TrustAnchor<'_>],
-    at_unix: u64,
-) -> Result<(), webpki::Error> {
-    // webpki checks its form and extensions.
-    let certificate = EndEntityCert::try_from(leaf)?;
-    let signed = Signed::parse(leaf).ok_or(webpki::Error::BadDer)?;
-    let time = |seconds| UnixTime::since_unix_epoch(Duration::from_secs(seconds));
-    if at_unix < parsed.not_before {
-        let (time, not_before) = (time(at_unix), time(parsed.not_before));
-        return Err(webpki::Error::CertNotValidYet { time, not_before });
-    }
-    if at_unix > parsed.not_after {
-        let (time, not_after) = (time(at_unix), time(parsed.not_after));
-        return Err(webpki::Error::CertExpired { time, not_after });
-    }
-    let good = |purpose: &&[u8]| [CLIENT_AUTH, ANY_PURPOSE].contains(purpose);
-    if !parsed.purposes.is_empty() && !parsed.purposes.iter().any(good) {
-        return Err(not_for_clients());
-    }
-    for anchor in anchors {
-        if anchor.subject.as_ref() != certificate.issuer() || anchor.name_constraints.is_some() {
-            continue;
-        }
-        let key = crate::pki::sequence(&anchor.subject_public_key_info);
-        let key = SubjectPublicKeyInfoDer::from(key.as_slice());
-        let Ok(key) = RawPublicKeyEntity::try_from(&key) else { continue };
-        let named = |a: &&&dyn rustls_pki_types::SignatureVerificationAlgorithm| {
-            a.signature_alg_id().as_ref() == signed.algorithm
-        };
-        let mut algorithms = webpki::ALL_VERIFICATION_ALGS.iter().filter(named);
-        if algorithms.any(|a| key.verify_signature(*a, signed.body, signed.signature).is_ok()) {
-            return Ok(());
-        }
-    }
-    Err(webpki::Error::UnknownIssuer)
-}
-
-fn verify(
-    leaf: &CertificateDer<'_>,
-    intermediates: &[CertificateDer<'_>],
-    anchors: &[TrustAnchor<'_>],
-    at_unix: u64,
-    usage: impl ExtendedKeyUsageValidator,
-) -> Result<(), webpki::Error> {
-    let time = UnixTime::since_unix_epoch(Duration::from_secs(at_unix));
-    let leaf = EndEntityCert::try_from(leaf)?;
-    leaf.verify_for_usage(webpki::ALL_VERIFICATION_ALGS, anchors, intermediates, time, usage, None, None)?;
-    Ok(())
 }
 
 fn user_of(leaf: &[u8], subject: &[u8]) -> Result<UserInfo, X509Error> {

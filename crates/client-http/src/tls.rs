@@ -10,7 +10,7 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::time_provider::TimeProvider;
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
-use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::pem::{PemObject, SectionKind};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 
 use crate::config::{Config, ConfigError};
@@ -32,9 +32,7 @@ pub fn client_config(
         _ if config.skip_verify => None,
         Some(pem) => {
             let mut roots = RootCertStore::empty();
-            for certificate in chain(pem, field)? {
-                roots.add(certificate).map_err(|error| wrong(field, error.to_string()))?;
-            }
+            roots.add_parsable_certificates(authorities(pem).map_err(|problem| wrong(field, problem))?);
             Some(roots)
         }
         None => {
@@ -42,8 +40,7 @@ pub fn client_config(
             let pem =
                 pem.ok_or_else(|| wrong(field, "none is given, and this machine has none".to_owned()))?;
             let mut roots = RootCertStore::empty();
-            // One that cannot be read among a hundred is no reason to fail.
-            roots.add_parsable_certificates(chain(&pem, field)?);
+            roots.add_parsable_certificates(authorities(&pem).map_err(|problem| wrong(field, problem))?);
             Some(roots)
         }
     };
@@ -89,6 +86,37 @@ pub fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> 
         Ok(_) => Err("holds no certificate in PEM".to_owned()),
         Err(error) => Err(format!("is not PEM: {error}")),
     }
+}
+
+/// The authorities of a PEM file, as Go's clients read them: one that cannot be read among others is no reason to fail. An error is in
+/// client-go's words.
+pub fn authorities(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let (mut found, mut readable) = (Vec::new(), RootCertStore::empty());
+    let mut problem = "unable to parse bytes as PEM block";
+    let mut sections = sections(pem).filter_map(|section| PemObject::from_pem_slice(section).ok()).peekable();
+    if sections.peek().is_some() {
+        problem = "no valid certificate authority data seen";
+    }
+    for (kind, der) in sections {
+        if kind != SectionKind::Certificate {
+            continue;
+        }
+        let certificate = CertificateDer::from(der);
+        match readable.add(certificate.clone()) {
+            Ok(()) => found.push(certificate),
+            Err(_) => problem = "failed to parse certificate: x509: malformed certificate",
+        }
+    }
+    if found.is_empty() { Err(problem.to_owned()) } else { Ok(found) }
+}
+
+/// What begins with a BEGIN line and goes on to the next one: a section without an end does not spoil those behind it.
+fn sections(pem: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let begins = memchr::memmem::find_iter(pem, b"-----BEGIN ")
+        .filter(|at| *at == 0 || matches!(pem[at - 1], b'\n' | b'\r'))
+        .collect::<Vec<_>>();
+    let ends = begins.iter().skip(1).copied().chain([pem.len()]).collect::<Vec<_>>();
+    begins.into_iter().zip(ends).map(|(begin, end)| &pem[begin..end])
 }
 
 fn chain(pem: &[u8], field: &'static str) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
@@ -150,5 +178,42 @@ impl fmt::Debug for Clock {
 impl TimeProvider for Clock {
     fn current_time(&self) -> Option<UnixTime> {
         Some(UnixTime::since_unix_epoch(Duration::from_secs(self.0.now_seconds())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn authorities_that_cannot_be_read_are_skipped() {
+        let issuer = auth::pki::Issuer::in_memory(1_767_225_600).unwrap();
+        let good = issuer.ca_pem();
+        let count = |pem: &str| authorities(pem.as_bytes()).map(|found| found.len());
+        assert_eq!(count(good), Ok(1));
+        let section =
+            |label: &str, body: &str| format!("-----BEGIN {label}-----\n{body}\n-----END {label}-----\n");
+        let broken = section("CERTIFICATE", "eA==");
+        let damaged = [
+            broken.clone(),
+            section("CERTIFICATE", "!"),
+            section("CERTIFICATE", "Proc-Type: 4\n\neA=="),
+            section("PRIVATE KEY", "eA=="),
+            section("SOMETHING", "eA=="),
+            "-----BEGIN CERTIFICATE-----\neA==\n".to_owned(),
+            "-----BEGIN CERTIFICATE\neA==\n-----END CERTIFICATE-----\n".to_owned(),
+            "words -----BEGIN CERTIFICATE-----\n".to_owned(),
+        ];
+        for damaged in damaged {
+            assert_eq!(count(&format!("{damaged}{good}{damaged}{good}{damaged}")), Ok(2), "{damaged}");
+        }
+        for (pem, problem) in [
+            ("", "unable to parse bytes as PEM block"),
+            ("rubbish", "unable to parse bytes as PEM block"),
+            (&*section("PRIVATE KEY", "eA=="), "no valid certificate authority data seen"),
+            (&*broken, "failed to parse certificate: x509: malformed certificate"),
+        ] {
+            assert_eq!(count(pem), Err(problem.to_owned()), "{pem}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Expressions are evaluated without a pause, as many as are configured: between them others run, and a request ends in its time.
+//! The expressions of a policy are evaluated without a pause, and policies may be many: between them others run, and a request ends in its time.
 
 use std::time::Duration;
 

@@ -146,9 +146,8 @@ impl Webhooks {
     }
 
     /// What came of a call is counted once all of it is known. Returns how long it took.
-    fn count<T>(&self, call: &Call<'_>, begun: Instant, answer: &Result<T, Failure>) -> Duration {
+    fn count(&self, call: &Call<'_>, begun: Instant, failure: Option<&Failure>) -> Duration {
         let took = call.attempt.env.monotonic() - begun;
-        let failure = answer.as_ref().err();
         self.metrics.called(call.hook, self.phase, call.attempt.operation, took, failure);
         if let Some(trace) = call.attempt.request.trace {
             trace.waited_for_webhook(self.phase, took);
@@ -205,6 +204,50 @@ impl Webhooks {
             self.note(attempt, hook, || format!("refused: {}", status.message), Some(took));
         }
         answer
+    }
+}
+
+/// A call, from its beginning. Dropped before its answer is counted it was given up, which is counted and noted as well.
+struct CallUnderWay<'a> {
+    webhooks: &'a Webhooks,
+    call: &'a Call<'a>,
+    place: Place,
+    begun: Instant,
+    answered: bool,
+}
+
+impl<'a> CallUnderWay<'a> {
+    fn begin(webhooks: &'a Webhooks, call: &'a Call<'a>, place: Place) -> CallUnderWay<'a> {
+        let begun = call.attempt.env.monotonic();
+        CallUnderWay { webhooks, call, place, begun, answered: false }
+    }
+
+    /// Returns how long it took.
+    fn answered<T>(mut self, answer: &Result<T, Failure>) -> Duration {
+        self.answered = true;
+        self.webhooks.count(self.call, self.begun, answer.as_ref().err())
+    }
+}
+
+impl Drop for CallUnderWay<'_> {
+    fn drop(&mut self) {
+        if self.answered {
+            return;
+        }
+        let CallUnderWay { webhooks, call: Call { attempt, hook, .. }, place, begun, .. } = *self;
+        // The client is gone; or the request's time is over, which does say something about the webhook.
+        let canceled = attempt.env.monotonic() < attempt.deadline;
+        let did = if canceled { "given up by the client" } else { "given up: the request timed out" };
+        let failure = Failure::Calling { message: did.to_owned(), code: 503, canceled };
+        let took = webhooks.count(self.call, begun, Some(&failure));
+        tracing::warn!(webhook = hook.name, error = did, "failed calling webhook");
+        if hook.ignores_failures && !canceled {
+            webhooks.metrics.failed_open(hook, webhooks.phase);
+        }
+        webhooks.note(attempt, hook, || did.to_owned(), Some(took));
+        if webhooks.phase == Phase::Admit {
+            annotate_mutation(attempt, hook, place, false);
+        }
     }
 }
 
@@ -340,9 +383,9 @@ impl Webhooks {
                 old: versioned.old.as_ref(),
                 mutating: true,
             };
-            let begun = attempt.env.monotonic();
+            let under_way = CallUnderWay::begin(self, &call, place);
             let changed = self.call_patching(&call, effects).await;
-            let took = self.count(&call, begun, &changed);
+            let took = under_way.answered(&changed);
             let mut mutated = false;
             match changed {
                 Ok(None) => self.note(attempt, hook, || "allowed".to_owned(), Some(took)),
@@ -454,17 +497,17 @@ impl Webhooks {
                 mutating: false,
             };
             async move {
-                let mut said = Effects::default();
-                let begun = attempt.env.monotonic();
+                let (mut said, place) = (Effects::default(), Place { round: 0, index });
+                let under_way = CallUnderWay::begin(self, &call, place);
                 let answer = self.call(&call, &mut said).await;
                 let answer = answer.and_then(|verdict| verdict.allowed(call.hook));
-                let took = self.count(&call, begun, &answer);
+                let took = under_way.answered(&answer);
                 let answer = match answer {
                     Ok(()) => {
                         self.note(attempt, call.hook, || "allowed".to_owned(), Some(took));
                         Ok(())
                     }
-                    Err(failure) => self.failed(attempt, call.hook, failure, Place { round: 0, index }, took),
+                    Err(failure) => self.failed(attempt, call.hook, failure, place, took),
                 };
                 (answer, said)
             }

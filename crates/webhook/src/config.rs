@@ -86,8 +86,8 @@ pub enum ConfigError {
     Host,
     #[error("port {0} is not valid")]
     Port(i64),
-    #[error("unable to load root certificates: unable to parse bytes as PEM block")]
-    CaBundle,
+    #[error("unable to load root certificates: {0}")]
+    CaBundle(String),
     #[error("{0}")]
     Tls(String),
 }
@@ -102,7 +102,9 @@ impl ClientConfig {
         };
         let ca_bundle = match config.get("caBundle").and_then(Value::as_str) {
             Some(text) => {
-                let pem = STANDARD.decode(text).map_err(|_| ConfigError::CaBundle)?;
+                let pem = STANDARD
+                    .decode(text)
+                    .map_err(|_| ConfigError::CaBundle("unable to parse bytes as PEM block".to_owned()))?;
                 // One of white space alone counts as none.
                 (!pem.trim_ascii().is_empty()).then(|| pem.into())
             }

@@ -207,7 +207,7 @@ impl Connections {
     }
 
     async fn begin(self: &Arc<Connections>, tasks: &Tasks, dialled: Dialled) -> Result<Lease, String> {
-        let Dialled { wire, ends, http2 } = dialled;
+        let Dialled { wire, ends, http2, held } = dialled;
         let io = TokioIo::new(wire);
         let sender = if http2 {
             let (sender, connection) = http2::Builder::new(tasks.clone())
@@ -222,7 +222,11 @@ impl Connections {
                 .await
                 .map_err(|error| go_errors::no_answer(&error, ends))?;
             // Ends with its senders; whoever waits for an answer gets its error.
-            tasks.spawn(connection);
+            tasks.spawn(async move {
+                let ended = connection.await;
+                drop(held);
+                ended
+            });
             let shared = Shared { sender, ends, used: Arc::new(AtomicUsize::new(1)) };
             self.open.lock().shared.push(shared.clone());
             Sender::Stream(shared)

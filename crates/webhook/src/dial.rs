@@ -25,6 +25,8 @@ pub struct Dialled {
     pub wire: Box<dyn Wire>,
     pub ends: Ends,
     pub http2: bool,
+    /// Of HTTP/2: dropped when the connection ends.
+    pub held: Option<Box<dyn Send>>,
 }
 
 /// `limit`: to get a socket.
@@ -42,7 +44,7 @@ pub(crate) async fn dial(
     let ends = ends_of(&tcp, address)?;
     let wire = secure(env, tls, name, tcp, ends).await?;
     let http2 = wire.get_ref().1.alpn_protocol() == Some(b"h2");
-    Ok(Dialled { wire: Box::new(wire), ends, http2 })
+    Ok(Dialled { wire: Box::new(wire), ends, http2, held: None })
 }
 
 /// The ends of a new connection.

@@ -30,7 +30,6 @@ mod server;
 mod service;
 mod this_server;
 pub mod tls;
-mod validity;
 
 pub use client::{Answer, Call, Clock, WebhookClient};
 pub use config::{ClientConfig, ConfigError, Credentials, ServiceReference, Target};

@@ -1,20 +1,19 @@
 //! Whom to believe to be a webhook: the authorities of its bundle, or exactly the certificate in it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use auth::{Purpose, Roots};
 use client_http::Config;
 use env::Env;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{WebPkiServerVerifier, verify_server_name};
-use rustls::crypto::ring;
+use rustls::client::{Resumption, verify_server_name};
+use rustls::crypto::{WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{CertificateError, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{DigitallySignedStruct, SignatureScheme};
 use tokio_rustls::TlsConnector;
 
 use crate::config::{ClientConfig, ConfigError};
-use crate::validity;
 
 pub(crate) fn connector(env: &Env, config: &ClientConfig) -> Result<TlsConnector, ConfigError> {
     let provider = ring::default_provider();
@@ -24,10 +23,7 @@ pub(crate) fn connector(env: &Env, config: &ClientConfig) -> Result<TlsConnector
     let protocols: &[&[u8]] = if config.target.http2() { &[b"h2", b"http/1.1"] } else { &[b"http/1.1"] };
     let mut tls = client_http::tls::client_config(&base, provider, protocols)
         .map_err(|error| ConfigError::Tls(error.to_string()))?;
-    tls.time_provider = Arc::new(client_http::tls::Clock(env.clone()));
-    if let Some(bundle) = &config.ca_bundle {
-        tls.dangerous().set_certificate_verifier(Arc::new(Bundle::new(bundle)?));
-    }
+    finish(&mut tls, env, config.ca_bundle.as_deref())?;
     Ok(TlsConnector::from(Arc::new(tls)))
 }
 
@@ -40,29 +36,32 @@ pub fn client_config(
     let base = Config { skip_verify: skip_verify || ca_bundle.is_some(), ..Config::default() };
     let mut tls = client_http::tls::client_config(&base, ring::default_provider(), &[b"http/1.1"])
         .map_err(|error| ConfigError::Tls(error.to_string()))?;
-    tls.time_provider = Arc::new(client_http::tls::Clock(env.clone()));
-    if let Some(bundle) = ca_bundle.filter(|_| !skip_verify) {
-        tls.dangerous().set_certificate_verifier(Arc::new(Bundle::new(bundle)?));
-    }
+    finish(&mut tls, env, ca_bundle.filter(|_| !skip_verify))?;
     Ok(tls)
 }
 
+fn finish(tls: &mut rustls::ClientConfig, env: &Env, ca_bundle: Option<&[u8]>) -> Result<(), ConfigError> {
+    tls.time_provider = Arc::new(client_http::tls::Clock(env.clone()));
+    // A session that is resumed is not verified again, whatever has ended meanwhile.
+    tls.resumption = Resumption::disabled();
+    if let Some(bundle) = ca_bundle {
+        tls.dangerous().set_certificate_verifier(Arc::new(Bundle::new(bundle)?));
+    }
+    Ok(())
+}
+
+/// Judges when it is asked: certificates end.
 #[derive(Debug)]
 struct Bundle {
-    certificates: Vec<CertificateDer<'static>>,
-    chains: Arc<WebPkiServerVerifier>,
+    roots: Roots,
+    algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl Bundle {
     fn new(pem: &[u8]) -> Result<Bundle, ConfigError> {
-        let certificates = client_http::tls::certificates(pem).map_err(|_| ConfigError::CaBundle)?;
-        let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(certificates.iter().cloned());
-        let provider = Arc::new(ring::default_provider());
-        let chains = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
-            .build()
-            .map_err(|_| ConfigError::CaBundle)?;
-        Ok(Bundle { certificates, chains })
+        let certificates = client_http::tls::authorities(pem).map_err(ConfigError::CaBundle)?;
+        let algorithms = ring::default_provider().signature_verification_algorithms;
+        Ok(Bundle { roots: Roots::new(&certificates), algorithms })
     }
 }
 
@@ -72,30 +71,10 @@ impl ServerCertVerifier for Bundle {
         end_entity: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
         server_name: &ServerName<'_>,
-        ocsp_response: &[u8],
+        _ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        // People put the serving certificate itself into the bundle, often one that says it is an authority: Go takes it as a chain
-        // of one, and rustls would refuse an authority that serves.
-        if !self.certificates.iter().any(|trusted| trusted.as_ref() == end_entity.as_ref()) {
-            return self.chains.verify_server_cert(
-                end_entity,
-                intermediates,
-                server_name,
-                ocsp_response,
-                now,
-            );
-        }
-        let (not_before, not_after) = validity::of(end_entity).ok_or(CertificateError::BadEncoding)?;
-        let at = |seconds| UnixTime::since_unix_epoch(Duration::from_secs(seconds));
-        if now.as_secs() < not_before {
-            let not_before = at(not_before);
-            return Err(CertificateError::NotValidYetContext { time: now, not_before }.into());
-        }
-        if now.as_secs() > not_after {
-            let not_after = at(not_after);
-            return Err(CertificateError::ExpiredContext { time: now, not_after }.into());
-        }
+        self.roots.verify(end_entity, intermediates, Purpose::Server, now.as_secs())?;
         verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
         Ok(ServerCertVerified::assertion())
     }
@@ -106,7 +85,7 @@ impl ServerCertVerifier for Bundle {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.chains.verify_tls12_signature(message, certificate, signature)
+        verify_tls12_signature(message, certificate, signature, &self.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -115,10 +94,10 @@ impl ServerCertVerifier for Bundle {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.chains.verify_tls13_signature(message, certificate, signature)
+        verify_tls13_signature(message, certificate, signature, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.chains.supported_verify_schemes()
+        self.algorithms.supported_schemes()
     }
 }

@@ -10,11 +10,13 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Incoming;
 
 use super::identity;
+use super::pool::Unsent;
 use super::routes::{Remote, ServiceKey};
 use crate::api::Api;
 use crate::body::RequestBody;
 use crate::connect::backend::{BackendConnection, BackendSlot, Target};
 use auth::UserInfo;
+use object::Status;
 use webhook::{HostPort, ServiceResolver};
 
 /// Upstream's, of its proxy transport.
@@ -56,10 +58,41 @@ impl Unreachable {
     }
 }
 
-/// Places for a connection: among all, and among those of one server, so that one that hangs takes not all of them.
-pub(crate) fn slots(api: &Api, remote: &Remote) -> Result<[BackendSlot; 2], object::Status> {
-    let most = api.connections.max_backends();
-    Ok([api.backends.enter(most)?, remote.connections.enter((most / 4).max(1))?])
+/// Requests under way to one server. A stream of HTTP/2 takes no descriptor, but what its client does not read is held in memory.
+const MAX_REQUESTS: usize = 2048;
+/// Besides all others, for what only this server asks: whether the other one is available, and what it serves.
+const FOR_CHECKS: usize = 8;
+
+/// Where a request to another server finds its places.
+pub(crate) struct Places<'a> {
+    api: &'a Api,
+    remote: &'a Remote,
+    more: usize,
+}
+
+impl<'a> Places<'a> {
+    pub fn of(api: &'a Api, remote: &'a Remote) -> Places<'a> {
+        Places { api, remote, more: 0 }
+    }
+
+    /// Clients cannot take these.
+    fn of_checks(self) -> Places<'a> {
+        Places { more: FOR_CHECKS, ..self }
+    }
+
+    pub fn request(&self) -> Result<BackendSlot, Status> {
+        self.remote.requests.enter(MAX_REQUESTS + self.more)
+    }
+
+    /// A connection's, which takes a descriptor: among all, and among those of one server, so that one that hangs takes not all of them.
+    pub fn connection(&self) -> Result<[BackendSlot; 2], Status> {
+        let most = self.api.connections.max_backends();
+        let of_server = (most / 4).max(1);
+        Ok([
+            self.api.backends.enter(most + self.more)?,
+            self.remote.connections.enter(of_server + self.more)?,
+        ])
+    }
 }
 
 /// A request of this server itself.
@@ -72,10 +105,13 @@ pub(crate) struct OwnRequest<'a> {
     pub body: Bytes,
     pub timeout: Duration,
     pub max_bytes: usize,
+    /// It has places of its own: however much clients ask, it is asked.
+    pub checks: bool,
 }
 
 impl<'a> OwnRequest<'a> {
-    pub fn get(path: &'a str, accept: &'a str, user: &'a UserInfo) -> OwnRequest<'a> {
+    /// What this server must know of the other one.
+    pub fn check(path: &'a str, accept: &'a str, user: &'a UserInfo) -> OwnRequest<'a> {
         OwnRequest {
             method: Method::GET,
             path,
@@ -85,7 +121,13 @@ impl<'a> OwnRequest<'a> {
             body: Bytes::new(),
             timeout: Duration::from_secs(5),
             max_bytes: 16 << 20,
+            checks: true,
         }
+    }
+
+    /// On somebody's behalf.
+    pub fn get(path: &'a str, accept: &'a str, user: &'a UserInfo) -> OwnRequest<'a> {
+        OwnRequest { checks: false, ..OwnRequest::check(path, accept, user) }
     }
 
     /// The answer is 304 if the server has nothing else than what has this entity tag.
@@ -127,7 +169,8 @@ impl<'a> OwnRequest<'a> {
     }
 
     async fn exchange(self, api: &Api, remote: &Remote, target: &Target) -> Result<Opened, String> {
-        let [slot, own] = slots(api, remote).map_err(|status| status.message)?;
+        let places = Places::of(api, remote);
+        let places = if self.checks { places.of_checks() } else { places };
         let mut headers = self.headers;
         let value = |text: &str| HeaderValue::from_str(text).map_err(|error| error.to_string());
         headers.insert(ACCEPT, value(self.accept)?);
@@ -136,9 +179,10 @@ impl<'a> OwnRequest<'a> {
         let mut request = Request::new(RequestBody::Whole(self.body).forward());
         *request.uri_mut() = self.path.parse().map_err(|error| format!("{}: {error}", self.path))?;
         (*request.method_mut(), *request.headers_mut()) = (self.method, headers);
-        let (response, connection) = remote.pool.send(target, request, slot).await?;
+        let (response, connection) =
+            remote.pool.send(target, request, &places).await.map_err(Unsent::into_text)?;
         let (head, body) = response.into_parts();
-        Ok(Opened { head, body, connection: connection.with(own) })
+        Ok(Opened { head, body, connection })
     }
 }
 

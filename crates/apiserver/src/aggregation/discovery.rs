@@ -34,7 +34,7 @@ pub(crate) enum All {
 
 pub(crate) async fn fetch_all(api: &Api, remote: &Remote, tag: Option<&str>) -> Result<All, String> {
     let user = aggregator();
-    let request = OwnRequest::get("/apis", AGGREGATED, &user).unless_it_has(tag);
+    let request = OwnRequest::check("/apis", AGGREGATED, &user).unless_it_has(tag);
     let answer = request.send(api, remote).await?;
     match answer.status.as_u16() {
         503 => Err("service returned non-success response code: 503".to_owned()),
@@ -60,7 +60,7 @@ pub(crate) async fn fetch_own(
     remote: &Remote,
 ) -> Result<Discovered, String> {
     let (path, user) = (service.root(), aggregator());
-    let answer = OwnRequest::get(&path, "application/json", &user).send(api, remote).await?;
+    let answer = OwnRequest::check(&path, "application/json", &user).send(api, remote).await?;
     if answer.status.as_u16() != 200 {
         return Err(format!("failed to download legacy discovery for {path}: {}", answer.status.as_u16()));
     }

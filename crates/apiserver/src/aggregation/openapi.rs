@@ -78,7 +78,7 @@ async fn get(api: &Api, remote: &Remote, path: &str, tag: Option<&str>) -> Resul
     let request = OwnRequest {
         timeout: TIMEOUT,
         max_bytes: MAX_BYTES,
-        ..OwnRequest::get(path, "application/json", &user)
+        ..OwnRequest::check(path, "application/json", &user)
     };
     request.unless_it_has(tag).send(api, remote).await
 }

@@ -14,14 +14,16 @@ use http::header::HOST;
 use http::{Method, Request, Response, Uri, request};
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
+use object::Status;
 use parking_lot::Mutex;
 use rustls::ClientConfig;
 use rustls::sign::CertifiedKey;
 use webhook::HostPort;
 use webhook::connection::{Body, Connections, Lease, Tasks, whole};
 
+use super::backend::Places;
 use crate::body::ForwardedBody;
-use crate::connect::backend::{BackendConnection, BackendSlot, Target};
+use crate::connect::backend::{BackendConnection, Target};
 use crate::connect::headers::announce_body;
 
 /// What an answer may have on its way that its client does not read, of each stream.
@@ -42,6 +44,23 @@ struct Open {
     endpoints: BTreeMap<HostPort, Arc<Connections>>,
 }
 
+/// Why there is no answer.
+pub(crate) enum Unsent {
+    /// There is no place for it.
+    TooMany(Status),
+    /// In Go's words.
+    Failed(String),
+}
+
+impl Unsent {
+    pub fn into_text(self) -> String {
+        match self {
+            Unsent::TooMany(status) => status.message,
+            Unsent::Failed(why) => why,
+        }
+    }
+}
+
 impl BackendPool {
     pub fn new(env: &Env, tls: Option<&Arc<ClientConfig>>) -> Arc<BackendPool> {
         let tls = tls.map(|tls| {
@@ -53,13 +72,14 @@ impl BackendPool {
         Arc::new(BackendPool { tasks, tls, open: Mutex::default() })
     }
 
-    /// The head of the answer; its body comes as long as the connection is kept. The error says in Go's words why there is none.
+    /// The head of the answer; its body comes as long as the connection is kept.
     pub async fn send(
         &self,
         target: &Target,
         request: Request<ForwardedBody>,
-        slot: BackendSlot,
-    ) -> Result<(Response<Incoming>, BackendConnection), String> {
+        places: &Places<'_>,
+    ) -> Result<(Response<Incoming>, BackendConnection), Unsent> {
+        let place = places.request().map_err(Unsent::TooMany)?;
         let connections = self.connections(&target.address);
         let (parts, body) = request.into_parts();
         // What has been sent may be sent again only if that changes nothing, or the server says that it has not looked at it; and once.
@@ -69,12 +89,38 @@ impl BackendPool {
         let mut body = Some(body.map_err(Into::into).boxed_unsync());
         loop {
             let env = &self.tasks.env;
-            let mut lease = connections.lease(&self.tasks, target.dial(env, self.tls.as_ref())).await?;
+            // A connection of HTTP/2 keeps its places, whoever's streams it carries; of HTTP/1.1 its request does: idle ones have none.
+            let (mut taken, mut full) = (Vec::new(), None);
+            let dial = async {
+                let slots = places.connection().map_err(|status| {
+                    let why = status.message.clone();
+                    full = Some(status);
+                    why
+                })?;
+                let mut dialled = target.dial(env, self.tls.as_ref()).await?;
+                if dialled.http2 {
+                    dialled.held = Some(Box::new(slots));
+                } else {
+                    taken.extend(slots);
+                }
+                Ok(dialled)
+            };
+            let lease = connections.lease(&self.tasks, dial).await;
+            let mut lease = match (lease, full) {
+                (Ok(lease), _) => lease,
+                (Err(_), Some(status)) => return Err(Unsent::TooMany(status)),
+                (Err(why), None) => return Err(Unsent::Failed(why)),
+            };
+            if !lease.is_http2() && taken.is_empty() {
+                taken.extend(places.connection().map_err(Unsent::TooMany)?);
+            }
             let request =
-                addressed(&parts, body.take().unwrap_or_else(|| whole(bytes::Bytes::new())), &lease)?;
+                addressed(&parts, body.take().unwrap_or_else(|| whole(bytes::Bytes::new())), &lease)
+                    .map_err(Unsent::Failed)?;
             let failed = match lease.send(request).await {
                 Ok(response) => {
-                    let connection = BackendConnection::pooled(lease, self.tasks.clone(), slot);
+                    taken.push(place);
+                    let connection = BackendConnection::pooled(lease, self.tasks.clone(), taken);
                     return Ok((response, connection));
                 }
                 Err(failed) => failed,
@@ -82,11 +128,11 @@ impl BackendPool {
             match failed.unsent {
                 // A new connection too: many requests begin on it before it says how many it takes.
                 None if failed.refused && is_empty && !refused => refused = true,
-                _ if lease.fresh => return Err(failed.why),
+                _ if lease.fresh => return Err(Unsent::Failed(failed.why)),
                 // The connection was closed while nobody looked.
                 Some(unsent) => body = Some(unsent.into_body()),
                 None if failed.cut && repeatable => repeatable = false,
-                None => return Err(failed.why),
+                None => return Err(Unsent::Failed(failed.why)),
             }
         }
     }

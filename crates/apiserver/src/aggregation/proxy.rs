@@ -9,8 +9,9 @@ use hyper::body::{Body as _, Incoming};
 use object::Status;
 use percent_encoding::percent_decode_str;
 
-use super::backend::{Unreachable, slots, target};
+use super::backend::{Places, Unreachable, target};
 use super::identity;
+use super::pool::Unsent;
 use super::routes::{ApiService, Remote};
 use crate::body::{Body, ForwardedBody, RequestBody};
 use crate::chain::RequestHead;
@@ -96,11 +97,12 @@ impl Proxied<'_> {
             Some(query) => format!("{path}?{query}"),
             None => path.clone(),
         };
-        let [slot, own] = slots(self.authorized.api, self.remote)?;
+        let places = Places::of(self.authorized.api, self.remote);
         if let Some(pending) = PendingUpgrade::of(parts)
             && ask_to_upgrade(parts, &mut headers, self.target.tls.is_some())
         {
             let request = build(parts.method.clone(), &asked, headers, body)?;
+            let [slot, own] = places.connection()?;
             return self.upgrade(pending, request, slot, own).await;
         }
         if let Ok(path) = HeaderValue::from_str(&path) {
@@ -109,17 +111,18 @@ impl Proxied<'_> {
         headers.insert(FORWARDED_HOST, address);
         headers.insert(FORWARDED_PROTO, HeaderValue::from_static("https"));
         let request = build(parts.method.clone(), &asked, headers, body)?;
-        let answered = self.remote.pool.send(&self.target, request, slot);
+        let answered = self.remote.pool.send(&self.target, request, &places);
         let answered = match self.is_discovery() {
             true => {
                 let timed = self.authorized.api.registry().env().timeout(DISCOVERY_TIMEOUT, answered).await;
-                timed.unwrap_or_else(|_| Err("context deadline exceeded".to_owned()))
+                timed.unwrap_or_else(|_| Err(Unsent::Failed("context deadline exceeded".to_owned())))
             }
             false => answered.await,
         };
         match answered {
-            Ok((response, connection)) => Ok(self.pass_back(response, connection, own)),
-            Err(why) => Ok(error(503, &format!("error trying to reach service: {why}"))),
+            Ok((response, connection)) => Ok(self.pass_back(response, connection)),
+            Err(Unsent::TooMany(status)) => Err(status),
+            Err(Unsent::Failed(why)) => Ok(error(503, &format!("error trying to reach service: {why}"))),
         }
     }
 
@@ -139,12 +142,7 @@ impl Proxied<'_> {
         Backend::open(env, &self.target, slot).await?.send(request).await
     }
 
-    fn pass_back(
-        &self,
-        response: Response<Incoming>,
-        connection: BackendConnection,
-        own: BackendSlot,
-    ) -> Answer {
+    fn pass_back(&self, response: Response<Incoming>, connection: BackendConnection) -> Answer {
         if redirects(&response) {
             return respond::answer(502, TEXT, Body::from(REDIRECTED.as_bytes().to_vec()));
         }
@@ -154,7 +152,7 @@ impl Proxied<'_> {
         drop_hop_by_hop(&mut head.headers);
         head.headers.append(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
         if incoming.is_end_stream() {
-            connection.with(own).finish();
+            connection.finish();
             return Response::from_parts(head, Body::empty());
         }
         let api = self.authorized.api;
@@ -167,7 +165,6 @@ impl Proxied<'_> {
             gauge: None,
             deadline: (!long_running).then(deadline),
         };
-        let connection = connection.with(own);
         let body = ProxiedBody::new(Bytes::new(), incoming, connection, settings);
         Response::from_parts(head, Body::Proxied(Box::new(body)))
     }
@@ -181,7 +178,7 @@ impl Proxied<'_> {
         own: BackendSlot,
     ) -> Result<Answer, Status> {
         let (response, connection) = match self.ask(request, slot).await {
-            Ok(answered) => answered,
+            Ok((response, connection)) => (response, connection.with(own)),
             Err(why) => return Ok(error(503, &why)),
         };
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
@@ -189,7 +186,7 @@ impl Proxied<'_> {
             if code < 400 {
                 return Ok(error(503, &format!("invalid upgrade response: status code {code}")));
             }
-            let mut answer = self.pass_back(response, connection, own);
+            let mut answer = self.pass_back(response, connection);
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             return Ok(answer);
         }
@@ -202,7 +199,7 @@ impl Proxied<'_> {
         };
         pending.begin(Box::new(move |client, exchange, mut shutdown| {
             Box::pin(async move {
-                let _held = (connection, own, exchange);
+                let _held = (connection, exchange);
                 tokio::select! {
                     biased;
                     () = shutdown.begun() => {}

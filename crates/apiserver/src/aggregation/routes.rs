@@ -44,8 +44,10 @@ pub(crate) struct Remote {
     /// The error is for clients.
     pub tls: Result<Arc<ClientConfig>, String>,
     pub server_name: Option<ServerName<'static>>,
-    /// Its requests under way: one that hangs takes not all there are.
+    /// Its connections: one that hangs takes not all there are.
     pub connections: Arc<BackendCount>,
+    /// Its requests under way, of which a connection of HTTP/2 carries many.
+    pub requests: Arc<BackendCount>,
     /// Calls of webhooks under way that it serves; more wait for their turn.
     pub webhook_calls: Arc<Semaphore>,
     /// Connections to its endpoints, under this trust.
@@ -105,6 +107,7 @@ impl ApiService {
                 tls,
                 server_name: ServerName::try_from(format!("{}.{}.svc", service.name, service.namespace)).ok(),
                 connections: before.map(|before| before.connections.clone()).unwrap_or_default(),
+                requests: before.map(|before| before.requests.clone()).unwrap_or_default(),
                 webhook_calls: before.map_or_else(webhook::places, |before| before.webhook_calls.clone()),
                 service,
                 trust,

@@ -63,7 +63,7 @@ impl Target {
     }
 }
 
-/// Counts the connections to nodes and pods: each takes a file descriptor, however few connections its clients have.
+/// Counts the connections to nodes, pods and other servers: each takes a file descriptor, however few connections its clients have.
 #[derive(Default)]
 pub struct BackendCount(Arc<AtomicUsize>);
 
@@ -90,9 +90,8 @@ impl Drop for BackendSlot {
 pub struct BackendConnection {
     kept: Kept,
     ends: Ends,
-    _slot: BackendSlot,
-    /// A second place, where its server has places of its own.
-    _own: Option<BackendSlot>,
+    /// Its places, among all and among those of its server.
+    slots: Vec<BackendSlot>,
 }
 
 enum Kept {
@@ -111,9 +110,9 @@ impl Drop for AbortOnDrop {
 }
 
 impl BackendConnection {
-    pub fn pooled(lease: Lease, tasks: Tasks, slot: BackendSlot) -> BackendConnection {
+    pub fn pooled(lease: Lease, tasks: Tasks, slots: Vec<BackendSlot>) -> BackendConnection {
         let ends = lease.ends;
-        BackendConnection { kept: Kept::Pooled(lease, tasks), ends, _slot: slot, _own: None }
+        BackendConnection { kept: Kept::Pooled(lease, tasks), ends, slots }
     }
 
     /// For the words of its errors.
@@ -122,7 +121,7 @@ impl BackendConnection {
     }
 
     pub fn with(mut self, own: BackendSlot) -> BackendConnection {
-        self._own = Some(own);
+        self.slots.push(own);
         self
     }
 
@@ -151,13 +150,15 @@ impl Target {
             Ok(connected) => connected?,
             Err(_) => return Err(format!("dial tcp {address}: i/o timeout")),
         };
-        let Some(tls) = tls else { return Ok(Dialled { wire: Box::new(io), ends, http2: false }) };
+        let Some(tls) = tls else {
+            return Ok(Dialled { wire: Box::new(io), ends, http2: false, held: None });
+        };
         let of_host = || ServerName::try_from(address.host.to_string());
         let name = self.server_name.clone().map_or_else(of_host, Ok);
         let name = name.map_err(|_| format!("tls: {:?} is no name of a server", address.host))?;
         let wire = dial::secure(env, &TlsConnector::from(tls.clone()), &name, io, ends).await?;
         let http2 = wire.get_ref().1.alpn_protocol() == Some(b"h2");
-        Ok(Dialled { wire: Box::new(wire), ends, http2 })
+        Ok(Dialled { wire: Box::new(wire), ends, http2, held: None })
     }
 }
 
@@ -175,7 +176,7 @@ impl Backend {
             let _ = connection.with_upgrades().await;
         });
         let kept = Kept::Own { _task: AbortOnDrop(task) };
-        Ok(Backend { sender, connection: BackendConnection { kept, ends, _slot: slot, _own: None } })
+        Ok(Backend { sender, connection: BackendConnection { kept, ends, slots: vec![slot] } })
     }
 
     /// The head of the answer; its body comes as long as the connection is kept.

@@ -120,7 +120,7 @@ impl Checking {
         let attempt = || async {
             let target = target(&self.api, remote).map_err(Unreachable::into_text)?;
             let url = url(&target.address, &path);
-            let request = OwnRequest::get(&path, "*/*", &user);
+            let request = OwnRequest::check(&path, "*/*", &user);
             let answer = match request.send_to(&self.api, remote, &target).await {
                 Ok(answer) if answer.status.is_success() => return Ok(()),
                 Ok(answer) => format!("bad status from {url}: {}", answer.status.as_u16()),

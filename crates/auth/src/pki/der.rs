@@ -122,7 +122,7 @@ impl<'a> Reader<'a> {
         self.expect(tag).map(Reader::new)
     }
 
-    /// Unix seconds of the next value, a time not before 1970.
+    /// Unix seconds of the next value; a time before 1970 is 0.
     pub fn time(&mut self) -> Option<u64> {
         let (tag, content, _) = self.next()?;
         let text = std::str::from_utf8(content).ok()?.strip_suffix('Z')?;
@@ -139,8 +139,11 @@ impl<'a> Reader<'a> {
         };
         let part = |at: usize| rest[at..at + 2].parse::<u64>().ok();
         let (month, day) = (part(0)?, part(2)?);
-        if !(1..=12).contains(&month) || !(1..=31).contains(&day) || year < 1970 {
+        if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
             return None;
+        }
+        if year < 1970 {
+            return Some(0);
         }
         Some(days_since_1970(year, month, day) * 86_400 + part(4)? * 3600 + part(6)? * 60 + part(8)?)
     }
@@ -184,6 +187,12 @@ mod tests {
             assert_eq!(&encoded[2..], text.as_bytes());
             assert_eq!(Reader::new(&encoded).time(), Some(unix));
         }
+    }
+
+    #[test]
+    fn a_time_before_1970_is_0() {
+        assert_eq!(Reader::new(&value(UTC_TIME, b"500101000000Z")).time(), Some(0));
+        assert_eq!(Reader::new(&value(UTC_TIME, b"501301000000Z")).time(), None);
     }
 
     #[test]

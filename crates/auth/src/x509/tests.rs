@@ -1,6 +1,7 @@
 //! Client certificates: real handshakes, good and bad certificates, and bytes that are none.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
 use rustls_pki_types::ServerName;
@@ -200,6 +201,34 @@ fn unusual_certificates_are_verified_as_go_does_and_break_no_handshake() {
             let expected = rustls::Error::InvalidCertificate(rustls::CertificateError::BadSignature);
             assert_eq!(refused, expected, "{name}");
         }
+    }
+}
+
+#[test]
+fn an_authority_that_has_expired_signs_nobody_in() {
+    let certificates = |pem: &str| certificates_from_pem(pem.as_bytes()).expect("PEM");
+    let expired = certificates(include_str!("certificates/expired-ca.pem"));
+    // The same name and key.
+    let renewed = certificates(include_str!("certificates/renewed-ca.pem"));
+    let end = Parsed::parse(&expired[0]).expect("a certificate").not_after;
+    for (name, pem) in [
+        ("of-expired-ca", include_str!("certificates/of-expired-ca.pem")),
+        ("authority-of-expired-ca", include_str!("certificates/authority-of-expired-ca.pem")),
+    ] {
+        let chain = certificates(pem);
+        let ask = |ca: &[CertificateDer<'_>], now| {
+            authenticate(&chain, &ClientCa::new(ca), now).map(|who| (who.user.name, who.not_after))
+        };
+        assert_eq!(ask(&expired, end), Ok((name.into(), end)), "the connection asks again then");
+        let refused = Err(X509Error::AuthorityNotValid("expired-ca".into()));
+        assert_eq!(ask(&expired, end + 1), refused);
+        let long = Parsed::parse(&chain[0]).expect("a certificate").not_after;
+        for now in [end, end + 1] {
+            assert_eq!(ask(&[expired.clone(), renewed.clone()].concat(), now), Ok((name.into(), long)));
+        }
+        // What the leaf itself lacks comes first.
+        let late = authenticate(&chain, &ClientCa::new(&expired), long + 5);
+        assert_eq!(late, Err(X509Error::Expired(5)));
     }
 }
 

@@ -227,6 +227,7 @@ fn pem() {
                 not_after(input),
                 private_key_from_pem(input).is_ok(),
                 client_http::tls::certificates(input).is_ok(),
+                client_http::tls::authorities(input).is_ok(),
             );
             let signing =
                 SigningRequest::from_pem(input).map_or_else(|error| error.to_string(), |_| "ok".into());

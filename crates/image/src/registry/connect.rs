@@ -146,8 +146,7 @@ fn words(authority: &str, error: &io::Error) -> String {
 pub fn machine_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     if let Some(pem) = MACHINE_AUTHORITIES.iter().find_map(|path| fs::read(path).ok()) {
-        // One that cannot be read among a hundred is no reason to fail.
-        roots.add_parsable_certificates(tls::certificates(&pem).unwrap_or_default());
+        roots.add_parsable_certificates(tls::authorities(&pem).unwrap_or_default());
     }
     roots
 }

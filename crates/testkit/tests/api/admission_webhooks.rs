@@ -1,10 +1,13 @@
 //! Admission webhooks, mutating and validating, over TLS: who is asked about what, and what becomes of the answer. Messages are
 //! kube-apiserver's.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use apiserver::{Caller, serve_stream};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::{Value, json};
 use testkit::TestCluster;
 
@@ -503,6 +506,74 @@ async fn a_call_that_is_given_up_at_the_end_is_no_failure_of_the_webhook() {
         told.contains("webhook ignored.example.io of v: failed") && !told.contains("failed-open"),
         "{told}"
     );
+}
+
+/// The client resets the stream of its request; upstream's context is canceled then.
+#[tokio::test]
+async fn a_call_whose_client_is_gone_is_counted_and_told() {
+    let (cluster, server) = (TestCluster::start().await, WebhookServer::start(|_, _| Reply::Never).await);
+    let (near, far) = tokio::io::duplex(64 << 10);
+    let (api, known) = (cluster.api().clone(), Arc::new(testkit::admin().authenticated()));
+    let served = async move { serve_stream(api, far, true, move |_| Caller::Known(known.clone())).await };
+    cluster.env().spawn("server", served);
+    let (mut client, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(near)).await.unwrap();
+    cluster.env().spawn("client", connection);
+    for (path, policy, kind, rejected) in [
+        (MUTATING, "Fail", "admit", true),
+        (MUTATING, "Ignore", "admit", false),
+        (VALIDATING, "Fail", "validating", true),
+        (VALIDATING, "Ignore", "validating", false),
+    ] {
+        let name = format!("{kind}-{}", policy.to_lowercase());
+        let more = json!({"failurePolicy": policy, "timeoutSeconds": 30});
+        configure(&cluster, path, "w", vec![hook(&server, &name, "/w", more)]).await;
+        let request = http::Request::post(MAPS).header("content-type", "application/json");
+        let request = request.header("audit-id", &name).body(map(&name).to_string()).unwrap();
+        tokio::select! {
+            biased;
+            answer = client.send_request(request) => panic!("{answer:?}"),
+            () = server.is_asked() => {}
+        }
+        let told = loop {
+            let told = cluster.get(format!("/debug/admission?auditID={name}")).await.text();
+            if told.contains(&name) {
+                break told;
+            }
+            cluster.env().sleep(Duration::from_millis(1)).await;
+        };
+        for line in [
+            format!("webhook {name}.example.io of w: given up by the client ["),
+            "\n  given up by the client before it was answered\n".to_owned(),
+        ] {
+            assert!(told.contains(&line), "{line}\n{told}");
+        }
+        assert_eq!(told.contains("\"mutated\":false"), kind == "admit", "{told}");
+        server.asked();
+        cluster.delete(&format!("{path}/w")).await.ok(200);
+        let metrics = cluster.get("/metrics").await.text();
+        let counted = format!(
+            r#"apiserver_admission_webhook_request_total{{code="503",name="{name}.example.io",operation="CREATE",rejected="{rejected}",type="{kind}"}} 1"#
+        );
+        assert!(metrics.lines().any(|line| line == counted), "{counted}\n{metrics}");
+        let took = format!(
+            r#"apiserver_admission_webhook_admission_duration_seconds_count{{name="{name}.example.io",operation="CREATE",rejected="{rejected}",type="{kind}"}} 1"#
+        );
+        assert!(metrics.lines().any(|line| line == took), "{took}\n{metrics}");
+        // It says nothing about the webhook.
+        for family in
+            ["apiserver_admission_webhook_rejection_count{", "apiserver_admission_webhook_fail_open_count{"]
+        {
+            assert!(!metrics.contains(family), "{metrics}");
+        }
+    }
+    let metrics = cluster.get("/metrics").await.text();
+    let requests = metrics.lines().find(|line| {
+        line.starts_with("apiserver_request_total{code=\"504\"") && line.contains("resource=\"configmaps\"")
+    });
+    assert!(requests.is_some_and(|line| line.ends_with("} 4")), "{metrics}");
+    cluster.get(&format!("{MAPS}/admit-fail")).await.ok(404);
+    cluster.shutdown().await;
 }
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";

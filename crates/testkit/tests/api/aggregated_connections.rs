@@ -125,6 +125,51 @@ async fn many_requests_at_once_share_few_connections_of_http2() {
     cluster.shutdown().await;
 }
 
+/// A quarter of the connections to other servers, nodes and pods, of which there are 16 however few there are of clients.
+const FEW: usize = 4;
+
+#[tokio::test(start_paused = true)]
+async fn streams_of_http2_share_few_descriptors() {
+    let server = AggregatedServer::speaking(&Env::simulated(44), "api.wardle.svc", &["h2", "http/1.1"]);
+    let (cluster, server) = aggregating_by(server).await;
+    cluster.api().limit_connections(1);
+    let before = server.handshakes();
+    let mut watches = Vec::new();
+    for _ in 0..FEW * 40 {
+        let mut watch = cluster.watch(format!("{FLUNDERS}?watch=1")).await;
+        assert_eq!(watch.next().await.unwrap()["type"], "ADDED");
+        watches.push(watch);
+    }
+    assert!(server.handshakes() - before <= 2);
+    drop(watches);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_is_checked_however_much_clients_ask_of_it() {
+    let (cluster, server) = aggregating(45).await;
+    cluster.api().limit_connections(1);
+    // What it serves is known by then.
+    cluster.env().sleep(std::time::Duration::from_secs(10)).await;
+    let mut watches = Vec::new();
+    for _ in 0..FEW {
+        let mut watch = cluster.watch(format!("{FLUNDERS}?watch=1")).await;
+        assert_eq!(watch.next().await.unwrap()["type"], "ADDED");
+        watches.push(watch);
+    }
+    cluster.get(FLUNDERS).await.ok(429);
+    let checks = || server.asked(ROOT).iter().filter(|asked| asked.uri == ROOT).count();
+    let before = checks();
+    cluster.env().sleep(std::time::Duration::from_secs(70)).await;
+    assert!(checks() >= before + 2, "{before} {}", checks());
+    let shown = cluster.get(API_SERVICE).await.ok(200);
+    assert_eq!(shown["status"]["conditions"][0]["reason"], "Passed", "{shown}");
+    watches.pop();
+    cluster.get(FLUNDERS).await.ok(200);
+    drop(watches);
+    cluster.shutdown().await;
+}
+
 /// They are called through this server; what is said of them is the same as of others.
 #[tokio::test(start_paused = true)]
 async fn calls_of_webhooks_that_a_server_has_use_connections_again_and_end_in_their_time() {

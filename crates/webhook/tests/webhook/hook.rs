@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use object::Value;
 use parking_lot::Mutex;
+use rustls::HandshakeKind;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::AsyncWriteExt;
@@ -75,6 +77,12 @@ impl Ca {
 }
 
 impl Identity {
+    /// A certificate of the folder beside this file: signed by `ca.pem`, or by `expired-ca.pem`.
+    pub fn stored(certificate_pem: &str) -> Identity {
+        let key = auth::pki::private_key_from_pem(include_bytes!("certificates/key.pem")).unwrap();
+        Identity { certificate_pem: certificate_pem.to_owned(), key }
+    }
+
     pub fn key_pem(&self) -> String {
         let key = STANDARD.encode(&self.key);
         format!("-----BEGIN PRIVATE KEY-----\n{key}\n-----END PRIVATE KEY-----\n")
@@ -165,6 +173,8 @@ struct State {
     /// Opened, and still open.
     connections: watch::Sender<(usize, usize)>,
     requests: watch::Sender<usize>,
+    /// Connections that went on with an earlier session.
+    resumed: AtomicUsize,
     answer: Box<dyn Fn(Seen) -> Reply + Send + Sync>,
     /// Connections are closed after each answer, without a word about it.
     closes_quietly: bool,
@@ -193,6 +203,7 @@ impl Hook {
         let state = Arc::new(State {
             connections: watch::Sender::new((0, 0)),
             requests: watch::Sender::new(0),
+            resumed: AtomicUsize::new(0),
             answer: Box::new(answer),
             closes_quietly,
         });
@@ -210,6 +221,9 @@ impl Hook {
                     if speaks == Speaks::Plain {
                         let _ = tcp.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").await;
                     } else if let Ok(tls) = acceptor.accept(tcp).await {
+                        if tls.get_ref().1.handshake_kind() == Some(HandshakeKind::Resumed) {
+                            state.resumed.fetch_add(1, Ordering::Relaxed);
+                        }
                         state.clone().serve(tls).await;
                     }
                     state.connections.send_modify(|(_, open)| *open -= 1);
@@ -222,6 +236,10 @@ impl Hook {
     /// Connections it has accepted so far.
     pub fn opened(&self) -> usize {
         self.state.connections.borrow().0
+    }
+
+    pub fn resumed(&self) -> usize {
+        self.state.resumed.load(Ordering::Relaxed)
     }
 
     pub async fn all_closed(&self) {
