@@ -568,7 +568,7 @@ mod tests {
             assert_eq!(rules.redirects, to("192.0.2.1:6443"));
             Ok(())
         };
-        network.set_ranges_by(&ranges, std::iter::empty(), first).unwrap();
+        network.set_ranges_by(&ranges, first).unwrap();
         network.set_redirects_by(to("192.0.2.2:6443"), &kernel).unwrap();
         assert_eq!(kernel.0.take(), Some(to("192.0.2.2:6443")));
     }

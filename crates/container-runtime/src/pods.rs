@@ -31,7 +31,9 @@ pub struct SandboxState {
     pub ready: bool,
     /// The helper is told to end: that it does is no news.
     pub stopping: bool,
-    /// Addresses and ports are given back.
+    /// Addresses and ports are given back, and may be another's by now.
+    pub disconnected: bool,
+    /// That is written down.
     pub stopped: bool,
     /// Of the helper.
     pub pid: i32,

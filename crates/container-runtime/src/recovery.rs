@@ -54,7 +54,8 @@ impl Inner {
 
     fn recover_sandbox(&self, record: SandboxRecord, directory: PathBuf) {
         let stopped = records::is_marked(&directory, records::STOPPED);
-        let state = SandboxState { ready: !stopped, stopping: stopped, stopped, pid: 0 };
+        let state =
+            SandboxState { ready: !stopped, stopping: stopped, disconnected: stopped, stopped, pid: 0 };
         let mut pods = self.pods.lock();
         // Its own name: nobody else can have it yet.
         let _ = pods.reserve("sandbox", &sandbox_name(&record.config()), &record.id);

@@ -136,9 +136,12 @@ impl Inner {
         self.learn(&helper::saved_state(&sandbox.directory));
         self.end_containers(&sandbox, KILLED_END);
         self.remove_cgroups(&sandbox);
-        self.network
-            .disconnect(id, &addresses_of(&sandbox.record))
-            .context(|| format!("failed to destroy network for sandbox {id:?}"))?;
+        if !sandbox.state.lock().disconnected {
+            self.network
+                .disconnect(id, &addresses_of(&sandbox.record))
+                .context(|| format!("failed to destroy network for sandbox {id:?}"))?;
+            sandbox.state.lock().disconnected = true;
+        }
         records::mark(&sandbox.directory, records::STOPPED)
             .context(|| "failed to write the record".to_owned())?;
         sandbox.state.lock().stopped = true;

@@ -24,6 +24,7 @@ pub const TESTS: &[Test] = &[
         "half_a_sandbox_is_off_the_network_though_its_helper_does_not_end",
         half_a_sandbox_is_off_the_network_though_its_helper_does_not_end,
     ),
+    ("addresses_are_given_back_once", addresses_are_given_back_once),
 ];
 
 fn a_whole_life_with_restarts() {
@@ -347,4 +348,22 @@ fn half_a_sandbox_is_off_the_network_though_its_helper_does_not_end() {
     // Its address is another's.
     let sandbox = node.run(node.sandbox_config("half"));
     assert_eq!(ip(&node, &sandbox), before);
+}
+
+fn addresses_are_given_back_once() {
+    let node = Node::empty();
+    let ip = |sandbox: &str| node.sandbox_status(sandbox).network.unwrap().ip;
+    let first = node.run(node.sandbox_config("first"));
+    let address = ip(&first);
+    // That it has stopped cannot be written down.
+    let stopped = node.settings.directory.join("sandboxes").join(&first[..16]).join("stopped");
+    std::fs::create_dir(&stopped).unwrap();
+    let stop = StopPodSandboxRequest { pod_sandbox_id: first.clone() };
+    node.wait(node.runtime().stop_pod_sandbox(stop)).unwrap_err();
+    let second = node.run(node.sandbox_config("second"));
+    assert_eq!(ip(&second), address);
+    std::fs::remove_dir(&stopped).unwrap();
+    node.stop_sandbox(&first);
+    let third = node.run(node.sandbox_config("third"));
+    assert_ne!(ip(&third), address);
 }

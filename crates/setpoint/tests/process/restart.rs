@@ -99,6 +99,7 @@ async fn a_cluster_whose_webhook_is_down_starts_and_gets_back_what_it_lacks() {
     let client = server.client().await;
     assert_eq!(call(&client, "GET", role, None).await.0, 404);
     assert_eq!(call(&client, "GET", "/readyz", None).await.0, 500);
+    wait_until("it says what is wrong", || server.log().contains("warning: initial objects are missing"));
     let (code, said) = call(&client, "GET", "/readyz/poststarthook/rbac/bootstrap-roles", None).await;
     let said = said.as_str().unwrap_or_default();
     assert!(code == 500 && said.contains("ClusterRole \"view\": ") && said.contains("webhook"), "{said}");

@@ -166,7 +166,7 @@ async fn narrow_level(cluster: &TestCluster) {
         while cluster.request("GET", MAPS).by(user(name)).send().await.headers["x-kubernetes-pf-prioritylevel-uid"]
             != uid
         {
-            settle(&cluster).await;
+            settle(cluster).await;
         }
     }
 }
