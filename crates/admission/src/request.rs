@@ -19,7 +19,8 @@ pub trait Seats: Sync {
     /// Somebody else decides how long it takes from here: it must not keep others from being served.
     fn give_back(&self);
 
-    /// To its end; it takes them again if it gave them back. Too many wait for others without any.
+    /// Holds them until the request ends, and takes them again if they were given back: too many others wait without any. Fails if
+    /// there are none.
     fn keep(&self) -> BoxFuture<'_, Result<(), Status>>;
 }
 

@@ -10,7 +10,7 @@ use crate::request_info::Query;
 /// The longest a request that is not long-running may take; upstream's `--request-timeout`.
 pub(crate) const MAX: Duration = Duration::from_secs(60);
 
-/// The longest a write of one object may take, as upstream's: who waits for two webhooks that hang waits for no third.
+/// The longest a write of one object may take, with all its webhooks; upstream's `requestTimeoutUpperBound`.
 const MAX_WRITE: Duration = Duration::from_secs(34);
 
 pub(crate) fn longest(verb: &str) -> Duration {

@@ -121,6 +121,7 @@ pub struct AuthorizedRequest<'a> {
     pub trace: Trace,
     /// Guards what the verb takes and the chain releases.
     outcome: Mutex<Outcome>,
+    /// Held while seats are taken again, so that webhooks that are asked at once take them once.
     keeping: tokio::sync::Mutex<()>,
 }
 
@@ -260,7 +261,6 @@ impl Seats for AuthorizedRequest<'_> {
 
     fn keep(&self) -> BoxFuture<'_, Result<(), Status>> {
         Box::pin(async {
-            // Of webhooks that are asked at once each waits for the same seats.
             let _one = self.keeping.lock().await;
             let bytes = {
                 let mut outcome = self.outcome.lock();

@@ -91,7 +91,7 @@ impl Inner {
         };
         let containers: Vec<_> = self.pods.lock().containers.values().cloned().collect();
         let written = self.stats.written(&containers, stats::PATIENCE);
-        let written = written.into_iter().flatten().fold(Usage::default(), Usage::plus);
+        let written: Usage = written.into_iter().flatten().sum();
         let of_containers =
             crate::records::containers(&self.settings.directory).to_string_lossy().into_owned();
         Ok(cri::ImageFsInfoResponse {

@@ -45,6 +45,12 @@ impl Usage {
     }
 }
 
+impl std::iter::Sum for Usage {
+    fn sum<I: Iterator<Item = Usage>>(all: I) -> Usage {
+        all.fold(Usage::default(), Usage::plus)
+    }
+}
+
 /// Of a file or a directory alone; nothing at that place takes nothing.
 pub fn of_one(path: &Path) -> Usage {
     rustix::fs::lstat(path)

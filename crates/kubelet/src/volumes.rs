@@ -18,6 +18,7 @@ mod host_path;
 mod local;
 mod ownership;
 mod payload;
+mod ready;
 mod removal;
 mod setup;
 pub(crate) mod source;

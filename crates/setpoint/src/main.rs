@@ -7,6 +7,7 @@ extern crate bench;
 mod access;
 mod advertise;
 mod backup;
+mod bootstrap;
 mod bridge_owner;
 mod cli;
 mod cluster_network;

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use apiserver::{
-    Advertised, Api, ApiConfig, Bootstrap, CertificateRotation, ClusterSettings, KubeletClientCertificate,
-    Limits, LocalClients, Pools, PortRange, ProxyClientCertificate, Server, ServerError, ServiceRanges, Tls,
+    Advertised, Api, ApiConfig, CertificateRotation, ClusterSettings, KubeletClientCertificate, Limits,
+    LocalClients, Pools, PortRange, ProxyClientCertificate, Server, ServerError, ServiceRanges, Tls,
     WriteKubeconfig,
 };
 use auth::pki::{FrontProxy, ServingCertificate};
@@ -38,7 +38,7 @@ use crate::parent::Parent;
 use crate::pid_file::PidFile;
 use crate::store_choice::{EtcdFiles, StoreChoice};
 use crate::{
-    advertise, backup, cli, cluster_network, controller_flags, controllers, descriptors, detach,
+    advertise, backup, bootstrap, cli, cluster_network, controller_flags, controllers, descriptors, detach,
     join_objects, kubeconfig, local_node, memory,
 };
 
@@ -50,8 +50,6 @@ const BLOCKING_THREADS: usize = 64;
 /// How often the health of the store is checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Initial objects that are refused again and again are tried so often; who has deleted the webhook waits no longer for a ready server.
-const MAX_BOOTSTRAP_WAIT: Duration = Duration::from_secs(30);
 /// Limit for what comes after the node has settled, which takes up to four seconds; includes the server's drain of up to four.
 const SHUTDOWN: Duration = Duration::from_millis(4800);
 
@@ -288,7 +286,7 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
     for path in [&kubeconfigs[1], &kubeconfigs[0]] {
         kubeconfig::clear(path)?;
     }
-    let Some(bootstrapped) = signals.interrupts(bootstrap(&env, &api, &engine)).await else {
+    let Some(bootstrapped) = signals.interrupts(bootstrap::run(&env, &api, &engine)).await else {
         // The next start completes the bootstrap.
         let _ = env.timeout(SHUTDOWN, engine.close()).await;
         return Ok(());
@@ -610,36 +608,6 @@ fn initial_objects(settings: &Settings) -> Vec<object::Value> {
     objects
 }
 
-/// A bootstrap that lacks something while the server serves.
-struct Incomplete {
-    why: String,
-    completing: tokio::task::JoinHandle<()>,
-}
-
-/// Creates the initial objects. On a full disk, or where a webhook or policy refuses some, it goes on in the background while the
-/// server serves: who makes space, or deletes the webhook, needs it.
-async fn bootstrap(env: &Env, api: &Arc<Api>, engine: &Arc<dyn Engine>) -> Result<Option<Incomplete>> {
-    let refused = |why: String| anyhow!("bootstrap failed: cannot create the initial objects: {why}");
-    let mut bootstrap = Bootstrap::new(api).map_err(|status| refused(status.message))?;
-    let Err(status) = bootstrap.attempt().await else { return Ok(None) };
-    match (engine.health(), engine.full()) {
-        (Err(why), _) => return Err(anyhow!("{why}")),
-        (Ok(()), Some(why)) => {
-            tracing::error!(reason = %why, "bootstrap is incomplete: some initial objects are missing");
-        }
-        (Ok(()), None) if bootstrap.can_serve_incomplete() => {
-            // A webhook that is down, say. It can be deleted only where somebody serves.
-            tracing::error!(
-                reason = status.message,
-                "bootstrap is incomplete: initial objects were refused; it goes on while this server serves"
-            );
-        }
-        (Ok(()), None) => return Err(refused(status.message)),
-    }
-    let later = bootstrap_later(env.clone(), bootstrap, engine.clone(), status.message.clone());
-    Ok(Some(Incomplete { why: status.message, completing: env.spawn("bootstrap", later) }))
-}
-
 /// Gives memory back from time to time, until the store fails: then it says why.
 async fn supervise(env: &Env, api: &Arc<Api>, engine: &Arc<dyn Engine>, pools: &Pools) -> anyhow::Error {
     let mut collector = memory::Collector::default();
@@ -657,30 +625,6 @@ fn is_full_disk(error: &anyhow::Error) -> bool {
     use std::io::ErrorKind::{QuotaExceeded, StorageFull};
     let kind = error.root_cause().downcast_ref::<std::io::Error>().map(std::io::Error::kind);
     matches!(kind, Some(StorageFull | QuotaExceeded))
-}
-
-/// Retries until nothing is missing. `said`: why something was at first.
-async fn bootstrap_later(env: Env, mut bootstrap: Bootstrap, engine: Arc<dyn Engine>, mut said: String) {
-    let mut wait = CHECK_INTERVAL;
-    loop {
-        env.sleep(wait).await;
-        let Err(status) = bootstrap.attempt().await else {
-            tracing::info!("bootstrap is complete");
-            return;
-        };
-        wait = next_bootstrap_wait(wait, engine.full().is_some());
-        if status.message != said {
-            said = status.message;
-            tracing::warn!(reason = said, "bootstrap is incomplete");
-            // Something happens.
-            wait = CHECK_INTERVAL;
-        }
-    }
-}
-
-/// Whoever refuses objects is asked about them again, each time. A full disk may have space again at any time.
-fn next_bootstrap_wait(wait: Duration, full: bool) -> Duration {
-    if full { CHECK_INTERVAL } else { (2 * wait).min(MAX_BOOTSTRAP_WAIT) }
 }
 
 /// Names for the serving certificate, in addition to the usual ones.
@@ -781,17 +725,6 @@ mod tests {
         let matches = cli::command().try_get_matches_from(args).unwrap();
         let (_, matches) = matches.subcommand().unwrap();
         Settings::from_matches(matches).unwrap().admission.enable
-    }
-
-    #[test]
-    fn initial_objects_that_are_refused_are_tried_less_and_less_often() {
-        let waits = |full| {
-            let next = |wait: &Duration| Some(next_bootstrap_wait(*wait, full));
-            let waits = std::iter::successors(Some(CHECK_INTERVAL), next).take(7);
-            waits.map(|wait| wait.as_secs()).collect::<Vec<_>>()
-        };
-        assert_eq!(waits(false), [1, 2, 4, 8, 16, 30, 30]);
-        assert_eq!(waits(true), [1; 7]);
     }
 
     #[test]

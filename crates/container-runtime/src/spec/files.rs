@@ -31,7 +31,7 @@ pub fn write(
 
 /// Containers may write to them as much as they like.
 pub fn usage(directory: &Path) -> Usage {
-    ALL.iter().map(|(name, _)| disk_usage::of_one(&directory.join(name))).fold(Usage::default(), Usage::plus)
+    ALL.iter().map(|(name, _)| disk_usage::of_one(&directory.join(name))).sum()
 }
 
 /// For every user of a container, whatever this process makes files for.

@@ -409,9 +409,8 @@ impl Errors<'_> {
         }
         let taints = self.config.fields.get("registerWithTaints").and_then(Value::as_list);
         let is_dated = |taint: &Value| taint.str_at(&["timeAdded"]).is_some();
-        for _ in 0..taints.unwrap_or_default().iter().filter(|taint| is_dated(taint)).count() {
-            self.say(true, || "taint.TimeAdded is not nil".to_owned());
-        }
+        let dated = taints.unwrap_or_default().iter().filter(|taint| is_dated(taint));
+        self.list.extend(dated.map(|_| "taint.TimeAdded is not nil".to_owned()));
     }
 }
 

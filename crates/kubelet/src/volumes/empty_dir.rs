@@ -135,27 +135,6 @@ pub fn set_up(directory: &Path, is_ready: bool, medium: &Medium) -> Result<bool,
     Ok(true)
 }
 
-pub fn is_ready(ready: &Path) -> bool {
-    ready.join("ready").exists()
-}
-
-/// Writes down that the directory is as it should be.
-pub fn set_ready(ready: &Path) -> Result<(), String> {
-    let write = || {
-        directories::make(ready)?;
-        fs::write(ready.join("ready"), "")
-    };
-    write().map_err(|error| format!("{}: {error}", ready.display()))
-}
-
-/// The directory is to be made anew.
-pub fn unset_ready(ready: &Path) -> std::io::Result<()> {
-    match fs::remove_file(ready.join("ready")) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
 /// The reverse of [`set_up`], also of half of it.
 pub fn tear_down(directory: &Path) -> std::io::Result<()> {
     mounts::unmount_below(directory)?;

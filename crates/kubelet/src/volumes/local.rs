@@ -13,7 +13,8 @@ use container::{mounts, tree};
 use object::Value;
 use rustix::mount::{MountFlags, mount_bind, mount_remount};
 
-use super::{empty_dir, host_path};
+use super::host_path;
+use super::ready::{is_marked, unmark};
 use crate::directories;
 
 pub const PROVISIONER: &str = "setpoint.dev/local";
@@ -145,7 +146,7 @@ pub fn bind(
     let failed = |error: io::Error| format!("mount {source} at {}: {error}", target.display());
     let mounted = mounts::below(pods).map_err(failed)?;
     let is_bound = mounted.iter().any(|mounted| mounted.path == target);
-    if is_bound && empty_dir::is_ready(ready) {
+    if is_bound && is_marked(ready) {
         return Ok(Bound::Already);
     }
     let same_volume = target.file_name();
@@ -156,7 +157,7 @@ pub fn bind(
     });
     if !is_bound {
         // Of before the machine was started.
-        empty_dir::unset_ready(ready).map_err(failed)?;
+        unmark(ready).map_err(failed)?;
         directories::make(target).map_err(failed)?;
         mount_bind(source, target).map_err(|error| failed(error.into()))?;
     }

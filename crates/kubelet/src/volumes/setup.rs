@@ -9,6 +9,7 @@ use super::empty_dir::{self, Medium};
 use super::local::{self, Bound, Records};
 use super::ownership::{ChangePolicy, Ownership};
 use super::payload::Payload;
+use super::ready;
 use super::{atomic, host_path};
 
 /// What is to be done for one volume.
@@ -58,9 +59,9 @@ impl SetUp {
         let mut warning = None;
         let path = match self {
             SetUp::EmptyDir { directory, ready, medium, group } => {
-                if empty_dir::set_up(&directory, empty_dir::is_ready(&ready), &medium)? {
+                if empty_dir::set_up(&directory, ready::is_marked(&ready), &medium)? {
                     own(&directory, group, false);
-                    empty_dir::set_ready(&ready)?;
+                    ready::mark(&ready)?;
                 }
                 directory
             }
@@ -85,7 +86,7 @@ impl SetUp {
                 let bound = local::bind(&path, &target, &ready, &pods, read_only, &options)?;
                 if bound != Bound::Already {
                     let given = give(bound, &target, owner, read_only).map_err(failed);
-                    let done = given.and_then(|told| empty_dir::set_ready(&ready).map(|()| told));
+                    let done = given.and_then(|told| ready::mark(&ready).map(|()| told));
                     // The next attempt begins anew.
                     warning = done.inspect_err(|_| local::unbind(&target))?;
                 }

@@ -1,9 +1,9 @@
 //! File systems: how full they are, and how much of them is whose.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use container::disk_usage;
+use container::disk_usage::{self, Usage};
 use cri::FilesystemUsage;
 
 use super::{PodStats, number};
@@ -34,8 +34,8 @@ impl FsStats {
     }
 
     /// Another part of the same file system.
-    fn part(&self, used_bytes: u64, inodes_used: u64, timestamp: i64) -> FsStats {
-        FsStats { timestamp, used_bytes: Some(used_bytes), inodes_used: Some(inodes_used), ..self.clone() }
+    fn part(&self, used: Usage, timestamp: i64) -> FsStats {
+        FsStats { timestamp, used_bytes: Some(used.bytes), inodes_used: Some(used.inodes), ..self.clone() }
     }
 }
 
@@ -71,8 +71,7 @@ pub fn complete(pod: &mut PodStats, root: &FsStats, directories: Directories<'_>
         inodes = inodes.saturating_add(used.inodes_used.unwrap_or(0));
     };
     for container in &mut pod.containers {
-        let (used, files) = size_of(&directory.join(&container.name));
-        let logs = root.part(used, files, now);
+        let logs = root.part(log_usage(&directory.join(&container.name)), now);
         add(&logs);
         container.logs = Some(logs);
         if let Some(rootfs) = &mut container.rootfs {
@@ -84,34 +83,25 @@ pub fn complete(pod: &mut PodStats, root: &FsStats, directories: Directories<'_>
         }
     }
     pod.volumes.iter().filter(|volume| volume.is_ephemeral).for_each(|volume| add(&volume.fs));
-    let (used, files) = size_of_own(&directories.root.join("pods").join(&pod.uid));
-    let own = root.part(used, files, now);
+    let own = root.part(own_usage(&directories.root.join("pods").join(&pod.uid)), now);
     add(&own);
     pod.own_files = Some(own);
-    pod.ephemeral_storage = Some(root.part(bytes, inodes, now));
+    pod.ephemeral_storage = Some(root.part(Usage { bytes, inodes }, now));
 }
 
 /// The hosts file and the termination messages of a pod: its containers may write to them as much as they like.
-fn size_of_own(directory: &Path) -> (u64, u64) {
-    let entries = |directory: &Path| std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let containers = entries(&directory.join("containers"));
-    let messages = containers.flat_map(|container| entries(&container.path())).map(|entry| entry.path());
-    let all = messages.chain([directory.join("etc-hosts")]).map(|file| disk_usage::of_one(&file));
-    let sum = all.fold(disk_usage::Usage::default(), disk_usage::Usage::plus);
-    (sum.bytes, sum.inodes)
+fn own_usage(directory: &Path) -> Usage {
+    let messages = entries(&directory.join("containers")).flat_map(|container| entries(&container));
+    messages.chain([directory.join("etc-hosts")]).map(|file| disk_usage::of_one(&file)).sum()
 }
 
 /// Files of a directory, itself among them: a log and its rotated ones, which have no directories.
-fn size_of(directory: &Path) -> (u64, u64) {
-    use std::os::unix::fs::MetadataExt;
-    let metadata = |path: &Path| std::fs::symlink_metadata(path).ok();
-    // As they lie on the disk.
-    let size = |path: &Path| metadata(path).map(|metadata| metadata.blocks().saturating_mul(512));
-    let Some(own) = size(directory) else { return (0, 0) };
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| size(&entry.path()))
-        .fold((own, 1), |(bytes, files), size| (bytes + size, files + 1))
+fn log_usage(directory: &Path) -> Usage {
+    [directory.to_owned()].into_iter().chain(entries(directory)).map(|path| disk_usage::of_one(&path)).sum()
+}
+
+fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use bytes::Bytes;
 use cri::{ContainerState, ContainerStatus};
 use http::{HeaderMap, Method, StatusCode};
 use http_body_util::BodyExt;
@@ -26,6 +27,13 @@ fn set_state(fixture: &Fixture, path: &std::path::Path, state: ContainerState) {
     let log_path = path.to_str().unwrap().to_owned();
     let status = ContainerStatus { id: "c1".to_owned(), state: state as i32, log_path, ..Default::default() };
     fixture.host.statuses.lock().insert("c1".to_owned(), status);
+}
+
+/// The pieces that come of its log from the last line on.
+async fn follow(fixture: &Fixture) -> impl AsyncFnMut() -> Option<Bytes> {
+    let target = "/containerLogs/default/web/app?follow=true&tailLines=1";
+    let mut body = fixture.send(Some(USER), Method::GET, target, HeaderMap::new()).await.into_body();
+    async move || body.frame().await.map(|frame| frame.unwrap().into_data().unwrap())
 }
 
 #[tokio::test]
@@ -87,9 +95,7 @@ async fn what_has_no_log_is_told_in_kubelets_words() {
 async fn a_log_is_followed_until_its_container_ends() {
     let fixture = Fixture::start().await;
     let path = write_log(&fixture, ContainerState::Running);
-    let target = "/containerLogs/default/web/app?follow=true&tailLines=1";
-    let mut body = fixture.send(Some(USER), Method::GET, target, HeaderMap::new()).await.into_body();
-    let mut next = async || body.frame().await.map(|frame| frame.unwrap().into_data().unwrap());
+    let mut next = follow(&fixture).await;
     assert_eq!(next().await.unwrap(), "three\n");
     let mut log = fs::OpenOptions::new().append(true).open(&path).unwrap();
     log.write_all(b"2026-01-01T00:00:04Z stdout F four\n").unwrap();
@@ -105,9 +111,7 @@ async fn a_log_is_followed_until_its_container_ends() {
 async fn a_log_is_followed_while_the_runtime_is_away() {
     let fixture = Fixture::start().await;
     let path = write_log(&fixture, ContainerState::Running);
-    let target = "/containerLogs/default/web/app?follow=true&tailLines=1";
-    let mut body = fixture.send(Some(USER), Method::GET, target, HeaderMap::new()).await.into_body();
-    let mut next = async || body.frame().await.map(|frame| frame.unwrap().into_data().unwrap());
+    let mut next = follow(&fixture).await;
     assert_eq!(next().await.unwrap(), "three\n");
     fixture.host.away.send_replace(2);
     let mut away = fixture.host.away.subscribe();
