@@ -410,7 +410,7 @@ impl Errors<'_> {
         let taints = self.config.fields.get("registerWithTaints").and_then(Value::as_list);
         let is_dated = |taint: &Value| taint.str_at(&["timeAdded"]).is_some();
         let dated = taints.unwrap_or_default().iter().filter(|taint| is_dated(taint));
-        self.list.extend(dated.map(|_| "taint.TimeAdded is not nil".to_owned()));
+        self.list.extend(dated.map(|_| "invalid configuration: taint.TimeAdded is not nil".to_owned()));
     }
 }
 

@@ -188,7 +188,10 @@ pub fn containers(
     let mut kept: Vec<Vec<&cri::Container>> = Vec::new();
     for ((uid, _), mut unit) in units {
         unit.sort_by_key(|container| std::cmp::Reverse(container.created_at));
-        let keep = if gone(uid) { 0 } else { policy.per_container.unwrap_or(usize::MAX) };
+        // One that is about to start is not the last that ended. (Kubelet counts it, and can lose the log of the one before.)
+        let is_starting = unit.first().is_some_and(|newest| newest.state == ContainerState::Created as i32);
+        let per_container = policy.per_container.map_or(usize::MAX, |most| most + usize::from(is_starting));
+        let keep = if gone(uid) { 0 } else { per_container };
         removed.extend(unit.split_off(keep.min(unit.len())));
         kept.push(unit);
     }
@@ -340,6 +343,23 @@ mod tests {
         assert_eq!(plan(&old, 100), ["c1"], "those created at 1 and before");
         let few = ContainerPolicy { all: Some(1), per_container: None, ..Default::default() };
         assert_eq!(plan(&few, 100), ["a1", "a2", "b1", "c1"]);
+    }
+
+    #[test]
+    fn the_last_that_ended_is_kept_while_the_next_starts() {
+        use ContainerState::{Created, Exited};
+        let all = [
+            container("1", "a", "main", 1, Exited),
+            container("2", "a", "main", 2, Created),
+            container("3", "a", "main", 3, Exited),
+            container("4", "a", "main", 4, Created),
+        ];
+        let plan = |gone: bool| {
+            let removals = containers(&all, &ContainerPolicy::default(), 100, &|_| gone);
+            removals.into_iter().map(|removal| removal.id).collect::<Vec<_>>()
+        };
+        assert_eq!(plan(false), ["2", "1"]);
+        assert_eq!(plan(true), ["4", "3", "2", "1"]);
     }
 
     #[test]
