@@ -102,7 +102,7 @@ pub fn down(matches: &ArgMatches) -> Result<()> {
     println!("Stopped. The data is kept in {}; `{}` starts it again.", shown.display(), command.start());
     if let Some(pods) = local_node::pods_left(&local_node::directory(&data_dir)) {
         let (program, reset) = (program_name(), command.reset());
-        println!("{pods}; `{program} {reset} --data-dir {}` ends them.", shown.display());
+        println!("{pods} until `{program} {reset} --data-dir {}`.", shown.display());
     }
     Ok(())
 }

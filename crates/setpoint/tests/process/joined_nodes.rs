@@ -178,7 +178,7 @@ fn pods_of_a_joined_node_reach_the_api_server() {
     assert!(done, "{error}");
     assert!(told.contains("; `node` starts it again."), "{told}");
     assert!(
-        told.contains("One pod goes on running; `") && told.contains(" node reset --data-dir "),
+        told.contains("One pod goes on running until `") && told.contains(" node reset --data-dir "),
         "{told}"
     );
     drop(again);
