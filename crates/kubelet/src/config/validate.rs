@@ -402,15 +402,16 @@ impl Errors<'_> {
     }
 
     fn taints(&mut self) {
-        for text in self.config.register_with_taints.clone() {
-            if taint::parse(&text).is_none() {
+        let config = self.config;
+        for text in &config.register_with_taints {
+            if taint::parse(text).is_none() {
                 self.list.push(format!("invalid taint: {text}"));
             }
         }
-        let taints = self.config.fields.get("registerWithTaints").and_then(Value::as_list);
-        let is_dated = |taint: &Value| taint.str_at(&["timeAdded"]).is_some();
-        let dated = taints.unwrap_or_default().iter().filter(|taint| is_dated(taint));
-        self.list.extend(dated.map(|_| "invalid configuration: taint.TimeAdded is not nil".to_owned()));
+        let taints = config.fields.get("registerWithTaints").and_then(Value::as_list);
+        for taint in taints.unwrap_or_default() {
+            self.say(taint.str_at(&["timeAdded"]).is_some(), || "taint.TimeAdded is not nil".to_owned());
+        }
     }
 }
 

@@ -190,8 +190,11 @@ pub fn containers(
         unit.sort_by_key(|container| std::cmp::Reverse(container.created_at));
         // One that is about to start is not the last that ended. (Kubelet counts it, and can lose the log of the one before.)
         let is_starting = unit.first().is_some_and(|newest| newest.state == ContainerState::Created as i32);
-        let per_container = policy.per_container.map_or(usize::MAX, |most| most + usize::from(is_starting));
-        let keep = if gone(uid) { 0 } else { per_container };
+        let keep = match policy.per_container {
+            _ if gone(uid) => 0,
+            Some(most) => most + usize::from(is_starting),
+            None => usize::MAX,
+        };
         removed.extend(unit.split_off(keep.min(unit.len())));
         kept.push(unit);
     }
@@ -317,6 +320,10 @@ mod tests {
         }
     }
 
+    fn ids(removals: Vec<Removal>) -> Vec<String> {
+        removals.into_iter().map(|removal| removal.id).collect()
+    }
+
     #[test]
     fn the_last_dead_container_of_each_is_kept() {
         use ContainerState::{Exited, Running, Unknown};
@@ -329,10 +336,7 @@ mod tests {
             container("c1", "c", "main", 1, Exited),
         ];
         let plan = |policy: &ContainerPolicy, now: i64| {
-            let mut ids: Vec<String> = containers(&all, policy, now, &|uid| uid == "c")
-                .into_iter()
-                .map(|removal| removal.id)
-                .collect();
+            let mut ids = ids(containers(&all, policy, now, &|uid| uid == "c"));
             ids.sort();
             ids
         };
@@ -354,10 +358,7 @@ mod tests {
             container("3", "a", "main", 3, Exited),
             container("4", "a", "main", 4, Created),
         ];
-        let plan = |gone: bool| {
-            let removals = containers(&all, &ContainerPolicy::default(), 100, &|_| gone);
-            removals.into_iter().map(|removal| removal.id).collect::<Vec<_>>()
-        };
+        let plan = |gone: bool| ids(containers(&all, &ContainerPolicy::default(), 100, &|_| gone));
         assert_eq!(plan(false), ["2", "1"]);
         assert_eq!(plan(true), ["4", "3", "2", "1"]);
     }

@@ -17,6 +17,8 @@ use object::time;
 use parking_lot::Mutex;
 use serde_json::{Value as Json, json};
 
+use crate::directories;
+
 const API_VERSION: &str = "kubelet.config.k8s.io/v1beta1";
 /// More Secrets than this for one repository are not added while a pod is only let in.
 const MAX_SECRETS: usize = 100;
@@ -267,10 +269,7 @@ fn write(folder: &Path, name: &str, json: &Json) -> io::Result<()> {
 }
 
 fn remove(folder: &Path, name: &str) -> io::Result<()> {
-    match fs::remove_file(folder.join(file_name(name))) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+    directories::unless_missing(fs::remove_file(folder.join(file_name(name))))
 }
 
 fn read_all(folder: &Path) -> io::Result<Vec<Json>> {

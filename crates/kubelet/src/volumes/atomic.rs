@@ -16,6 +16,7 @@ use env::Env;
 use object::time;
 
 use super::payload::{File, Payload};
+use crate::directories::unless_missing;
 
 const DATA: &str = "..data";
 const NEW_DATA: &str = "..data_tmp";
@@ -82,19 +83,12 @@ pub fn write(
     }
     for path in stale.iter().filter(|path| !path.contains('/')) {
         let visible = volume.join(path);
-        match fs::remove_file(&visible) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(at(&visible)(error)),
-            _ => {}
-        }
+        unless_missing(fs::remove_file(&visible)).map_err(at(&visible))?;
     }
     if let Some(old) = old.filter(|_| changed) {
-        fs::remove_dir_all(&old).or_else(absent).map_err(at(&old))?;
+        unless_missing(fs::remove_dir_all(&old)).map_err(at(&old))?;
     }
     Ok(changed)
-}
-
-fn absent(error: io::Error) -> io::Result<()> {
-    if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) }
 }
 
 /// The payload with paths that lead nowhere else.

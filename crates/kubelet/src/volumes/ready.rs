@@ -1,8 +1,8 @@
 //! Marks of volumes that were made ready. One without its mark was left half done by an agent that was killed, and is made ready by the
 //! next. As kubelet's, a mark lies beside the volume, in the pod's directory `plugins`.
 
-use std::fs;
 use std::path::Path;
+use std::{fs, io};
 
 use crate::directories;
 
@@ -22,9 +22,6 @@ pub fn mark(directory: &Path) -> Result<(), String> {
 }
 
 /// The volume is to be made anew.
-pub fn unmark(directory: &Path) -> std::io::Result<()> {
-    match fs::remove_file(directory.join(MARK)) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+pub fn unmark(directory: &Path) -> io::Result<()> {
+    directories::unless_missing(fs::remove_file(directory.join(MARK)))
 }

@@ -1,7 +1,7 @@
 //! File systems: how full they are, and how much of them is whose.
 
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{io, iter};
 
 use container::disk_usage::{self, Usage};
 use cri::FilesystemUsage;
@@ -97,7 +97,7 @@ fn own_usage(directory: &Path) -> Usage {
 
 /// Files of a directory, itself among them: a log and its rotated ones, which have no directories.
 fn log_usage(directory: &Path) -> Usage {
-    [directory.to_owned()].into_iter().chain(entries(directory)).map(|path| disk_usage::of_one(&path)).sum()
+    iter::once(directory.to_owned()).chain(entries(directory)).map(|path| disk_usage::of_one(&path)).sum()
 }
 
 fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
