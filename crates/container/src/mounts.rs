@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{
     AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlags, openat2, statfs, statx,
@@ -66,6 +67,10 @@ pub fn at(path: &Path) -> io::Result<Option<FileSystem>> {
         _ => FileSystem::Other,
     }))
 }
+
+/// How often what is in use is unmounted, and how long that waits for its users.
+const BUSY_TRIES: u32 = 50;
+const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
 const TMPFS: i64 = 0x0102_1994;
 const HUGETLBFS: i64 = 0x9584_58f6;
@@ -160,7 +165,16 @@ fn unmount_one(path: &Path, flags: UnmountFlags) -> rustix::io::Result<()> {
     let Some(parent) = present(parent)? else { return Ok(()) };
     let name = path.file_name().unwrap_or(OsStr::new("."));
     let path = Path::new("/proc/self/fd").join(parent.as_raw_fd().to_string()).join(name);
-    present(unmount(path, flags | UnmountFlags::NOFOLLOW)).map(drop)
+    let mut tries = 1;
+    loop {
+        match present(unmount(&path, flags | UnmountFlags::NOFOLLOW)) {
+            // A program that was just started has what this one had open, until it executes.
+            Err(Errno::BUSY) if tries < BUSY_TRIES => tries += 1,
+            done => return done.map(drop),
+        }
+        #[allow(clippy::disallowed_methods, reason = "who unmounts may block, and is not part of a world")]
+        std::thread::sleep(BUSY_PAUSE);
+    }
 }
 
 /// No link on the way: pods may replace directories of their volumes.

@@ -73,6 +73,24 @@ fn what_is_in_use_stays_mounted_unless_it_is_detached() {
 }
 
 #[test]
+fn what_is_in_use_for_a_moment_is_waited_for() {
+    on_shared_mounts(|folder| {
+        let (_, pod) = bound(folder, false);
+        // As a program has it that another thread is starting.
+        let used = File::open(&pod).unwrap();
+        assert_eq!(unmount(&pod, UnmountFlags::empty()), Err(Errno::BUSY));
+        #[allow(clippy::disallowed_methods, reason = "somebody else's")]
+        let user = std::thread::spawn(move || {
+            std::thread::sleep(BUSY_PAUSE * 3);
+            drop(used);
+        });
+        unmount_below(folder).unwrap();
+        assert_eq!(below(folder).unwrap(), []);
+        user.join().unwrap();
+    });
+}
+
+#[test]
 fn a_mount_that_covers_what_the_host_shares_is_left_to_people() {
     on_shared_mounts(|folder| {
         let (disk, pod) = (folder.join("disk"), folder.join("pod/T"));

@@ -178,7 +178,7 @@ pub fn mount_disk(at: &Path) {
 }
 
 pub fn unmount(at: &Path) {
-    rustix::mount::unmount(at, rustix::mount::UnmountFlags::empty()).unwrap();
+    rustix::mount::unmount(at, rustix::mount::UnmountFlags::DETACH).unwrap();
 }
 
 pub fn mounts_below(folder: &Path) -> Vec<PathBuf> {
