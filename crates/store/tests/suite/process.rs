@@ -237,7 +237,14 @@ impl LoopMount {
 
 impl Drop for LoopMount {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.dir).status();
+        // Programs that other tests just start have open what this one had, until they execute.
+        let unmounted = || Command::new("umount").arg(&self.dir).status().is_ok_and(|s| s.success());
+        for _ in 0..100 {
+            if unmounted() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
     }
 }
 
