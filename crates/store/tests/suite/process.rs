@@ -243,6 +243,7 @@ impl Drop for LoopMount {
             if unmounted() {
                 return;
             }
+            #[allow(clippy::disallowed_methods, reason = "waits for other programs")]
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
     }
