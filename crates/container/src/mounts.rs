@@ -25,6 +25,13 @@ pub struct Mounted {
     peer_group: Option<u64>,
 }
 
+impl Mounted {
+    /// With another mount, as most are on machines that systemd has started.
+    pub fn is_shared(&self) -> bool {
+        self.peer_group.is_some()
+    }
+}
+
 /// What is mounted at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileSystem {
@@ -36,6 +43,14 @@ pub enum FileSystem {
 /// Mounts at the directory and below it, those on top of others last.
 pub fn below(directory: &Path) -> io::Result<Vec<Mounted>> {
     Ok(parse(&table()?).filter(|mounted| mounted.path.starts_with(directory)).collect())
+}
+
+/// The mount that holds a file or directory.
+pub fn holding(path: &Path) -> io::Result<Option<Mounted>> {
+    let (path, table) = (path.canonicalize()?, table()?);
+    let holding = parse(&table).filter(|mounted| path.starts_with(&mounted.path));
+    // Of those at one place the last one is on top.
+    Ok(holding.max_by_key(|mounted| mounted.path.as_os_str().len()))
 }
 
 fn table() -> io::Result<Vec<u8>> {

@@ -140,6 +140,9 @@ fn convert(parts: &Parts<'_>, mount: &cri::Mount) -> Result<Mount, Error> {
             mount.container_path
         )));
     }
+    if propagation == Propagation::Bidirectional {
+        must_be_shared(&mount.host_path)?;
+    }
     Ok(Mount {
         target: normal(Path::new(&mount.container_path)),
         source,
@@ -163,6 +166,16 @@ fn host_source(path: &str) -> Result<Source, Error> {
         std::fs::create_dir_all(path).context(|| format!("failed to mkdir {path:?}"))?;
     }
     Ok(Source::Bind { path: path.into(), sub_path: PathBuf::new() })
+}
+
+/// What the container mounts below the path would reach nobody otherwise.
+fn must_be_shared(path: &str) -> Result<(), Error> {
+    let mounted = container::mounts::holding(Path::new(path));
+    let mounted = mounted.context(|| format!("failed to find the mount of {path:?}"))?;
+    let Some(mounted) = mounted.filter(|mounted| !mounted.is_shared()) else { return Ok(()) };
+    let place = mounted.path.display().to_string();
+    let mend = format!("`mount --make-shared {place}` on the node makes it one");
+    Err(unknown(format!("path {path:?} is mounted on {place:?} but it is not a shared mount: {mend}")))
 }
 
 /// The files of another image.

@@ -10,6 +10,7 @@ use crate::node::{Node, container, secured};
 
 pub const TESTS: &[Test] = &[
     ("mounts_are_as_asked", mounts_are_as_asked),
+    ("what_is_mounted_both_ways_is_shared", what_is_mounted_both_ways_is_shared),
     ("devices_are_as_asked", devices_are_as_asked),
     ("a_root_is_like_the_images", a_root_is_like_the_images),
     ("a_part_of_an_image_is_a_volume", a_part_of_an_image_is_a_volume),
@@ -78,6 +79,45 @@ fn mounts_are_as_asked() {
     // What touch says comes by another stream, sooner or later.
     let lines: Vec<&str> = log.lines().filter(|line| !line.starts_with("touch:")).collect();
     assert_eq!(lines, ["written", "kept", "refused"], "{log}");
+}
+
+fn what_is_mounted_both_ways_is_shared() {
+    use rustix::mount::{MountPropagationFlags, mount_change};
+    let node = Node::new();
+    let sandbox = node.run(node.sandbox_config("web"));
+    let disk = node.directory.path().join("disk");
+    let inner = disk.join("inner");
+    std::fs::create_dir(&disk).unwrap();
+    container::mounts::tmpfs(&disk, None).unwrap();
+    std::fs::create_dir(&inner).unwrap();
+    mount_change(&disk, MountPropagationFlags::PRIVATE).unwrap();
+    let mut config = secured(container("main", "mount -t tmpfs none /disk/inner"), |context| {
+        context.privileged = true;
+    });
+    config.mounts = vec![Mount {
+        container_path: "/disk".to_owned(),
+        host_path: inner.parent().unwrap().to_str().unwrap().to_owned(),
+        propagation: MountPropagation::Bidirectional.into(),
+        ..Default::default()
+    }];
+    let refused = node.create(&sandbox, config.clone()).unwrap_err().message;
+    let place = disk.display();
+    let expected = format!(
+        "path {disk:?} is mounted on {disk:?} but it is not a shared mount: `mount --make-shared {place}`"
+    );
+    assert!(refused.contains(&expected), "{refused}");
+    // What only comes from the host may miss something, and does no harm.
+    let mut reads = config.clone();
+    reads.metadata.as_mut().unwrap().name = "reads".to_owned();
+    reads.log_path = "reads.log".to_owned();
+    reads.command = crate::node::shell("ls /disk");
+    reads.mounts[0].propagation = MountPropagation::HostToContainer.into();
+    assert_eq!(node.output(&sandbox, reads), (0, "inner\n".to_owned()));
+    mount_change(&disk, MountPropagationFlags::SHARED).unwrap();
+    assert_eq!(node.output(&sandbox, config), (0, String::new()));
+    let held = container::mounts::holding(&inner).unwrap().unwrap().path;
+    container::mounts::unmount_below(&disk).unwrap();
+    assert_eq!(held, inner);
 }
 
 fn devices_are_as_asked() {

@@ -58,6 +58,24 @@ fn what_the_host_mounts_in_a_volume_stays_when_its_pod_goes() {
 }
 
 #[test]
+fn the_mount_that_holds_a_path_is_the_one_on_top() {
+    on_shared_mounts(|folder| {
+        let (host, pod) = bound(folder, true);
+        let place = |path: &Path| holding(path).unwrap().unwrap().path;
+        assert_eq!(place(&pod), pod);
+        assert_eq!(place(&host.join("sub/precious")), host.join("sub"));
+        std::os::unix::fs::symlink(host.join("sub"), folder.join("link")).unwrap();
+        assert_eq!(place(&folder.join("link")), host.join("sub"));
+        tmpfs(&pod, None).unwrap();
+        let over = holding(&pod).unwrap().unwrap();
+        assert!(over.path == pod && over.file_system == "tmpfs" && over.is_shared(), "{over:?}");
+        mount_change(&pod, MountPropagationFlags::PRIVATE).unwrap();
+        assert!(!holding(&pod).unwrap().unwrap().is_shared());
+        assert!(holding(&host.join("missing")).is_err());
+    });
+}
+
+#[test]
 fn what_is_in_use_stays_mounted_unless_it_is_detached() {
     on_shared_mounts(|folder| {
         let (_, pod) = bound(folder, false);
