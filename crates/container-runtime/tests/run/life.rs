@@ -25,6 +25,7 @@ pub const TESTS: &[Test] = &[
         "half_a_sandbox_is_off_the_network_though_its_helper_does_not_end",
         half_a_sandbox_is_off_the_network_though_its_helper_does_not_end,
     ),
+    ("half_a_sandbox_gives_back_nothing_of_anothers", half_a_sandbox_gives_back_nothing_of_anothers),
     ("addresses_are_given_back_once", addresses_are_given_back_once),
 ];
 
@@ -349,6 +350,36 @@ fn half_a_sandbox_is_off_the_network_though_its_helper_does_not_end() {
     // Its address is another's.
     let sandbox = node.run(node.sandbox_config("half"));
     assert_eq!(ip(&node, &sandbox), before);
+}
+
+fn half_a_sandbox_gives_back_nothing_of_anothers() {
+    let mut node = Node::empty();
+    node.leave();
+    // Five addresses for pods.
+    let range = node.settings.pod_ranges[0].to_string().replace("/24", "/29");
+    node.settings.pod_ranges = vec![Cidr::parse(&range).unwrap()];
+    node.come_back();
+    let whole = node.run(node.sandbox_config("whole"));
+    let half = node.run(node.sandbox_config("half"));
+    let ip = |node: &Node, sandbox: &str| node.sandbox_status(sandbox).network.unwrap().ip;
+    let (taken, own) = (ip(&node, &whole), ip(&node, &half));
+    assert_eq!(taken.len(), own.len());
+    node.leave();
+    // Written down as an agent leaves it that took the address for free.
+    let directory = node.settings.directory.join("sandboxes").join(&half[..16]);
+    std::fs::remove_file(directory.join("ready")).unwrap();
+    let mut record = std::fs::read(directory.join("record")).unwrap();
+    let at = record.windows(own.len()).rposition(|bytes| bytes == own.as_bytes()).unwrap();
+    record[at..at + own.len()].copy_from_slice(taken.as_bytes());
+    std::fs::write(directory.join("record"), record).unwrap();
+    node.come_back();
+    assert!(!directory.exists());
+    let given: Vec<String> = (0..)
+        .map_while(|n| node.try_run(node.sandbox_config(&format!("new-{n}"))).ok())
+        .map(|sandbox| ip(&node, &sandbox))
+        .collect();
+    assert!(given.len() == 4 && !given.contains(&taken) && given.contains(&own), "{given:?}, not {taken}");
+    assert_eq!(ip(&node, &whole), taken);
 }
 
 fn addresses_are_given_back_once() {
