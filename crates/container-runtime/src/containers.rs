@@ -63,6 +63,8 @@ impl Inner {
         let directory = records::containers(&self.settings.directory).join(records::short(id));
         let parts = spec::Parts { id, directory: &directory, sandbox, image, config: &config, runtime: self };
         let spec = spec::build(&parts)?;
+        // Missing host paths have been made by now.
+        spec::mounts::check_propagation(&config.mounts)?;
         let top = spec.root.layers.first().cloned();
         let pod_log = sandbox.record.config().log_directory;
         let log_path = if config.log_path.is_empty() || pod_log.is_empty() {

@@ -140,9 +140,6 @@ fn convert(parts: &Parts<'_>, mount: &cri::Mount) -> Result<Mount, Error> {
             mount.container_path
         )));
     }
-    if propagation == Propagation::Bidirectional {
-        must_be_shared(&mount.host_path)?;
-    }
     Ok(Mount {
         target: normal(Path::new(&mount.container_path)),
         source,
@@ -168,14 +165,25 @@ fn host_source(path: &str) -> Result<Source, Error> {
     Ok(Source::Bind { path: path.into(), sub_path: PathBuf::new() })
 }
 
-/// What the container mounts below the path would reach nobody otherwise.
-fn must_be_shared(path: &str) -> Result<(), Error> {
-    let mounted = container::mounts::holding(Path::new(path));
-    let mounted = mounted.context(|| format!("failed to find the mount of {path:?}"))?;
-    let Some(mounted) = mounted.filter(|mounted| !mounted.is_shared()) else { return Ok(()) };
-    let place = mounted.path.display().to_string();
-    let mend = format!("`mount --make-shared {place}` on the node makes it one");
-    Err(unknown(format!("path {path:?} is mounted on {place:?} but it is not a shared mount: {mend}")))
+/// Bidirectional propagation needs a shared mount: else what the container mounts there would not reach the host. As with containerd this
+/// holds for host paths of the request, and not for images or the mounts of CDI devices.
+pub fn check_propagation(mounts: &[cri::Mount]) -> Result<(), Error> {
+    let bidirectional = mounts.iter().filter(|mount| mount.propagation() == MountPropagation::Bidirectional);
+    for path in bidirectional.filter(|mount| !is_image(mount)).map(|mount| &mount.host_path) {
+        let mounted = container::mounts::holding(Path::new(path));
+        let mounted = mounted.context(|| format!("failed to find the mount of {path:?}"))?;
+        if let Some(private) = mounted.filter(|mounted| !mounted.is_shared()) {
+            let place = private.path.display().to_string();
+            let mend = format!("`mount --make-shared {place}` on the node makes it one");
+            let why = format!("path {path:?} is mounted on {place:?} but it is not a shared mount: {mend}");
+            return Err(unknown(why));
+        }
+    }
+    Ok(())
+}
+
+fn is_image(mount: &cri::Mount) -> bool {
+    mount.image.as_ref().is_some_and(|image| !image.image.is_empty())
 }
 
 /// The files of another image.

@@ -10,7 +10,7 @@ use crate::node::{Node, container, secured};
 
 pub const TESTS: &[Test] = &[
     ("mounts_are_as_asked", mounts_are_as_asked),
-    ("what_is_mounted_both_ways_is_shared", what_is_mounted_both_ways_is_shared),
+    ("bidirectional_propagation_needs_a_shared_mount", bidirectional_propagation_needs_a_shared_mount),
     ("devices_are_as_asked", devices_are_as_asked),
     ("a_root_is_like_the_images", a_root_is_like_the_images),
     ("a_part_of_an_image_is_a_volume", a_part_of_an_image_is_a_volume),
@@ -81,7 +81,7 @@ fn mounts_are_as_asked() {
     assert_eq!(lines, ["written", "kept", "refused"], "{log}");
 }
 
-fn what_is_mounted_both_ways_is_shared() {
+fn bidirectional_propagation_needs_a_shared_mount() {
     use rustix::mount::{MountPropagationFlags, mount_change};
     let node = Node::new();
     let sandbox = node.run(node.sandbox_config("web"));
@@ -96,7 +96,7 @@ fn what_is_mounted_both_ways_is_shared() {
     });
     config.mounts = vec![Mount {
         container_path: "/disk".to_owned(),
-        host_path: inner.parent().unwrap().to_str().unwrap().to_owned(),
+        host_path: disk.to_str().unwrap().to_owned(),
         propagation: MountPropagation::Bidirectional.into(),
         ..Default::default()
     }];
@@ -113,6 +113,14 @@ fn what_is_mounted_both_ways_is_shared() {
     reads.command = crate::node::shell("ls /disk");
     reads.mounts[0].propagation = MountPropagation::HostToContainer.into();
     assert_eq!(node.output(&sandbox, reads), (0, "inner\n".to_owned()));
+    // An image's files are nowhere on the host.
+    let mut of_image = config.clone();
+    of_image.metadata.as_mut().unwrap().name = "image".to_owned();
+    of_image.log_path = "image.log".to_owned();
+    of_image.command = crate::node::shell("ls /disk/www");
+    of_image.mounts[0].host_path = String::new();
+    of_image.mounts[0].image = Some(ImageSpec { image: NAME.to_owned(), ..Default::default() });
+    assert_eq!(node.output(&sandbox, of_image), (0, "index.html\n".to_owned()));
     mount_change(&disk, MountPropagationFlags::SHARED).unwrap();
     assert_eq!(node.output(&sandbox, config), (0, String::new()));
     let held = container::mounts::holding(&inner).unwrap().unwrap().path;
