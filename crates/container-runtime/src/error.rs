@@ -35,8 +35,5 @@ impl<T, E: Display> Context<T> for Result<T, E> {
 
 /// What is gone already is removed.
 pub fn unless_missing(removed: io::Result<()>, path: &Path) -> Result<(), Error> {
-    match removed {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed.context(|| format!("failed to remove {}", path.display())),
-    }
+    env::file::unless_missing(removed).context(|| format!("failed to remove {}", path.display()))
 }

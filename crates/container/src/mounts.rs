@@ -26,7 +26,7 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// With another mount, as most are on machines that systemd has started.
+    /// In a peer group: mounts and unmounts below it propagate. systemd makes all mounts of a machine so.
     pub fn is_shared(&self) -> bool {
         self.peer_group.is_some()
     }
@@ -83,7 +83,7 @@ pub fn at(path: &Path) -> io::Result<Option<FileSystem>> {
     }))
 }
 
-/// How often what is in use is unmounted, and how long that waits for its users.
+/// How often a busy mount is tried again, and how long after.
 const BUSY_TRIES: u32 = 50;
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
@@ -183,7 +183,7 @@ fn unmount_one(path: &Path, flags: UnmountFlags) -> rustix::io::Result<()> {
     let mut tries = 1;
     loop {
         match present(unmount(&path, flags | UnmountFlags::NOFOLLOW)) {
-            // A program that was just started has what this one had open, until it executes.
+            // A child that another thread has just forked shares our descriptors until its exec.
             Err(Errno::BUSY) if tries < BUSY_TRIES => tries += 1,
             done => return done.map(drop),
         }

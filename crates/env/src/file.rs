@@ -26,6 +26,11 @@ pub fn create(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     new.create()
 }
 
+/// What became of a removal: what is gone already need not be removed.
+pub fn unless_missing(removed: io::Result<()>) -> io::Result<()> {
+    removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
+}
+
 /// The content of a file of at most that many bytes; of a longer one, be it a device or a pipe without end, no more is read.
 pub fn read_limited(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
@@ -53,13 +58,10 @@ impl New {
     pub fn beside(path: &Path, mode: u32) -> io::Result<New> {
         let folder = File::open(folder_of(path))?;
         let temporary = temporary(path);
-        match fs::remove_file(&temporary) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                let what = format!("{} is in the way and cannot be removed: {error}", temporary.display());
-                return Err(io::Error::new(error.kind(), what));
-            }
-            _ => {}
-        }
+        unless_missing(fs::remove_file(&temporary)).map_err(|error| {
+            let what = format!("{} is in the way and cannot be removed: {error}", temporary.display());
+            io::Error::new(error.kind(), what)
+        })?;
         let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary)?;
         Ok(New { file, folder, temporary, path: path.to_owned() })
     }

@@ -1,4 +1,4 @@
-//! Directories of the node's own: made, and removed. What pods were given lies in them: no other user of the machine may look into them.
+//! Directories of the node's own. What pods were given lies in them: no other user of the machine may look into them.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -24,11 +24,6 @@ pub fn close(path: &Path) -> io::Result<()> {
     } else {
         fs::set_permissions(path, Permissions::from_mode(mode & !NOBODYS))
     }
-}
-
-/// What is gone already need not be removed.
-pub fn unless_missing(removed: io::Result<()>) -> io::Result<()> {
-    removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
 
 #[cfg(test)]

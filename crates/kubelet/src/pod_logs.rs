@@ -91,7 +91,7 @@ impl PodLogs {
         if !self.are_shared() || fs::read_link(&link).ok().as_deref() != Some(log) {
             return Ok(());
         }
-        directories::unless_missing(fs::remove_file(link))
+        env::file::unless_missing(fs::remove_file(link))
     }
 
     /// Links to logs of this node's containers that are gone. A log may be away for a moment while it is rotated.
@@ -145,7 +145,7 @@ fn remove_shared_from(root: &Path, container_logs: &Path) -> io::Result<()> {
         if logs.is_absolute() && logs.file_name() == link.file_name() {
             remove_linked(container_logs, &logs)?;
         }
-        directories::unless_missing(fs::remove_file(link))?;
+        env::file::unless_missing(fs::remove_file(link))?;
     }
     Ok(())
 }
@@ -154,7 +154,7 @@ fn remove_shared_from(root: &Path, container_logs: &Path) -> io::Result<()> {
 fn remove_linked(container_logs: &Path, logs: &Path) -> io::Result<()> {
     for (link, log) in links(container_logs) {
         if log.starts_with(logs) {
-            directories::unless_missing(fs::remove_file(link))?;
+            env::file::unless_missing(fs::remove_file(link))?;
         }
     }
     container::tree::remove(logs)

@@ -179,12 +179,8 @@ fn prepare(dir: &Path) -> Result<()> {
     if interrupted {
         crate::store_choice::check_unused(dir)?;
         for name in ["store", "pki"] {
-            match std::fs::remove_dir_all(dir.join(name)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(error).with_context(|| format!("cannot delete {}", dir.join(name).display()));
-                }
-                _ => {}
-            }
+            env::file::unless_missing(std::fs::remove_dir_all(dir.join(name)))
+                .with_context(|| format!("cannot delete {}", dir.join(name).display()))?;
         }
     } else if !dir.exists() {
         let created =

@@ -155,10 +155,7 @@ impl Reset {
     /// Nothing of the bridge is left: the next one who asks may have it.
     pub fn done(self) -> io::Result<()> {
         let Some((path, _locked)) = self.file else { return Ok(()) };
-        match std::fs::remove_file(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            removed => removed,
-        }
+        env::file::unless_missing(std::fs::remove_file(path))
     }
 }
 

@@ -114,12 +114,8 @@ impl Token {
             bail!("{} is not a name in UTF-8; choose another directory with --data-dir", dir.display());
         }
         let (path, text) = (dir.join(TOKEN_FILE), env.uuid());
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(anyhow!("cannot replace {}: {error}", path.display()));
-            }
-            _ => {}
-        }
+        env::file::unless_missing(std::fs::remove_file(&path))
+            .map_err(|error| anyhow!("cannot replace {}: {error}", path.display()))?;
         // Always a new file: what somebody else put there is not written to.
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         let written = file.and_then(|mut file| file.write_all(text.as_bytes()));

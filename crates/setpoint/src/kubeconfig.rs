@@ -48,12 +48,8 @@ pub fn check(path: &Path) -> Result<()> {
 /// Removes an earlier run's file: scripts wait for the kubeconfig to appear, so there is none until the server is ready.
 pub fn clear(path: &Path) -> Result<()> {
     check(path)?;
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("cannot remove the old kubeconfig {}", path.display()))
-        }
-        _ => Ok(()),
-    }
+    env::file::unless_missing(std::fs::remove_file(path))
+        .with_context(|| format!("cannot remove the old kubeconfig {}", path.display()))
 }
 
 /// Written atomically and with mode 0600: it contains the admin's private key.

@@ -301,10 +301,8 @@ fn remember(directory: &Path, name: &str, value: &str) -> Result<()> {
 }
 
 fn forget(directory: &Path, name: &str) -> Result<()> {
-    match std::fs::remove_file(directory.join(name)) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        removed => removed.with_context(|| format!("cannot remove {name} in {}", directory.display())),
-    }
+    env::file::unless_missing(std::fs::remove_file(directory.join(name)))
+        .with_context(|| format!("cannot remove {name} in {}", directory.display()))
 }
 
 /// What a flag says, one range of each family.

@@ -332,7 +332,6 @@ fn a_machine_that_comes_back_forgets_half_of_nothing() {
 fn half_a_sandbox_is_off_the_network_though_its_helper_does_not_end() {
     let mut node = Node::empty();
     let half = node.run(node.sandbox_config("half"));
-    let ip = |node: &Node, sandbox: &str| node.sandbox_status(sandbox).network.unwrap().ip;
     let before = ip(&node, &half);
     let interfaces = || std::fs::read_to_string("/proc/net/dev").unwrap().matches("veth").count();
     assert_eq!(interfaces(), 1);
@@ -352,16 +351,24 @@ fn half_a_sandbox_is_off_the_network_though_its_helper_does_not_end() {
     assert_eq!(ip(&node, &sandbox), before);
 }
 
-fn half_a_sandbox_gives_back_nothing_of_anothers() {
+/// A node with a single range for pods, of that prefix.
+fn with_pod_range(prefix: &str) -> Node {
     let mut node = Node::empty();
     node.leave();
-    // Five addresses for pods.
-    let range = node.settings.pod_ranges[0].to_string().replace("/24", "/29");
+    let range = node.settings.pod_ranges[0].to_string().replace("/24", prefix);
     node.settings.pod_ranges = vec![Cidr::parse(&range).unwrap()];
     node.come_back();
+    node
+}
+
+fn ip(node: &Node, sandbox: &str) -> String {
+    node.sandbox_status(sandbox).network.unwrap().ip
+}
+
+fn half_a_sandbox_gives_back_nothing_of_anothers() {
+    let mut node = with_pod_range("/29");
     let whole = node.run(node.sandbox_config("whole"));
     let half = node.run(node.sandbox_config("half"));
-    let ip = |node: &Node, sandbox: &str| node.sandbox_status(sandbox).network.unwrap().ip;
     let (taken, own) = (ip(&node, &whole), ip(&node, &half));
     assert_eq!(taken.len(), own.len());
     node.leave();
@@ -378,17 +385,14 @@ fn half_a_sandbox_gives_back_nothing_of_anothers() {
         .map_while(|n| node.try_run(node.sandbox_config(&format!("new-{n}"))).ok())
         .map(|sandbox| ip(&node, &sandbox))
         .collect();
+    // Of five addresses the whole one has its own.
     assert!(given.len() == 4 && !given.contains(&taken) && given.contains(&own), "{given:?}, not {taken}");
     assert_eq!(ip(&node, &whole), taken);
 }
 
 fn addresses_are_given_back_once() {
-    let mut node = Node::empty();
-    node.leave();
     // One address for pods.
-    let range = node.settings.pod_ranges[0].to_string().replace("/24", "/30");
-    node.settings.pod_ranges = vec![Cidr::parse(&range).unwrap()];
-    node.come_back();
+    let node = with_pod_range("/30");
     let first = node.run(node.sandbox_config("first"));
     // That it has stopped cannot be written down.
     let stopped = node.settings.directory.join("sandboxes").join(&first[..16]).join("stopped");

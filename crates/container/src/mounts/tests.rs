@@ -94,7 +94,7 @@ fn what_is_in_use_stays_mounted_unless_it_is_detached() {
 fn what_is_in_use_for_a_moment_is_waited_for() {
     on_shared_mounts(|folder| {
         let (_, pod) = bound(folder, false);
-        // As a program has it that another thread is starting.
+        // As a forked child has it until its exec.
         let used = File::open(&pod).unwrap();
         assert_eq!(unmount(&pod, UnmountFlags::empty()), Err(Errno::BUSY));
         #[allow(clippy::disallowed_methods, reason = "somebody else's")]

@@ -17,8 +17,6 @@ use object::time;
 use parking_lot::Mutex;
 use serde_json::{Value as Json, json};
 
-use crate::directories;
-
 const API_VERSION: &str = "kubelet.config.k8s.io/v1beta1";
 /// More Secrets than this for one repository are not added while a pod is only let in.
 const MAX_SECRETS: usize = 100;
@@ -269,7 +267,7 @@ fn write(folder: &Path, name: &str, json: &Json) -> io::Result<()> {
 }
 
 fn remove(folder: &Path, name: &str) -> io::Result<()> {
-    directories::unless_missing(fs::remove_file(folder.join(file_name(name))))
+    env::file::unless_missing(fs::remove_file(folder.join(file_name(name))))
 }
 
 fn read_all(folder: &Path) -> io::Result<Vec<Json>> {

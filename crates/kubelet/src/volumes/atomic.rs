@@ -13,10 +13,10 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use env::Env;
+use env::file::unless_missing;
 use object::time;
 
 use super::payload::{File, Payload};
-use crate::directories::unless_missing;
 
 const DATA: &str = "..data";
 const NEW_DATA: &str = "..data_tmp";

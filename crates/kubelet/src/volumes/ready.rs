@@ -23,5 +23,5 @@ pub fn mark(directory: &Path) -> Result<(), String> {
 
 /// The volume is to be made anew.
 pub fn unmark(directory: &Path) -> io::Result<()> {
-    directories::unless_missing(fs::remove_file(directory.join(MARK)))
+    env::file::unless_missing(fs::remove_file(directory.join(MARK)))
 }

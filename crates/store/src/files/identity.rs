@@ -46,11 +46,8 @@ impl Identity {
             Err(error) => return Err(OpenError::io(&path, error)),
         }
         for old in &self.files {
-            match std::fs::remove_file(old) {
-                // Deleted by an attempt that was interrupted.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                removed => removed.map_err(|e| OpenError::io(old, e))?,
-            }
+            // Missing if an attempt that was interrupted has deleted it.
+            env::file::unless_missing(std::fs::remove_file(old)).map_err(|e| OpenError::io(old, e))?;
         }
         Ok(())
     }

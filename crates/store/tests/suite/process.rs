@@ -237,7 +237,7 @@ impl LoopMount {
 
 impl Drop for LoopMount {
     fn drop(&mut self) {
-        // Programs that other tests just start have open what this one had, until they execute.
+        // Children that other tests have just forked share our descriptors until their exec.
         let unmounted = || Command::new("umount").arg(&self.dir).status().is_ok_and(|s| s.success());
         for _ in 0..100 {
             if unmounted() {
